@@ -5,7 +5,7 @@ array that depends on their arguments is one), and that of NumPy otherwise. Prod
 NumPy's take arrays of a batch too (`_lanes`).
 
 What makes an array out of nothing takes the library and the dtype from an array `like`: a NumPy constant cannot be
-indexed by what is traced. `put` and `add_at` stand for `.at[]`. The control flow below looks at the values that it is
+indexed by what is traced. `put` and `add_at` stand for `.at[]`. The control flow below reads the values that it is
 handed, not at those that its functions close over: one of them must be traced if those are.
 """
 

@@ -212,7 +212,7 @@ class Clock:
             raise KeyboardInterrupt
 
 
-# For work that nobody limits: never interrupted, since it is no context.
+# For work without a time limit: never interrupted, since it is not entered as a context.
 ENDLESS = Clock()
 
 

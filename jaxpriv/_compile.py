@@ -279,7 +279,7 @@ def accelerator() -> jax.Device | None:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where a caller wants work done.
+    """Where work is done.
 
     Attributes:
         device: the one; None: JAX's default.

@@ -71,7 +71,7 @@ class Sharded(AbstractJoint):
     """A table `values[s, x]` whose columns lie on the devices of a mesh: in order, and equally many on each.
 
     A stream over the useful symbols gives each device its own columns alone (`part`). Anywhere else `columns` collects
-    those that are asked for on all devices, which all processes of the mesh have to ask for together.
+    those requested, on all devices; all processes of the mesh have to request the same ones.
     """
 
     values: Arr  # (S, X); of a part (S, X / devices)

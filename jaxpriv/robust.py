@@ -177,7 +177,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         raised = float(finite.lower_bound - (prices @ tightening).sum() * (1 + 8 * _EPS))
         kept = priors
         if raised > bound + tol:
-            # Priors without a price may go: the bound rises each time, so none comes back for ever.
+            # Priors without a price may go: the bound rises each time, so none is added and removed for ever.
             use = weights + prices @ span
             kept = [one for k, one in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
         if raised > bound:

@@ -131,7 +131,7 @@ def on_host(symbol: str) -> Callable[..., int] | None:
 
 @functools.cache
 def _say(reason: str) -> None:
-    """Once in a process. By the logger, which shows it on stderr where nobody has set up logging: a warning would be an
+    """Once in a process. By the logger, which shows it on stderr where logging is not configured: a warning would be an
     error where warnings are, and nothing is wrong with the numbers."""
     _LOGGER.warning("no kernels in C, solves take longer: %s (%s=off silences this line)", reason, SWITCH)
 

@@ -23,7 +23,7 @@ __asm__(".symver log,log@GLIBC_2.17");
 #define ORACLES 60   /* linear programs in one relaxation, at most */
 #define MIRROR 8     /* steps of mirror descent of its weights after each, */
 #define WEIGHTS 12   /* and then of Newton's method */
-#define FLOOR 1e-8   /* of weights before them: a vertex that was dropped may come back */
+#define FLOOR 1e-8   /* of weights before them: a vertex that was dropped may be added again */
 #define RIDGE 1e-10  /* of Newton's matrix, as a share of its trace */
 #define NEWTON 6     /* steps towards an end of an interval of a symbol */
 #define PASSES 2     /* tightenings before each relaxation */

@@ -432,7 +432,7 @@ def _of_limits(
     price: np.ndarray,
     claimed: np.ndarray | None,
 ) -> StackProof:
-    """The certificates where the measure is limited, or the least limit on a worst outcome is asked."""
+    """The certificates where the measure is limited, or the problem is the least limit on a worst outcome."""
     distortion = _distortion(stack, mechanism)
     if stack.leakage_budget is None:
         leak = _worst_values(stack, mechanism)

@@ -177,7 +177,7 @@ class Command(TyperCommand):
             raise
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
-        """Lists of names come from what measures have entered: they are asked for when help is."""
+        """Lists of names come from the registry of measures: they are read when help is printed."""
         for one in self.params:
             text = filled_in(getattr(one, "help", None) or "")
             setattr(one, "help", text)  # noqa: B010 (options and arguments have it, their base class does not)

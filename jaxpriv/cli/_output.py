@@ -192,7 +192,7 @@ def deliver(
 
 
 def emit(text: str) -> None:
-    """Write to stdout now; `ResourceError` if nobody reads it or the disk behind it is full."""
+    """Write to stdout now; `ResourceError` if the reader has closed it or the disk behind it is full."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -377,7 +377,7 @@ def _pairs_text(record: JsonRecord, units: Units) -> str:
         + ("" if record["g_test"] is None else f", G-test p = {_small(record['g_test'])} (asymptotic)")
         + "; a large p is no evidence of privacy"
     )
-    lines.append(f"population: each of the two columns holds as a whole with confidence {level}")
+    lines.append(f"population: all bounds of each of the two columns hold together with confidence {level}")
     lines += _estimated(columns)
     return _output.rendered(
         _table(rows, columns, units), *_notes(rows, columns), *lines, *_assumptions(record["assumptions"])

@@ -240,7 +240,7 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
 
 # Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
-# Methods that prove what they find; the others are asked by name for what they are.
+# Methods that prove their results; the others are run only where the user names them.
 _CERTIFYING = ("auto", "column-generation", "vertex-generation")
 _FUNNEL_NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "disclosure")
 

@@ -143,7 +143,7 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
 
 
 def group_privacy_bound(eps: float, records: int) -> float:
-    """k eps: what eps-differential privacy promises a group of k = `records` (Wu, Xia and He, Lemma 1).
+    """k eps: what eps-differential privacy guarantees a group of k = `records` (Wu, Xia and He, Lemma 1).
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
     """

@@ -18,7 +18,7 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 class Dataset:
     """A joint distribution counted from people, S and X being combinations of named attributes.
 
-    Symbols are sorted by their attribute codes; combinations that nobody has are left out, so both
+    Symbols are sorted by their attribute codes; combinations without records are left out, so both
     marginals are positive. Arrays are read-only host arrays.
 
     Attributes:

@@ -217,8 +217,8 @@ def defect(lift: np.ndarray, low: float, high: float) -> np.ndarray:
 #
 # Symbols are decided from the most probable down. A node holds the mass and the price of what is raised; the rest may
 # be raised in part, cheapest price per mass first, which bounds every completion from above. Nodes that cannot reach
-# the target are dropped. Where too many stay open only the most promising are followed; the bounds of the others count
-# in the result, which is then weaker, still proved.
+# the target are dropped. Where too many stay open only those with the highest bounds are continued; the
+# bounds of the others count in the result, which is then weaker, still proved.
 #
 # With few raised symbols (large eps) the tree is small; with many, the rare symbols at its end are so nearly divisible
 # that the bounds meet the target before the last level.
@@ -285,7 +285,7 @@ class AbstractTree(ABC):
         for depth, symbol in enumerate(order):
             nodes = self.children(nodes, int(symbol))
             bounds = self.bounds(nodes, self._rest(order[depth + 1 :]))
-            # The most promising first: what is dropped beyond the limit raises the proved bound least.
+            # The highest bound first: what is dropped beyond the limit raises the proved bound least.
             keep = np.argsort(-bounds)[: np.count_nonzero(bounds > target)]
             most = _WORK // (symbols - depth + 8)
             if len(keep) > most:

@@ -228,7 +228,7 @@ def _gaining(lifts: np.ndarray, source: np.ndarray, prices: np.ndarray) -> np.nd
 
 # Up to here all columns go into one linear program; beyond, they are priced.
 _LISTED = 2048
-# Pricing looks at every pattern of the heavy types, some 20 million numbers a second.
+# Pricing computes every pattern of the heavy types, some 20 million numbers a second.
 _PATTERNS = 2**16
 # How many types are kept apart from the pool, one attempt after the other.
 _LEVELS = (0, 4, 8, 12, 16)

@@ -148,8 +148,8 @@ class ReleasePool:
 def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float) -> int:
     """Put the best releases at this price in place of the first starts, half of them at most; how many.
 
-    So the promising have a long descent. The two best are given once more with every entry positive: what has
-    become zero may have to return.
+    So the best of the short descents are continued by long ones. The two best are given once more with every entry
+    positive: what has become zero may have to return.
     """
     count, _, outputs = logarithms.shape
     heights = np.array(pool.costs) - slope * np.array(pool.disclosures)
@@ -195,9 +195,9 @@ def tidy(mechanism: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 # Prices of disclosure beyond this are not tried: mutual information has none above one.
 _STEEPEST = 1e6
-# Starts where none are asked for: entries of a batch, and what limits their number on either side.
+# Starts where the caller gives no number: entries of a batch, and what limits their number on either side.
 _ENTRIES, _FEWEST, _MOST = 30_000, 8, 48
-# Entries of a mechanism that a step looks at in a second (most machines do more), the seconds that a batch may take at
+# Entries of a mechanism that a step computes in a second (most machines do more), the seconds that a batch may take at
 # most to be one call, and those that a portion of its steps aims at.
 _SPEED, _SHORT, _PORTION = 2e6, 1.0, 0.2
 

@@ -41,7 +41,7 @@ from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 #     leak   = sum_y phi(w_y),                   c[x,y] = sum_s T(s|x) dphi/dw_s(w_y),   dleak/dW = p_x c
 #
 # For I(S;Y) c[x,y] = sum_s T(s|x) ln( P(s|y)/p_s ). On the simplex u and c matter up to a number for each x. Mechanisms
-# are held as logarithms: a mass that underflows would never come back.
+# are held as logarithms: a mass that underflows would stay 0.
 
 
 # Logarithms of masses stay above this: e^-400 times masses and slopes are normal numbers.
@@ -111,7 +111,7 @@ def balance(given: Channel, measure: AbstractAverageLeakage, log_mechanism: Arr,
 def unsettled(given: Channel, log_mechanism: Arr, slopes: Arr, log_masses: Arr) -> Arr:
     """sum_x p_x ( sum_y W[x,y] a[x,y] - min_y a[x,y] ) for the gradient p_x a[x,y]: zero iff the KKT conditions hold.
 
-    It is <gradient, W - V> at the best V: no direction within the outputs in use promises more to first order.
+    It is <gradient, W - V> at the best V: no direction within the outputs in use gains more to first order.
     """
     used = (log_masses > UNUSED_LOG)[None, :]
     mechanism = jnp.exp(log_mechanism)
@@ -142,7 +142,7 @@ def survey(
 
 # A step that is taken makes the next one longer by the first factor, one that is refused shorter by the second.
 _GROWTH, _CUT = 1.5, 0.25
-# A step must keep this share of what its model promises.
+# A step must achieve this share of the decrease that its model predicts.
 _KEPT = 0.1
 # What is left of the step where no shorter one is tried.
 _SHORTEST, _LONGEST = 1e-9, 1e9

@@ -261,7 +261,7 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
 def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure | None:
     """The answer where the target leaves nothing to choose; None elsewhere.
 
-    Raises InfeasibleError for a leakage budget that nobody can meet.
+    Raises InfeasibleError for a leakage budget that no mechanism meets.
     """
     source = problem.reduction.source
     nothing = PosteriorMeasure(source[None], np.ones(1), notes=("nothing may be disclosed",))

@@ -1,6 +1,6 @@
 """What a funnel solver is, what it returns, and what a solve returns: a mechanism and an interval for the optimum.
 
-A solver works on the symbols of `problem.core` only and promises nothing: `funnels.release` rebuilds the mechanism,
+A solver works on the symbols of `problem.core` only and guarantees nothing: `funnels.release` rebuilds the mechanism,
 measures it again, makes it meet its target, and checks every proof.
 """
 

@@ -88,7 +88,7 @@ def solve_with(
 ) -> FunnelSolution:
     """The same with the method that does the finding.
 
-    Once the clock has expired only column generation is asked, for the best release of the atoms that it has.
+    Once the time limit has expired only column generation runs, which returns the best release of its atoms.
     """
     begun = time.perf_counter()
     found = closed_form(problem)

@@ -25,7 +25,7 @@ from jaxpriv.errors import InputError
 # A covariance matrix taken apart into scales and a Cholesky factor, or refused with its position.
 
 
-# Symmetry is asked for up to the rounding of a printed table.
+# Symmetry is required up to the rounding of a printed table.
 _ASYMMETRY = 1e-9
 # A correlation matrix with an eigenvalue below this is singular for float64: 12 of its 16 digits are gone.
 _SINGULAR = 1e-12

@@ -227,7 +227,8 @@ def _refuse_second(proof: Path, target: Path) -> None:
 def _alone(*files: Path) -> Iterator[None]:
     """No other release writes into the folders of these files meanwhile: one that comes later waits."""
     with contextlib.ExitStack() as open_folders:
-        for folder in sorted({path.parent.resolve() for path in files}):  # in one order: nobody waits for ever
+        # In one order, so that two processes do not wait for each other.
+        for folder in sorted({path.parent.resolve() for path in files}):
             try:
                 descriptor = os.open(folder, os.O_RDONLY)
                 open_folders.callback(os.close, descriptor)

@@ -251,7 +251,7 @@ def _plain_lift(counts: np.ndarray) -> float:
 
 # Replaced by tests that count or exhaust the values; nothing outside of this module does.
 _random_bytes: Callable[[int], bytes] = os.urandom
-_AT_ONCE = 2**16  # numbers: what is asked of the system in one call
+_AT_ONCE = 2**16  # numbers requested of the system in one call
 # The self-test: draws for a row and in all, and the chance that it refuses a sampler without a defect.
 _TESTED, _TESTED_TOGETHER, _FALSE_ALARM = 100_000, 2_000_000, 1e-9
 

@@ -1,4 +1,4 @@
-"""What is asked: objectives, constraints and data; no algorithm."""
+"""Problems: objectives, constraints and data; no algorithm."""
 
 from jaxpriv.problems.distortion import (
     DistortionProblem,

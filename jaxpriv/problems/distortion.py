@@ -148,7 +148,7 @@ class DistortionProblem(Module):
 
     @property
     def least_worst(self) -> bool:
-        """Whether the least limit on a worst-outcome measure is asked for that the budgets allow."""
+        """Whether the problem is the least limit on a worst-outcome measure that the budgets allow."""
         return self.budget is not None and self.leakage.worst_outcome
 
     @property

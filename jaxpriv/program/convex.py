@@ -213,7 +213,7 @@ class StreamedProgram(eqx.Module):
     joint: AbstractJoint
     distortions: tuple[AbstractDistortion, ...]
     prior: Arr  # (S,)
-    # Exactly one is None; whoever reads one knows the form from it.
+    # Exactly one is None, which tells the form.
     prices: Any  # (M,) or None
     budgets: Any  # (M,) or None
 

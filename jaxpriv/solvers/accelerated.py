@@ -45,7 +45,7 @@ _SINGLE, _DOUBLE = (3e-7, 20.0), (1e-13, 1e3)
 # Each step tries a gain this factor below the last one, and raises it by the square of the factor until the test
 # passes, so often at most; no gain is below the least.
 _UP, _LEAST_GAIN, _MOST_TRIES = 1.2, 1e-3, 40
-# The leakage that an error in the budgets may be worth: this share of the first leakage, then of the believed gap.
+# The leakage that an error in the budgets may be worth: this share of the first leakage, then of the estimated gap.
 _FIRST_ALLOWANCE, _ALLOWANCE = 1e-3, 0.1
 # Passes that meeting the budgets may take, at the start and in a step.
 _FIRST_PASSES, _PASSES = 60, 6

@@ -33,7 +33,7 @@ from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanis
 
 
 class MirrorState(eqx.Module):
-    """An iterate in the log domain (a mass that underflowed would never come back)."""
+    """An iterate in the log domain (a mass that underflowed would stay 0)."""
 
     log_mechanism: Arr  # (X, Y)
     weights: Arr  # (K,)

@@ -50,7 +50,7 @@ COMPILE = 8.0
 _SMALL_TABLE = 12**2
 # Those up to which problems that a kernel solves make fewer mirror steps.
 _FEW_MIRROR_STEPS = 24**2
-# Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
+# Entries of all arrays of a problem up to which its kind follows from sizes: memory is not estimated there.
 _ALIKE = 2**20
 
 
@@ -113,14 +113,15 @@ class Kind(NamedTuple):
 
     @property
     def least_worst(self) -> bool:
-        """Whether the least worst outcome is asked for: a minimax program."""
+        """Whether the problems are those of the least worst outcome: minimax programs."""
         return self.form == "budget" and self.measures.values[0].worst_outcome
 
     @property
     def by_kernel(self) -> bool:
-        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information or under a
-        limit on it, and of the least worst outcome of a measure of log-ratios or of a relative entropy, under one
-        joint, as small as what NumPy iterates on.
+        """Whether a kernel computes all steps of the problems of a batch.
+
+        It does of the least mutual information or under a limit on it, and of the least worst outcome of a measure of
+        log-ratios or of a relative entropy, under one joint, as small as what NumPy iterates on.
         """
         measure, *limits = self.measures.values
         average = isinstance(measure, MutualInformation)
@@ -267,7 +268,7 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
 
 
 class Kinds:
-    """`kind_of` for many problems: asked once for all that it cannot tell apart."""
+    """`kind_of` for many problems: computed once for all of equal structure and sizes."""
 
     def __init__(self, solver: object, goal: Goal) -> None:
         self._solver, self._goal = solver, goal

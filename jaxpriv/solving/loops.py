@@ -154,7 +154,7 @@ def suits(
     watched: bool = False,
     ready: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Whether a program is run without compiling: by NumPy, or as a whole by a kernel.
+    """Whether a program is run without compiling: by NumPy, or by a kernel of whole solves.
 
     `step`: the predicted seconds of a compiled step of each of `count` programs; `compiling`: what compiling the loop
     takes, in times of one program; `watched`: whether every step is reported, or a time limit checked after it;
@@ -187,9 +187,9 @@ def iterate_uncompiled(
 ) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
-    The clock is asked, and `report` called with the candidate and the steps so far, after every step; where nobody
-    watches, a kernel that takes the program takes all steps. `begin`: a first candidate is found
-    whatever the clock says.
+    After every step the time limit is checked and `report` called with the candidate and the steps so far. Without a
+    time limit and a progress function a kernel of whole solves runs where there is one for the program. `begin`: a
+    first candidate is computed even if the time limit has expired.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
@@ -316,7 +316,7 @@ def spend(key: Hashable, seconds: float) -> None:
 
 # Seconds that a whole run may take at most, as predicted, to be one call; and the seconds that a portion aims at.
 _SHORT, _PORTION = 1.0, 0.2
-# Seconds between two looks at the clock while a run goes on: a choice.
+# Seconds between two checks of the time limit while a run goes on: a choice.
 _LOOK = 0.01
 # Operations in a second of methods that factor matrices, and of methods that compute exponentials (most machines do
 # more), and the seconds that a step takes beside them.

@@ -264,7 +264,7 @@ class _SharedOut:
             return _solve_all(solver, lanes, tol, rtol, limit)
 
         shares, same = PartitionSpec("x"), PartitionSpec()
-        # Unchecked: what JAX would check, it cannot know of the results of a kernel.
+        # Unchecked: JAX's check does not cover the results of a kernel.
         run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
         return run(lanes, tol, rtol, limit)
 

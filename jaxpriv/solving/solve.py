@@ -115,7 +115,7 @@ def solve(
     left in place, and the KeyboardInterrupt that it raises does the same.
 
     Args:
-        problem: what is asked.
+        problem: the problem.
         solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, `accelerated`, `two-grid`, or a
             solver object (a `NoiseProblem` has one method of its own: `auto`).
         tol: the largest certified gap that counts as `optimal`; by default 1e-6, and 1e-4 for float32 inside of jit and

@@ -369,7 +369,7 @@ class Stages:
         return self._leaks((self.problem.leakage,), mechanism)[0]
 
     def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
-        """The largest of every measure over the joints. A limit's measure is asked for again in the solution."""
+        """The largest of every measure over the joints. Those of limits are needed again in the solution."""
         if self.known[0] is not mechanism:
             self.known = (mechanism, {})
         known = self.known[1]

@@ -290,7 +290,7 @@ def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: Ac
 
 def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, mesh: Mesh | None) -> StreamedResult:
     """The release of the nearest symbol and its adversary: the answer at a high price, and near the least budget."""
-    if program.prices is not None:  # where no budget asked for it, nobody has looked for the nearest
+    if program.prices is not None:  # nearest outputs are computed only where there is a budget
         scales = np.divide(1.0, program.prices, out=np.full(len(program.prices), np.inf), where=program.prices > 0)
         known = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=mesh))
     mechanism = Deterministic(known.nearest, program.shape[1])

@@ -297,13 +297,13 @@ def _version() -> str:
 # The share of the allowed gap that an iteration stops at (the certificate differs from the solver's own view by
 # rounding and by the repair of a budget).
 MARGIN = 0.95
-# Seconds that one portion of steps aims at: between two of them the clock is asked.
+# Seconds that one portion of steps aims at: between two of them the time limit is checked.
 _PORTION = 0.25
-# A gap of float32 passes is believed down to this, relative to the value.
+# A gap of float32 passes is used down to this, relative to the value.
 _SINGLE_ACCURACY = 1e-5
 # Above this relative gap the float32 iterate is discarded, and float64 restarts.
 _SINGLE_USEFUL = 0.1
-# In float32 the step test loses its meaning sooner; give up early and go on in float64.
+# In float32 rounding dominates the step test sooner: stop early and continue in float64.
 _SINGLE_PATIENCE = 25
 
 # Costs of these sizes neither underflow nor overflow in float32, not even squared.

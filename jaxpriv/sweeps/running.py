@@ -373,7 +373,7 @@ def _here(course: _Course) -> None:
 
 
 def _elsewhere(course: _Course, executor: Executor) -> None:
-    """In an executor of the caller's, which nobody here can replace."""
+    """In an executor of the caller's, which this module cannot replace."""
     lost = _fed(course, executor, list(course.missing), _AHEAD * getattr(executor, "_max_workers", 8))
     if lost:
         raise ResourceError(
@@ -395,7 +395,7 @@ def _in_processes(course: _Course, workers: int) -> None:
             return
         with _pool(1) as pool:
             if _fed(course, pool, [number], 1):
-                course.fail(number, "the worker died twice while it computed this chunk, mostly for want of memory")
+                course.fail(number, "the worker died twice while it computed this chunk, most often for lack of memory")
 
 
 @contextmanager

@@ -419,7 +419,7 @@ def test_processes_of_its_own_and_one_that_dies(tmp_path, done, monkeypatch):
     result = jp.sweep(DECLARED, tmp_path / "out", workers=2)
     assert result.new == 3
     assert list(result.failures.values()) == [
-        "the worker died twice while it computed this chunk, mostly for want of memory"
+        "the worker died twice while it computed this chunk, most often for lack of memory"
     ]
     monkeypatch.undo()
     assert jp.sweep(DECLARED, tmp_path / "out").new == 1

@@ -327,7 +327,7 @@ def self_test(
 ) -> tuple[Agreement, ...]:
     """The estimator on tasks with known answers (default: all of `known_tasks`), n rows each.
 
-    An estimator that fails here with the sample size at hand is not to be believed on data. A few agreements out of
+    An estimator that fails here with the sample size at hand cannot be relied on for data. A few agreements out of
     many may fail by chance: two standard errors cover 95 %. For `PlugIn` pass the tasks with symbols.
     """
     found = []

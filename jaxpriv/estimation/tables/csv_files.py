@@ -297,7 +297,7 @@ def decoded(path: Path, names: Sequence[str]) -> tuple[list[str], object]:
     with open(path, "rb") as file:
         done = subprocess.run(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     if done.returncode == -signal.SIGKILL:
-        raise ResourceError(f"{path}: the system ended the process that decodes it, mostly for want of memory")
+        raise ResourceError(f"{path}: the system ended the process that decodes it, most often for lack of memory")
     if done.returncode:
         raise IntegrityError(f"{path} is not a complete Parquet file, or is damaged")
     line, _, arrow = done.stdout.partition(b"\n")

@@ -41,7 +41,7 @@ class Column:
 
     `factors`: the different values of a text column, (k,), and the place of each row's among them, (n,), where the
     reader
-    lists them: rules then look at k values in place of n. `origin`: where the rows stand in the table, (n,), if this is
+    lists them: rules then read k values in place of n. `origin`: where the rows stand in the table, (n,), if this is
     a part of it.
     """
 

@@ -36,7 +36,7 @@ _AIMED = 1e-10
 _STEEPER, _FIRST = (1.5, 2.25), 0.6
 # Searches do not aim at less than this: rounding is not much less.
 _FINEST = 1e-12
-# Entries of the table, times cells, that one proof looks at.
+# Entries of the table, times cells, that one proof computes with.
 _BUDGET = 20_000_000
 NAME = "vertex-generation"
 
@@ -56,7 +56,7 @@ class VertexGeneration(AbstractFunnelSolver):
 
     Args:
         rounds: most rounds.
-        budget: cells that a proof looks at, times the entries of the table of gains.
+        budget: cells that a proof examines, times the entries of the table of gains.
     """
 
     rounds: int = field(default=300, kw_only=True)

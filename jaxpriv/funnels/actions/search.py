@@ -200,10 +200,10 @@ class ActionSearch:
             cells, costs = cells.take(np.flatnonzero(left)), costs[left]
             missing = (self._level - cells.bound + 2 * self._slack)[:, None]
             low, high = cells.low, cells.high
-            dear, cheap = costs > 0, (costs < 0) & (low > 0)
-            cells.high[dear] = np.minimum(high, low + missing / np.where(dear, costs, 1.0) * (1 + 8 * _EPS) + 2 * _EPS)[
-                dear
-            ]
+            positive, cheap = costs > 0, (costs < 0) & (low > 0)
+            cells.high[positive] = np.minimum(
+                high, low + missing / np.where(positive, costs, 1.0) * (1 + 8 * _EPS) + 2 * _EPS
+            )[positive]
             cells.low[cheap] = np.maximum(
                 low, high - missing / np.where(cheap, -costs, 1.0) * (1 + 8 * _EPS) - 2 * _EPS
             )[cheap]

@@ -215,7 +215,7 @@ class BlockProgram:
         target = problem.target
         if self.funnel and form == "disclosure":
             target -= self.equal.hidden
-            if target <= 0:  # what the classes hide is enough, and tells nothing about S
+            if target <= 0:  # what the classes hide is enough, and is independent of S
                 return PosteriorMeasure(self.equal.joint.sum(axis=0)[None], np.ones(1), notes=("perfect privacy",))
         if form != "multiplier":
             most = self.hidden if form == "disclosure" else self.leakable

@@ -43,7 +43,8 @@ _NEARLY_CLOSED = 0.02
 _COARSE, _AIM = 1e-4, -0.8
 # Atoms of a proof near which quick searches look where they had missed some.
 _VIOLATORS = 64
-# While a round lowers the value by more than this share of it, its plan is also moved as a whole, by so many steps.
+# While a round lowers the value by more than this share of it, all atoms of its plan are also moved together, by so
+# many steps.
 _FALLING, _MOVES = 0.01, 100
 # Before the first search, plans are moved on wider supports: so often, by so many steps, as long as that lowers the
 # value by more than this share of it.
@@ -55,8 +56,8 @@ _USELESS = 0.4
 # A proof is repeated at mended prices that are presumed to leave no more than this share of the gap: once, and again as
 # long as that raises the bound.
 _MENDED = 0.1
-# Proofs take the place of quick searches while one looks at no more entries of T than this for each useful symbol: it
-# then takes no longer (about 15 ns an entry against 2 ms a symbol, one core).
+# Proofs take the place of quick searches while one computes with no more entries of T than this for each useful
+# symbol: it then takes no longer (about 15 ns an entry against 2 ms a symbol, one core).
 _LIGHT = 15_000
 # Funnels of at most so many useful symbols begin with a proof: where it is light, quick searches are never compiled. In
 # larger ones it takes longer than a round of quick searches.
@@ -119,7 +120,7 @@ def generate(
     `report` is called with the round, the value and the bound of the minimised cost.
 
     Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
-    are asked, which prove the bound or find what was missed: coarsely first, to the gap in the end.
+    run, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
     unaided, provable = all(part.quick is None for part in parts), all(part.sure for part in parts)
     tried = objective.funnel and provable and patient and max(len(part.block.source) for part in parts) <= _TRIED

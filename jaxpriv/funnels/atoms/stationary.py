@@ -175,7 +175,8 @@ _SETTLED = 1e-13
 _TINY = 1e-300
 # Steps of the convex program at most, and of the points and masses together after each.
 _NEWTON, _TOGETHER = 40, 4
-# Steps towards a maximum of g, halvings of a Newton step of the masses, and the share of its promise that is enough.
+# Steps towards a maximum of g, halvings of a Newton step of the masses, and the share of its predicted gain that is
+# enough.
 _TO_MAXIMUM, _HALVINGS, _PROMISED = 8, 12, 0.1
 # Symbols with Z_x below this share of p_x get so much of the measure to begin with.
 _FAR = 0.01
@@ -367,12 +368,12 @@ class _BinaryMixture:
         except RuntimeError:  # out of iterations: nothing is gained
             return odds, mass, value
         move = wanted / wanted.sum() - mass
-        promise = max(float(self._source @ (ratio @ move)), 0.0)
+        predicted = max(float(self._source @ (ratio @ move)), 0.0)
         for halved in range(_HALVINGS):
             share = 0.5**halved
             trial = mass + share * move
             reached = self.value(odds, trial)
-            if reached >= value + _PROMISED * share * promise:
+            if reached >= value + _PROMISED * share * predicted:
                 return odds, trial, reached
         return odds, mass, value
 

@@ -39,7 +39,7 @@ Three: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 # of the weights, then of Newton's method.
 VERTICES, ORACLES, MIRROR, WEIGHTS = 24, 60, 8, 12
 # A relaxation ends at this share of what is left to be shown; of weights before mirror steps, so that a vertex that was
-# dropped may come back; added to the diagonal of Newton's matrix, as a share of its trace.
+# dropped may be added again; added to the diagonal of Newton's matrix, as a share of its trace.
 SHARE, FLOOR, RIDGE = 0.15, 1e-8, 1e-10
 # Above four roundings of float64, and those of a logarithm.
 ERROR = 4e-16

@@ -202,7 +202,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Arr, ...], sid
 
 
 def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Arr:
-    """Right-hand side of the rows: what is asked of the links and what the products contribute."""
+    """Right-hand side of the rows: that of the links and what the products contribute."""
     link = sides.link
     if data.any_linear:
         products = sides.ks / point.k - sides.rv / data.cap_slack(point.k, r.prices)
@@ -258,7 +258,7 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
         return move
     response, slopes = given
     base = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
-    at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
+    at = data.open(point.price, 1.0)  # of an equation it may be zero, and its slack and pair are not used
     matrix = xp.diag(point.slack / at) - slopes[:count].T
     rhs = sides.pair / at - sides.limits + base
     peak = xp.zeros_like(point.peak)

@@ -188,7 +188,7 @@ _INSIDE = 0.97
 # ...with at least this share of it, and with as much of the uniform release, so that no entry is tiny.
 _SPREAD = 0.02
 # Smallest product of an entry and its reduced cost at the start, as a share of that on the central path: those of
-# entries that the mirror steps gave up are thousands of times too small, and cost Newton steps.
+# entries that the mirror steps reduced to nearly 0 are thousands of times too small, and cost Newton steps.
 _LEAST_ENTRY = 0.3
 # The same of a price and its slack: a much larger share would undo the prices found.
 _LEAST_PAIR = 0.01
