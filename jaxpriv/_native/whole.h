@@ -65,60 +65,69 @@ typedef struct {
 
 enum { CHOICES = sizeof(Method) / sizeof(double), POINTS = 6 + MINIMAX /* beside the responses */ };
 
-/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (Q) and (Q) for Q prices, and of minimax programs (1); of limits
-   in every outcome (Y) and (Y); one behind the other: a point, or a move of one. */
+/* A point of the method, or a move of one (`system.Point`), as consecutive arrays: x, z (X, Y); k (T, Y); s (T, Y) and t (Y) of
+   linear rows; nu (X); price and slack (Q), of the Q prices; peak (1) of minimax programs; eta and sigma (Y) of limits in every
+   outcome. Arrays that a kind of program does not have are empty. */
 typedef struct {
   double *x, *z, *k, *s, *t, *nu, *price, *slack, *peak, *eta, *sigma;
 } Point;
 
-/* A right-hand side: rho (X, Y), link (T, Y) and level (Y) (NULL: zeros), row (X) (NULL: zeros), pair and limits (Q); of
-   linear rows what the products ask of s, (T, Y) (NULL: zeros; `link` has it too), and what the peak asks of the prices. Of
-   limits in every outcome (Y) each, NULL: zeros: what is asked of them, and of it what the products ask of sigma. */
+/* The right-hand side of a Newton system (`newton.Sides`). NULL stands for zeros.
+   rho (X, Y): the change of x z by x. link (T, Y), level (Y), row (X): of the rows, the normalisations and the row sums.
+   pair, limits (Q): of price times slack, and of the limits. slacks (T, Y): the change of k s by k, for linear rows, which is also
+   contained in link. balance: of what a unit of the peak allows at the prices. worst (Y): of the limits in every outcome, and
+   spare (Y): the change of eta sigma by eta, which is also contained in worst. */
 typedef struct {
   const double *rho, *link, *level, *row, *pair, *limits, *slacks;
   double balance;
   const double *worst, *spare;
 } Sides;
 
-/* One problem, and all working memory. The second axis of arrays (., Y) has `across` places, those of A `columns`, those of
-   A' `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, and ones in z and s. `deep`: rows of the
-   systems, those of A and the limit. */
+/* One problem, and all working memory. The second axis of arrays (., Y) has `across` places, that of A (T, X) `columns`, that of
+   its transpose `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, those of z and s ones. */
 typedef struct {
-  long private, inputs, outputs, budgets, prices; /* prices: of the budgets, and behind them of the limit on the sum */
-  long normalised, free;                          /* free: the prices, and the peak */
-  long across, columns, lines, deep, whole;                 /* whole: numbers of a point */
+  long private, inputs, outputs, budgets;
+  long prices;     /* Q: one for each budget, then that of the limit on the sum */
+  long free;       /* the prices, and the peak */
+  long normalised; /* whether linear rows are */
+  long across, columns, lines;
+  long deep;  /* rows of the Newton system: those of A, and that of the limit in every outcome */
+  long whole; /* numbers of a point */
   const Method *method;
   double tol, rtol, shift;
-  double *rows, *turned, *cost, *constraints, *inside, *far, *feasible; /* inside: 1 on the support; far: FAR outside */
-  double *mass, *height, *under, *limits;
-  double pairs;
-  Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the path, of minimax programs */
-  double *inverse_x, *inverse_z;                         /* 1/x on the support and 0 outside, 1/z */
-  double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; `missing` of the levels; t: of the normals */
+  double *rows, *turned, *cost, *constraints, *feasible; /* A with the rows first and with the inputs first; the program */
+  double *inside, *far;                                  /* 1 and 0 on the support, 0 and FAR outside */
+  double *mass, *height, *under, *limits;                /* height: weights of the central path; under: their inverses */
+  double pairs;                                          /* the sum of the weights of all products */
+  Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the move along the path */
+  double *inverse_x, *inverse_z;                            /* 1/x on the support and 0 outside, 1/z */
+  double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; t: multiples of the normals; missing: of the levels */
   double mu;
-  double *h, *u, *shorter, *k, *l, *d, *total, *sum, *scale, *schur, *strip, *half, *right, *gather; /* the system */
-  double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope; /* of a step */
-  double *mechanism, *scores, *price;                    /* the best candidate, (X, Y), (T, Y), (Q) */
+  double *h, *u, *shorter, *k, *l, *d, *total, *sum, *scale, *schur, *strip, *half, *right, *gather; /* the Newton system */
+  double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope;                           /* of a step */
+  double *mechanism, *scores, *price; /* the best candidate, (X, Y), (T, Y), (Q) */
   double value, bound;
-  /* Of a relative entropy; bend: ln reference + centre, -FAR unseen; part: the reference by its sum, whose logarithm is `whole_log`
-     (0 of a sum that is 1 up to rounding: `_log_of_total`). */
+  /* Relative entropies. sums (X): column sums of A. seen (T): whether the reference is positive; bend: ln reference + centre, -FAR
+     where it is not; part: the reference by its sum, and whole_log the logarithm of that sum, 0 of one that is 1 up to rounding
+     (`_log_of_total`). level (Y): of the rules of the point. */
   double *sums, *bend, *seen, *level, *centre, *part, whole_log;
-  /* Of minimax programs: of a move, what it changes of the reduced costs in proportion to its square; absent: FAR beyond the
-     outputs; of responses, what they change of what a unit of the peak allows; of a candidate. */
+  /* Minimax programs. bent (X, Y): the part of z that is quadratic in a move. absent (Y): FAR beyond the outputs. shares: the
+     changes, by the responses, of what a unit of the peak allows. The others are of a candidate. */
   double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
-  /* Of a limit on the sum: what the feasible point uses of it. Of it and of limits in every outcome: (T, Y) the rules, (X, Y) the
-     rows of their prices, and (Y) what rules outside their set claim. */
+  /* The limit on the sum, and limits in every outcome. rules (T, Y): k by their prices. line (X, Y): the rows of the
+     limits in the Newton system. claim (Y): |t level|, which rules outside of their set overstate. feasible_use: the use of the feasible point. */
   double feasible_use, *rules, *line, *claim;
-  /* Of limits in every outcome: (X) their offset at a peak of 0, and what a unit of it takes off; (Y) sigma / eta, what they use, what a
-     unit of the peak allows and minus that, what a corrector asks of sigma and of the limits; eta of the best candidate. */
+  /* Limits in every outcome. offset, rate (X): the limit is phi + offset . W_y <= peak rate . W_y. tight (Y): sigma / eta. used:
+     the left side less the right one, by the rules. held, unheld: rate . x and its negative. spare, worst: of a corrector. eta: the prices of the
+     best candidate. */
   double *offset, *rate, *tight, *used, *held, *unheld, *spare, *worst;
   double *inverse_eta, *inverse_sigma, *eta;
-  double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* what a solution misses */
+  double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* the residual of a solution of the Newton system */
   Point more;                                                        /* and its correction */
-  /* Of linear rows: as they are at a peak of 0, what a unit of it takes off them (and both with the inputs first), and of
-     a normalisation; FAR beyond the outputs. */
+  /* Linear rows. stated, rise (T, X): the rows are stated - peak rise; both also with the inputs first. reference, turn (T): the
+     normalisation is reference + peak turn. The others are of a point or a move. */
   double *stated, *rise, *stated_turned, *rise_turned, *reference, *turn;
-  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing; /* of a point, or a move */
+  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing;
 } Space;
 
 #define TAKE(name, count) (w->name = at, at += padded(count))

@@ -30,9 +30,9 @@
 TARGET static void first_candidate(Space *w);
 /* The point of start number `attempt`, with its `costs`. */
 TARGET static void begin(Space *w, long attempt);
-/* What the equations of the present point miss. */
+/* The residuals of the point. */
 TARGET static void residuals(Space *w);
-/* What the point's mechanism and rules are worth, with the better of both kept; `costs` are the point's. */
+/* The value of the point's mechanism and the bound of its rules, each kept if it is better; `costs` are the point's. */
 TARGET static void improved(Space *w);
 /* Gondzio's corrector, of a move of that length: its right-hand side. */
 TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma);
@@ -257,8 +257,8 @@ INLINE Vector towards(Vector product, Vector aim) {
   return larger(smaller(larger(product, aim * (1.0 / INSIDE)), aim * INSIDE) - product, -INSIDE * aim);
 }
 
-/* What a corrector asks of the products of x and of the slacks after a step `a`, into `logs` (rho), `pair` and `limit`, which
-   is zero of budgets since these are linear: whether there are rules there. */
+/* The right-hand side of a corrector, after a step `a`, for the products of x and of the slacks, into `logs` (rho), `pair` and
+   `limit`, which is zero for budgets since these are linear. Whether the prices are positive after the step. */
 TARGET static int corrected(Space *w, const Point *move, double a, double goal) {
   const long across = w->across / LANES;
   int usable = 1;

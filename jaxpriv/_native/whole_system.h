@@ -404,7 +404,7 @@ TARGET static void solve_system(Space *w, long count, const Sides *asked, Point 
 
 /* ---- of limits in every outcome and on the sum ------------------------------------------------------ */
 
-/* What a solution misses of the limit of the outputs of one vector, before its rules turn. */
+/* The residual of a solution in the limits of the outputs of one vector, at fixed rules. */
 INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, long y) {
   const long across = w->across / LANES;
   Vector own = asked->worst ? ((const Vector *)asked->worst)[y] : (Vector){0};
@@ -414,7 +414,7 @@ INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, 
   return own;
 }
 
-/* What it misses of all equations, without multiples of the normals, into `left_...`: see `Equations`. */
+/* Its residual in all equations, of the rows without multiples of the normals, into `left_...`: see `Equations`. */
 TARGET UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES, table = w->private * across;
   const Vector *normal = (const Vector *)w->normal, *kappa = (const Vector *)move->k;
@@ -455,14 +455,14 @@ INLINE double size_of(long count, const double *values, const double *factors) {
   return largest_of(most);
 }
 
-/* The sizes of the two terms of what has to be met: the limits of the outputs, or the rows of the limit on the sum. */
+/* The sizes of the two terms of the equations that are refined: the limits of the outputs, or the rows of the limit on the sum. */
 TARGET UNUSED static double sizes_of(const Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES, table = w->private * across;
   if (WORST) return size_of(across, asked->worst, NULL) + size_of(across, move->eta, w->tight);
   return size_of(table, asked->link, NULL) + size_of(table, move->k, w->curved);
 }
 
-/* What a solution misses of these. */
+/* The residual of a solution in these. */
 TARGET UNUSED static double missed_of(Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES;
   Vector most = {0};
@@ -477,8 +477,8 @@ TARGET UNUSED static double missed_of(Space *w, const Sides *asked, const Point 
   return largest_of(most);
 }
 
-/* The same, refined until what has to be met is met to a share of its terms (`Equations`); then the rules of limits in every
-   outcome turn. */
+/* Solutions whose residual in these is at most a share of their terms, by refinement (`Equations`); then k of limits in every
+   outcome by the moves of their prices. */
 TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, table = w->private * across;
   solve_system(w, count, asked, moves);
