@@ -100,7 +100,7 @@ def describe(value: PyTree, device: jax.Device, static: bool = False) -> Descrip
         return "dtype", value.name
     if isinstance(value, (tuple, list)):
         return _name(kind), *(describe(item, device, static) for item in value)
-    if kind is dict and ({type(key) for key in value} in ({str}, {int}, set())):
+    if kind is dict and {type(key) for key in value} in ({str}, {int}, set()):
         return "dict", *((repr(key), describe(value[key], device, static)) for key in sorted(value))
     if kind is functools.partial:
         return "partial", *(describe(part, device, static) for part in (value.func, value.args, value.keywords))

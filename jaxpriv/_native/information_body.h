@@ -61,33 +61,13 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
 }
 
 TARGET static void improved(Space *w) {
-  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
+  const long across = w->across / LANES, matrix = w->inputs * across;
   const Vector *x = (const Vector *)w->after;
   Vector costly = {0}, *leaks = (Vector *)w->own.k;
   mixed(w, w->point.x, used_over(w, w->point.x, w->feasible), w->feasible, w->after);
   for (long i = 0; i < matrix; i++) costly += ((const Vector *)w->cost)[i] * x[i];
   leaks_of(w, w->after, w->own.k);
   for (long v = 0; v < across; v++) costly += leaks[v];
-  const double value = sum_of(costly);
-  if (value < w->value) {
-    w->value = value;
-    memcpy(w->mechanism, w->after, matrix * sizeof(Vector));
-  }
-  double bound = 0.0;
-  for (long i = 0; i < w->inputs; i++) {
-    Vector least = all_of(FAR);
-    for (long v = 0; v < across; v++) {
-      const long at = i * across + v;
-      const Vector own = ((const Vector *)w->costs)[at] - w->sums[i] * ((const Vector *)w->level)[v];
-      least = smaller(least, own + ((const Vector *)w->far)[at]);
-    }
-    bound += smallest_of(least);
-  }
-  for (long r = 0; r < w->budgets; r++) bound -= w->point.price[r] * w->limits[r];
-  if (bound > w->bound) {
-    w->bound = bound;
-    for (long i = 0; i < table; i++)
-      ((Vector *)w->scores)[i] = ((const Vector *)w->point.k)[i] - ((const Vector *)w->level)[i % across];
-    memcpy(w->price, w->point.price, w->budgets * sizeof(double));
-  }
+  keep_mechanism(w, w->after, sum_of(costly));
+  keep_rules(w, 1.0);
 }

@@ -12,7 +12,6 @@
 #define ratio NAME(ratio)
 #define middle NAME(middle)
 #define first_rows NAME(first_rows)
-#define finite NAME(finite)
 #define proof_of NAME(proof_of)
 
 /* ---- of a peak -------------------------------------------------------------------------------------- */
@@ -175,9 +174,6 @@ TARGET static void rescaled(Space *w) {
   for (long r = 0; r < w->budgets; r++) w->point.price[r] *= scale;
   put_peak(w, w->point.peak[0]);
 }
-
-/* a, 0 where it is no number. */
-INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
 
 /* Its right-hand side is in `logs` (rho), `ax` (link), `after` (level) and `valid` (products). */
 TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma) {

@@ -7,7 +7,6 @@
 #include "whole_body.h"
 #include "whole_entropic.h"
 
-#define finite NAME(finite)
 #define total_of NAME(total_of)
 #define uses_of NAME(uses_of)
 
@@ -105,9 +104,6 @@ TARGET static int held_back(Space *w, const Point *move, double a, double mean) 
   return price * sum_of(claimed) <= (known > nearer ? known : nearer);
 }
 
-/* a, 0 where it is no number. */
-INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
-
 /* Its right-hand side is in `logs` (rho), `ax` (link) and `after` (level). */
 TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across, limit = w->budgets;
@@ -144,38 +140,18 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
 /* ---- candidates ------------------------------------------------------------------------------------- */
 
 TARGET static void improved(Space *w) {
-  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across, limit = w->budgets;
-  const double price = w->point.price[limit], bound_on_use = w->limits[limit];
-  const Vector *level = (const Vector *)w->level;
+  const long matrix = w->inputs * w->across / LANES, limit = w->budgets;
+  const double allowed = w->limits[limit], held = w->feasible_use;
   leaks_of(w, w->point.x, w->after);
-  double share = used_over(w, w->point.x, w->feasible), bound = -price * bound_on_use;
-  const double used = total_of(w, w->after), held = w->feasible_use;
-  if (used > bound_on_use && held < bound_on_use) {
-    double own = (used - bound_on_use) / (used > held ? used - held : 1.0);
-    own = own > 1.0 ? 1.0 : own;
-    share = own > share ? own : share;
+  const double used = total_of(w, w->after);
+  double share = used_over(w, w->point.x, w->feasible);
+  if (used > allowed && held < allowed) {
+    const double own = (used - allowed) / (used > held ? used - held : 1.0);
+    share = own > 1.0 ? 1.0 : own > share ? own : share;
   }
   mixed(w, w->point.x, share, w->feasible, w->after);
   Vector costly = {0};
   for (long i = 0; i < matrix; i++) costly += ((const Vector *)w->cost)[i] * ((const Vector *)w->after)[i];
-  const double value = sum_of(costly);
-  if (value < w->value) {
-    w->value = value;
-    memcpy(w->mechanism, w->after, matrix * sizeof(Vector));
-  }
-  for (long i = 0; i < w->inputs; i++) {
-    Vector least = all_of(FAR);
-    for (long v = 0, at = i * across; v < across; v++, at++) {
-      const Vector own = ((const Vector *)w->costs)[at] - price * w->sums[i] * level[v];
-      least = smaller(least, own + ((const Vector *)w->far)[at]);
-    }
-    bound += smallest_of(least);
-  }
-  for (long r = 0; r < w->budgets; r++) bound -= w->point.price[r] * w->limits[r];
-  if (bound > w->bound) {
-    w->bound = bound;
-    for (long i = 0; i < table; i++)
-      ((Vector *)w->scores)[i] = ((const Vector *)w->point.k)[i] - price * level[i % across];
-    memcpy(w->price, w->point.price, w->prices * sizeof(double));
-  }
+  keep_mechanism(w, w->after, sum_of(costly));
+  keep_rules(w, w->point.price[limit]);
 }

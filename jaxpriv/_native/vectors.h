@@ -3,6 +3,7 @@
 
 #define Bits NAME(Bits)
 #define pick NAME(pick)
+#define finite NAME(finite)
 #define larger NAME(larger)
 #define smaller NAME(smaller)
 #define all_of NAME(all_of)
@@ -17,6 +18,8 @@ typedef unsigned long long Bits __attribute__((vector_size(WIDTH)));
 
 INLINE Vector all_of(double value) { return (Vector){0} + value; }
 INLINE Vector pick(Places which, Vector a, Vector b) { return (Vector)((which & (Places)a) | (~which & (Places)b)); }
+/* a, 0 where it is no number. */
+INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
 INLINE Vector larger(Vector a, Vector b) { return pick(a > b, a, b); }
 INLINE Vector smaller(Vector a, Vector b) { return pick(a < b, a, b); }
 

@@ -115,11 +115,12 @@ typedef struct {
      changes, by the responses, of what a unit of the peak allows. The others are of a candidate. */
   double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
   /* The limit on the sum, and limits in every outcome. rules (T, Y): k by their prices. line (X, Y): the rows of the
-     limits in the Newton system. claim (Y): |t level|, which rules outside of their set overstate. feasible_use: the use of the feasible point. */
+     limits in the Newton system. claim (Y): |t level|, which rules outside of their set
+     overstate. feasible_use: the use of the feasible point. */
   double feasible_use, *rules, *line, *claim;
   /* Limits in every outcome. offset, rate (X): the limit is phi + offset . W_y <= peak rate . W_y. tight (Y): sigma / eta. used:
-     the left side less the right one, by the rules. held, unheld: rate . x and its negative. spare, worst: of a corrector. eta: the prices of the
-     best candidate. */
+     the left side less the right one, by the rules. held, unheld: rate . x and its negative. spare, worst: of a corrector. eta: the
+     prices of the best candidate. */
   double *offset, *rate, *tight, *used, *held, *unheld, *spare, *worst;
   double *inverse_eta, *inverse_sigma, *eta;
   double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* the residual of a solution of the Newton system */

@@ -40,8 +40,8 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
 TARGET static void bend_of(Space *w, const Point *move);
 /* Of minimax programs: the prices of the point such that the peak is worth one, and the rows as they are there. */
 TARGET static void rescaled(Space *w);
-/* Of limits in every outcome and on the sum: whether the rules of a step `a`, with that mean product, stay in their sets up to a share of the
-   products, or come nearer to them. */
+/* Of limits in every outcome and on the sum: whether the rules of a step `a`, with that mean product, stay in their sets up to a
+   share of the products, or come nearer to them. */
 TARGET static int held_back(Space *w, const Point *move, double a, double mean);
 
 /* ---- residuals -------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #define leaks_of NAME(leaks_of)
 #define prior_rules NAME(prior_rules)
 #define cheapest NAME(cheapest)
+#define keep_rules NAME(keep_rules)
 
 /* sum_x weights_x x of every output, (Y), of x (X, Y). */
 TARGET static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
@@ -96,4 +97,26 @@ TARGET static double cheapest(const Space *w) {
     sum += smallest_of(least);
   }
   return sum;
+}
+
+/* The rules of the point, whose set has that price, moved into it, and the prices in the place of the candidate's if their bound
+   is higher; `costs` and `level` are the point's. */
+TARGET static void keep_rules(Space *w, double price) {
+  const long across = w->across / LANES, table = w->private * across;
+  const Vector *level = (const Vector *)w->level;
+  double bound = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector least = all_of(FAR);
+    for (long v = 0, at = i * across; v < across; v++, at++) {
+      const Vector own = ((const Vector *)w->costs)[at] - price * w->sums[i] * level[v];
+      least = smaller(least, own + ((const Vector *)w->far)[at]);
+    }
+    bound += smallest_of(least);
+  }
+  for (long q = 0; q < w->prices; q++) bound -= w->point.price[q] * w->limits[q];
+  if (!(bound > w->bound)) return;
+  w->bound = bound;
+  for (long i = 0; i < table; i++)
+    ((Vector *)w->scores)[i] = ((const Vector *)w->point.k)[i] - price * level[i % across];
+  memcpy(w->price, w->point.price, w->prices * sizeof(double));
 }

@@ -8,7 +8,6 @@
 #define least_leaking NAME(least_leaking)
 #define lowered NAME(lowered)
 #define proved_peak NAME(proved_peak)
-#define keep_mechanism NAME(keep_mechanism)
 #define keep_bound NAME(keep_bound)
 /* Of the kind of program. */
 #define ratios_of NAME(ratios_of)
@@ -163,13 +162,6 @@ TARGET static double proved_peak(Space *w, double e) {
   }
   const int proved = lowered(w, costs, fall, e, &slope) >= -ROUNDINGS * EPS * (fabs(spent) + size);
   return proved && e < 1.0 / EPS ? e : -INFINITY;
-}
-
-/* A mechanism in the place of the candidate's if it is worth less. */
-TARGET static void keep_mechanism(Space *w, const double *found, double value) {
-  if (!(value < w->value)) return;
-  w->value = value;
-  memcpy(w->mechanism, found, w->inputs * w->across * sizeof(double));
 }
 
 /* The rules in `valid` and the prices of the point in the place of the candidate's if their bound is higher. */

@@ -9,6 +9,7 @@
 #define around NAME(around)
 #define used_over NAME(used_over)
 #define mixed NAME(mixed)
+#define keep_mechanism NAME(keep_mechanism)
 
 /* ---- of a point ------------------------------------------------------------------------------------- */
 
@@ -129,4 +130,11 @@ TARGET static double used_over(const Space *w, const double *x, const double *fe
 TARGET static void mixed(const Space *w, const double *x, double share, const double *y, double *to) {
   for (long i = 0; i < w->inputs * w->across / LANES; i++)
     ((Vector *)to)[i] = (1.0 - share) * ((const Vector *)x)[i] + share * ((const Vector *)y)[i];
+}
+
+/* A mechanism in the place of the candidate's if it is worth less. */
+TARGET static void keep_mechanism(Space *w, const double *found, double value) {
+  if (!(value < w->value)) return;
+  w->value = value;
+  memcpy(w->mechanism, found, w->inputs * w->across * sizeof(double));
 }

@@ -9,7 +9,6 @@
 #include "whole_minimax.h"
 
 #define quotients NAME(quotients)
-#define finite NAME(finite)
 #define proof_of NAME(proof_of)
 
 /* k (T, Y) by prices (Y), 0 where these are: what it is the rules of. */
@@ -140,9 +139,6 @@ TARGET static int held_back(Space *w, const Point *move, double a, double mean) 
   const double known = w->method->dual_tolerance * w->pairs * mean, nearer = (1.0 - NEARER * a) * sum_of(before);
   return sum_of(claimed) <= (known > nearer ? known : nearer);
 }
-
-/* a, 0 where it is no number. */
-INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
 
 /* Its right-hand side is in `logs` (rho), `ax` (link), `after` (level), `worst` and `spare`. */
 TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma) {

@@ -80,9 +80,8 @@ class CustomLoss(AbstractCost):
 
     def least(self, w: Column) -> Scalar:
         if xp.of(w) is np:
-            return (
-                with_lanes(call(_least_costs, self, w.lanes)) if has_lanes(w) else call(_least_costs, self, w[None])[0]
-            )
+            found = call(_least_costs, self, w.lanes if has_lanes(w) else w[None])
+            return with_lanes(found) if has_lanes(w) else found[0]
         costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
         return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
 

@@ -55,7 +55,7 @@ SWITCH = "JAXPRIV_COMPILE"
 # executable from disk takes about as long as NumPy takes for such a solve.
 SMALL = 7e-3
 # The same of all problems of a batch together up to which NumPy takes less time for their solves than compiling takes:
-# one of 128 symbols, where it takes 1.7 to 4.5 s and compiling 4 to 9.
+# one of 128 symbols, where it takes 1.5 to 4.5 s and compiling 4 to 9.
 _MEDIUM = 0.11
 # The same up to which kernels for whole solves are called, which cannot be interrupted: one problem of 170 symbols (of
 # LDP, whose programs have twice the rows, 128) takes about 2 s.

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _native
 from jaxpriv._clock import Clock
+from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv.presolve.closed_forms import cheapest_release
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import Program, in_lanes
@@ -19,6 +21,9 @@ from jaxpriv.solvers.interior_point.candidate import largest_ratio, objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
+
+kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+each = pytest.mark.usefixtures("instructions")
 
 
 def problem_of(seed, sizes, measure, budgets=1, joint=None):
@@ -151,3 +156,58 @@ def only_kernels(monkeypatch):
     monkeypatch.setattr(InteriorPoint, "step", refuse)
     monkeypatch.setattr(loops, "_ENOUGH", 0.0)
     monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
+
+
+def compare_starts(monkeypatch, problem):
+    """Steps of a hundredth of the way stall after six: each start is further inside than the one before."""
+    solver, reduced = InteriorPoint(boundary=0.01), Reduced.of(program_of(problem), Goal(1e-9))
+    for limit in (6, 7, 13, 60):
+        found, steps = run_of(solver, reduced, limit)
+        wanted, wanted_steps = by_steps(monkeypatch, lambda limit=limit: run_of(solver, reduced, limit))
+        assert steps == wanted_steps == min(limit, 18)
+        np.testing.assert_allclose(found.mechanism, wanted.mechanism, atol=1e-9)
+
+
+def compare_lanes(monkeypatch, programs):
+    """A batch of more than one part, with goals of its own, of which some arrays are the same in all lanes."""
+    lanes = in_lanes(jax.tree.map(lambda *parts: np.stack(parts), *programs))
+    reduced = Reduced.of(lanes, Goal(with_lanes(np.logspace(-9, -5, len(programs)))))
+    assert not has_lanes(reduced.program.terms[0].rows)
+
+    def run():
+        return loops.iterate_lanes(InteriorPoint(attempts=1), reduced.program, reduced.goal, 60)
+
+    found, steps = run()
+    wanted, wanted_steps = by_steps(monkeypatch, run)
+    np.testing.assert_array_equal(steps, wanted_steps)
+    assert len(set(steps.tolist())) > 1
+    for name in ("value", "bound"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
+
+
+def certified_without_compiling(monkeypatch, problems):
+    """Alphabets of several sizes are padded to one, and every result is certified on its own problem."""
+    only_kernels(monkeypatch)
+    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
+        proof = jp.certify(problem, found)
+        assert found.status == "optimal"
+        assert proof.valid
+        assert proof.agrees
+        assert proof.gap <= 1e-6
+        assert found.seconds is not None
+        assert found.seconds["compile"] == 0.0
+    assert [jp.solve(problem).status for problem in problems[:4]] == ["optimal"] * 4
+
+
+def compare_traced(symbol, problem, levels):
+    """`jit(vmap)` of solves of `problem(joint, level)`, with a symbol of S and one of X that have no mass."""
+    joints = np.stack([random_joint(seed, 3, 4) for seed in range(len(levels))])
+    joints[0, -1], joints[0, :, -1] = 0.0, 0.0
+    joints[0] /= joints[0].sum()
+    traced = jax.jit(jax.vmap(lambda joint, level: jp.solve(problem(joint, level))))
+    assert symbol in traced.lower(joints, levels).as_text()
+    found = traced(joints, levels)
+    for i, (joint, level) in enumerate(zip(joints, levels, strict=True)):
+        host = jp.solve(problem(joint, float(level)))
+        assert found.status[i] == host.status == "optimal"
+        assert float(found.value[i]) == pytest.approx(host.value, abs=2e-6)

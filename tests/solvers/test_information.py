@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
 from jaxpriv._clock import Clock
 from jaxpriv._lanes import has_lanes, spread, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
@@ -22,21 +21,12 @@ from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.information import program_on
-from tests.solvers.kernel_cases import only_kernels
+from tests.solvers.kernel_cases import certified_without_compiling, each, kernels
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
-each = pytest.mark.usefixtures("instructions")
+pytestmark = pytest.mark.usefixtures("library_settings")
 
 # What two orders of summation make of a value of size one, in the few steps of a solve.
 _ROUNDING = 1e-9
-
-
-@pytest.fixture(autouse=True)
-def library_settings(monkeypatch):
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with _compile.own_settings():
-        yield
 
 
 def random_program(seed, sizes, budgets, *, sparse=False, padded=False):
@@ -192,25 +182,11 @@ def _problems(count, sizes, **more):
     return problems
 
 
-@pytest.fixture
-def nothing_else(monkeypatch):
-    only_kernels(monkeypatch)
-
-
 @kernels
 @pytest.mark.parametrize("more", [{}, {"multiplier": 0.3}], ids=["budget", "multiplier"])
-def test_batches_and_single_solves_compile_nothing(nothing_else, more):
-    """Alphabets of several sizes are padded to one, and every result is certified on its own problem."""
+def test_batches_and_single_solves_compile_nothing(monkeypatch, more):
     problems = _problems(40, [(4, 6, 5), (5, 7, 8), (3, 3, 3)], **more)
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert found.status == "optimal"
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
-        assert found.seconds["compile"] == 0.0
-    alone = [jp.solve(problem) for problem in problems[:3]]
-    assert [one.status for one in alone] == ["optimal"] * 3
+    certified_without_compiling(monkeypatch, problems)
     curve = (
         jp.frontier(problems[0], budgets=[0.2, 0.4]) if not more else jp.frontier(problems[0], multipliers=[0.2, 0.4])
     )

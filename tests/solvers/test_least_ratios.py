@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
 from jaxpriv._clock import Clock
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.presolve.reduction import Reduced
@@ -22,17 +21,18 @@ from jaxpriv.solving.kinds import Kinds
 from tests.solvers.kernel_cases import (
     SIZES,
     by_steps,
+    certified_without_compiling,
     compare,
     compare_last_points,
     compare_steps,
     degenerate,
-    only_kernels,
+    each,
+    kernels,
     problem_of,
     program_of,
 )
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
-each = pytest.mark.usefixtures("instructions")
+pytestmark = pytest.mark.usefixtures("library_settings")
 
 _MEASURES = {
     "ldp": jp.leakage.LocalDifferentialPrivacy(),
@@ -41,14 +41,6 @@ _MEASURES = {
     "min-lift": jp.leakage.MinLift(),
     "inferential": jp.leakage.InferentialPrivacy(),
 }
-
-
-@pytest.fixture(autouse=True)
-def library_settings(monkeypatch):
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with _compile.own_settings():
-        yield
 
 
 @kernels
@@ -161,18 +153,8 @@ def test_it_takes_minimax_programs_of_one_linear_term_alone():
 @kernels
 @pytest.mark.parametrize("measure", [_MEASURES["ldp"], _MEASURES["max-lift"]], ids=["ldp", "max-lift"])
 def test_batches_and_single_solves_compile_nothing(measure, monkeypatch):
-    """Alphabets of several sizes are padded to one, and every result is certified on its own problem."""
-    only_kernels(monkeypatch)
     sizes = [(4, 6, 5), (5, 7, 8), (3, 3, 3)]
-    problems = [problem_of(seed, sizes[seed % 3], measure) for seed in range(20)]
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert found.status == "optimal"
-        assert proof.valid
-        assert proof.gap <= 1e-6
-        assert found.seconds is not None
-        assert found.seconds["compile"] == 0.0
-    assert [jp.solve(problem).status for problem in problems[:3]] == ["optimal"] * 3
+    certified_without_compiling(monkeypatch, [problem_of(seed, sizes[seed % 3], measure) for seed in range(20)])
 
 
 @kernels

@@ -8,41 +8,33 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
-from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
 from jaxpriv.presolve.closed_forms import independent_release
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.certify import column_values
-from jaxpriv.program.convex import in_lanes
 from jaxpriv.program.lower import limits_of, measured_program
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.system import support
-from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
 from tests.solvers.kernel_cases import (
     SIZES,
     by_steps,
+    certified_without_compiling,
     compare,
+    compare_lanes,
     compare_last_points,
+    compare_starts,
     compare_steps,
+    compare_traced,
     degenerate,
-    only_kernels,
+    each,
+    kernels,
     run_of,
 )
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
-each = pytest.mark.usefixtures("instructions")
-
-
-@pytest.fixture(autouse=True)
-def library_settings(monkeypatch):
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with _compile.own_settings():
-        yield
+pytestmark = pytest.mark.usefixtures("library_settings")
 
 
 def problem_of(seed, sizes, limit=0.03, joint=None):
@@ -103,13 +95,7 @@ def test_every_step_is_that_of_the_method(sizes, budgets, steps, monkeypatch):
 
 @kernels
 def test_later_starts_are_those_of_the_method(monkeypatch):
-    """Steps of a hundredth of the way stall after six: each start is further inside than the one before."""
-    solver, reduced = InteriorPoint(boundary=0.01), Reduced.of(program_of(problem_of(1, (4, 5, 6))), Goal(1e-9))
-    for limit in (6, 7, 13, 60):
-        found, steps = run_of(solver, reduced, limit)
-        wanted, wanted_steps = by_steps(monkeypatch, lambda limit=limit: run_of(solver, reduced, limit))
-        assert steps == wanted_steps == min(limit, 18)
-        np.testing.assert_allclose(found.mechanism, wanted.mechanism, atol=1e-9)
+    compare_starts(monkeypatch, program_of(problem_of(1, (4, 5, 6))))
 
 
 @kernels
@@ -124,26 +110,10 @@ def test_more_attempts_than_starts_repeat_the_last(attempts, monkeypatch):
 
 @kernels
 def test_lanes_have_their_own_numbers_or_share_them(monkeypatch):
-    """Programs of a batch, more than one part of them, of which some arrays are the same in all lanes."""
     program = program_of(problem_of(3, (4, 5, 6)))
     (term,) = program.terms
-    programs = [
-        dataclasses.replace(program, terms=(dataclasses.replace(term, bound=np.asarray(bound)),))
-        for bound in np.logspace(-6, -1, 21)
-    ]
-    lanes = in_lanes(jax.tree.map(lambda *parts: np.stack(parts), *programs))
-    reduced = Reduced.of(lanes, Goal(with_lanes(np.logspace(-9, -5, 21))))
-    assert not has_lanes(reduced.program.terms[0].rows)
-
-    def run():
-        return loops.iterate_lanes(InteriorPoint(attempts=1), reduced.program, reduced.goal, 60)
-
-    found, steps = run()
-    wanted, wanted_steps = by_steps(monkeypatch, run)
-    np.testing.assert_array_equal(steps, wanted_steps)
-    assert len(set(steps.tolist())) > 1
-    for name in ("value", "bound"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
+    terms = [dataclasses.replace(term, bound=np.asarray(bound)) for bound in np.logspace(-6, -1, 21)]
+    compare_lanes(monkeypatch, [dataclasses.replace(program, terms=(one,)) for one in terms])
 
 
 @kernels
@@ -165,19 +135,9 @@ def test_it_takes_programs_of_one_limited_relative_entropy_alone():
 
 @kernels
 def test_batches_and_single_solves_compile_nothing(monkeypatch):
-    """Alphabets of several sizes are padded to one, and every result is certified on its own problem."""
-    only_kernels(monkeypatch)
     sizes = [(4, 6, 5), (5, 7, 8), (3, 3, 3), (2, 4, 1)]
     problems = [problem_of(seed, sizes[seed % 4], 10.0 ** -(seed % 5)) for seed in range(24)]
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert found.status == "optimal"
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
-        assert found.seconds is not None
-        assert found.seconds["compile"] == 0.0
-    assert [jp.solve(problem).status for problem in problems[:4]] == ["optimal"] * 4
+    certified_without_compiling(monkeypatch, problems)
 
 
 @kernels
@@ -187,22 +147,12 @@ def test_in_a_trace_it_ends_at_the_point_of_the_method(monkeypatch):
 
 @kernels
 def test_jit_and_vmap_have_it():
-    """With a symbol of S and one of X that have no mass."""
-    cost, limits = abs(np.subtract.outer(np.arange(4), np.arange(4))).astype(float), np.logspace(-3, -1, 9)
-    joints = np.stack([random_joint(seed, 3, 4) for seed in range(9)])
-    joints[0, -1], joints[0, :, -1] = 0.0, 0.0
-    joints[0] /= joints[0].sum()
+    cost = abs(np.subtract.outer(np.arange(4), np.arange(4))).astype(float)
 
-    def value(joint, limit):
-        return jp.solve(jp.DistortionProblem(joint, cost, leakage_budget=limit))
+    def problem(joint, limit):
+        return jp.DistortionProblem(joint, cost, leakage_budget=limit)
 
-    traced = jax.jit(jax.vmap(value))
-    assert "jaxpriv_limited_information" in traced.lower(joints, limits).as_text()
-    found = traced(joints, limits)
-    for i, (joint, limit) in enumerate(zip(joints, limits, strict=True)):
-        host = jp.solve(jp.DistortionProblem(joint, cost, leakage_budget=float(limit)))
-        assert found.status[i] == host.status == "optimal"
-        assert float(found.value[i]) == pytest.approx(host.value, abs=2e-6)
+    compare_traced("jaxpriv_limited_information", problem, np.logspace(-3, -1, 9))
 
 
 @kernels
@@ -267,7 +217,7 @@ def test_small_values_keep_their_digits(apart, seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("apart", "share"), [(1e-3, 1e-3), (1e-5, 0.3), (1e-5, 1e-2)])
 def test_small_limits_of_nearly_independent_joints_are_certified(apart, share, seed):
-    """Limits of 1e-10 to 1e-13 nats, at prices of up to 1e12."""
+    """Limits of 3e-10 to 3e-13 nats, at prices of 7e7 to 3e11."""
     joint = nearly_independent(seed, 8, apart)
     limit = share * exact_information(joint, np.eye(8))
     problem = jp.DistortionProblem(joint, 1.0 - np.eye(8), leakage_budget=limit)

@@ -7,32 +7,32 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
-from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
 from jaxpriv.presolve.reduction import Reduced
-from jaxpriv.program.convex import in_lanes
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.solvers.kernel_cases import (
     SIZES,
     by_steps,
+    certified_without_compiling,
     compare,
+    compare_lanes,
     compare_last_points,
+    compare_starts,
     compare_steps,
+    compare_traced,
     degenerate,
-    only_kernels,
+    each,
+    kernels,
     problem_of,
     program_of,
     run_of,
 )
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
-each = pytest.mark.usefixtures("instructions")
+pytestmark = pytest.mark.usefixtures("library_settings")
 
 _MEASURES = {
     "max-information": jp.leakage.MaxInformation(),
@@ -41,14 +41,6 @@ _MEASURES = {
 }
 _LEAST = _MEASURES["max-information"]
 _TWO = {name: _MEASURES[name] for name in ("max-information", "relative-entropy")}
-
-
-@pytest.fixture(autouse=True)
-def library_settings(monkeypatch):
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with _compile.own_settings():
-        yield
 
 
 # An output alone leaks nothing, and nothing is iterated on (below).
@@ -88,13 +80,7 @@ def test_every_step_is_that_of_the_method(sizes, limit, measure, monkeypatch):
 
 @kernels
 def test_later_starts_are_those_of_the_method(monkeypatch):
-    """Steps of a hundredth of the way stall after six: each start is further inside than the one before."""
-    solver, reduced = InteriorPoint(boundary=0.01), Reduced.of(program_of(problem_of(1, (4, 5, 6), _LEAST)), Goal(1e-9))
-    for limit in (6, 7, 13, 60):
-        found, steps = run_of(solver, reduced, limit)
-        wanted, wanted_steps = by_steps(monkeypatch, lambda limit=limit: run_of(solver, reduced, limit))
-        assert steps == wanted_steps == min(limit, 18)
-        np.testing.assert_allclose(found.mechanism, wanted.mechanism, atol=1e-9)
+    compare_starts(monkeypatch, problem_of(1, (4, 5, 6), _LEAST))
 
 
 @kernels
@@ -113,24 +99,10 @@ def test_solutions_that_miss_the_limits_are_refined(monkeypatch):
 
 @kernels
 def test_lanes_have_their_own_numbers_or_share_them(monkeypatch):
-    """Programs of a batch, more than one part of them, of which some arrays are the same in all lanes."""
     program = program_of(problem_of(3, (4, 5, 6), _LEAST))
     least = program.constraints.min(axis=2).sum(axis=1)
     budgets = [least + share * (program.budgets - least) for share in np.linspace(0.1, 1.0, 21)]
-    programs = [dataclasses.replace(program, budgets=budget) for budget in budgets]
-    lanes = in_lanes(jax.tree.map(lambda *parts: np.stack(parts), *programs))
-    reduced = Reduced.of(lanes, Goal(with_lanes(np.logspace(-9, -5, 21))))
-    assert not has_lanes(reduced.program.terms[0].rows)
-
-    def run():
-        return loops.iterate_lanes(InteriorPoint(attempts=1), reduced.program, reduced.goal, 60)
-
-    found, steps = run()
-    wanted, wanted_steps = by_steps(monkeypatch, run)
-    np.testing.assert_array_equal(steps, wanted_steps)
-    assert len(set(steps.tolist())) > 1
-    for name in ("value", "bound"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
+    compare_lanes(monkeypatch, [dataclasses.replace(program, budgets=budget) for budget in budgets])
 
 
 @kernels
@@ -156,19 +128,8 @@ def test_it_takes_minimax_programs_of_one_relative_entropy_alone():
 @kernels
 @pytest.mark.parametrize("measure", _TWO.values(), ids=_TWO)
 def test_batches_and_single_solves_compile_nothing(measure, monkeypatch):
-    """Alphabets of several sizes are padded to one, and every result is certified on its own problem."""
-    only_kernels(monkeypatch)
     sizes = [(4, 6, 5), (5, 7, 8), (3, 3, 3), (2, 4, 1)]
-    problems = [problem_of(seed, sizes[seed % 4], measure) for seed in range(24)]
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert found.status == "optimal"
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
-        assert found.seconds is not None
-        assert found.seconds["compile"] == 0.0
-    assert [jp.solve(problem).status for problem in problems[:4]] == ["optimal"] * 4
+    certified_without_compiling(monkeypatch, [problem_of(seed, sizes[seed % 4], measure) for seed in range(24)])
 
 
 @kernels
@@ -187,22 +148,12 @@ def test_in_a_trace_it_ends_at_the_point_of_the_method(monkeypatch):
 
 @kernels
 def test_jit_and_vmap_have_it():
-    """With a symbol of S and one of X that have no mass."""
-    cost, budgets = abs(np.subtract.outer(np.arange(4), np.arange(4))).astype(float), np.linspace(0.2, 0.5, 9)
-    joints = np.stack([random_joint(seed, 3, 4) for seed in range(9)])
-    joints[0, -1], joints[0, :, -1] = 0.0, 0.0
-    joints[0] /= joints[0].sum()
+    cost = abs(np.subtract.outer(np.arange(4), np.arange(4))).astype(float)
 
-    def value(joint, budget):
-        return jp.solve(jp.DistortionProblem(joint, cost, budget=budget, leakage=_LEAST))
+    def problem(joint, budget):
+        return jp.DistortionProblem(joint, cost, budget=budget, leakage=_LEAST)
 
-    traced = jax.jit(jax.vmap(value))
-    assert "jaxpriv_worst_information" in traced.lower(joints, budgets).as_text()
-    found = traced(joints, budgets)
-    for i, (joint, budget) in enumerate(zip(joints, budgets, strict=True)):
-        host = jp.solve(jp.DistortionProblem(joint, cost, budget=float(budget), leakage=_LEAST))
-        assert found.status[i] == host.status == "optimal"
-        assert float(found.value[i]) == pytest.approx(host.value, abs=2e-6)
+    compare_traced("jaxpriv_worst_information", problem, np.linspace(0.2, 0.5, 9))
 
 
 @kernels
