@@ -341,7 +341,7 @@ class TotalVariation(AbstractDivergence):
 class SquaredHellinger(AbstractDivergence):
     """f(t) = (sqrt(t) - 1)^2: squared Hellinger distance sum (sqrt P - sqrt Q)^2, in [0, 2].
 
-    Authors who want [0, 1] halve it.
+    Some authors halve it, so that it is at most 1.
     """
 
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)

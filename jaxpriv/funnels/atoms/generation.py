@@ -1,4 +1,4 @@
-"""Column generation: solve the program over the atoms at hand, price new ones at its duals, repeat.
+"""Column generation: solve the program over the present atoms, price new ones at its duals, repeat.
 
 For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
 kept. Prices jump from round to round: besides the current ones, those between all atoms (`master.central_prices`) are

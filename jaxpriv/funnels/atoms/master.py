@@ -1,4 +1,4 @@
-"""The linear program over the atoms at hand.
+"""The linear program over the present atoms.
 
 With block masses P(A = a) and weights y of atoms inside each block (sum y = 1 there),
 
