@@ -23,43 +23,6 @@ def test_no_class_name_stands_for_two_things():
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
-def test_no_file_is_longer_than_500_lines():
-    lengths = {str(path): len((LIBRARY / path).read_text().splitlines()) for path in TREES}
-    assert {path: length for path, length in lengths.items() if length > 500} == {}
-
-
-# Modules of fewer than 150 lines with at most one importer, which are an idea of their own, and why.
-_ALONE = {
-    "__main__": "python -m jaxpriv starts it",
-    "plotting/styles": "how all figures look and are written; the figures themselves have more than 400 lines",
-}
-
-
-def test_a_small_module_with_one_importer_has_a_reason():
-    """It moves into its importer otherwise. A command of `cli` is a file, imported by name when it is called."""
-    names = {"jaxpriv." + str(path.with_suffix("")).replace("/", ".") for path in TREES}
-    importers = defaultdict(set)
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                used = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                used = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue
-            for name in names.intersection(used):
-                importers[name].add(path)
-    small = {
-        str(path.with_suffix(""))
-        for path in TREES
-        if path.name != "__init__.py"
-        and path.parts[0] != "cli"
-        and len((LIBRARY / path).read_text().splitlines()) < 150
-        and len(importers["jaxpriv." + str(path.with_suffix("")).replace("/", ".")]) <= 1
-    }
-    assert small == set(_ALONE)
-
-
 def test_a_numeric_constant_says_where_it_is_from():
     """A comment on its lines or right above gives the derivation, the source or the consequence of a choice."""
     bare = []
