@@ -2,7 +2,7 @@
 
 import enum
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
 from jaxpriv._module import summary
-from jaxpriv._types import Arr
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ _MESSAGES = {
         "causes: too few steps (raise max_steps), "
         f"{_FIRST_ORDER}"
         "or a tolerance below float64 resolution (a minimal distortion has the unit of the distortion, and a "
-        "multiplier scales the value: with large costs or multipliers ask for rtol). Where value is below "
-        "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
+        "multiplier scales the value: with large costs or multipliers ask for rtol). Where the mechanism is NaN "
+        "none was found that meets every limit, and the value is infinite: limits or budgets may contradict each "
+        "other, or leave no slack in a compiled function."
     ),
     Status.INFEASIBLE: (
         "No mechanism meets the limits, or none of those that do has a finite leakage; see the numbers in the error's "
@@ -186,6 +187,30 @@ class Solution(AbstractSolution):
     def __getitem__(self, index: int | slice) -> "Solution":
         """One result (or a slice) of a batch."""
         return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
+
+
+def within_limits(solution: Solution, violation: ScalarLike) -> Solution:
+    """The solution, which every pipeline ends with: a mechanism that exceeds a limit is none (NaN), and has no value.
+
+    `violation`: by how much, beyond what is allowed (`program.certify.most_excess`); 0 for a mechanism that meets all.
+    The bound does not depend on the mechanism, and stays.
+    """
+    if not is_traced(solution, violation):
+        if not violation > 0:
+            return solution
+        absent = np.broadcast_to(np.float64(np.nan), solution.mechanism.shape)
+        xp = np
+    else:
+        absent, xp = jnp.nan, jnp
+    lost = xp.asarray(violation > 0)
+    return replace(
+        solution,
+        value=xp.where(lost, np.inf, solution.value)[()],
+        mechanism=absent if xp is np else xp.where(lost, absent, solution.mechanism),
+        leakage=xp.where(lost, np.nan, solution.leakage)[()],
+        distortion=xp.where(lost, np.nan, solution.distortion),
+        code=xp.where(lost, np.int32(Status.NOT_CERTIFIED), solution.code)[()],
+    )
 
 
 def no_solution(shape: tuple[int, int], rows: int, worst: int, prices: int, distortions: int) -> Solution:

@@ -73,7 +73,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 # Markers of what runs only where it is asked for, with `-m`.
-_ASKED_FOR = ("thorough", "grid")
+_ASKED_FOR = ("thorough", "grid", "guard")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -42,7 +42,7 @@ from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term, entropic_rules
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
-from jaxpriv.program.certify import Certificate, column_values, nonnegative, shared_prices
+from jaxpriv.program.certify import Certificate, column_values, most_excess, nonnegative, shared_prices
 from jaxpriv.program.convex import Program, StreamedProgram
 from jaxpriv.program.lower import (
     Limits,
@@ -84,7 +84,7 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     used = float(problem.distortion @ noise)
     slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _UNIT
     scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
-    violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
+    violation = max((used - problem.budget) / (scale or 1.0) - min(4 * slop, 0.5 * most_excess(np.float64)), 0.0)
 
     rule, level = valid_scores(problem.joint.sum(axis=1), np.asarray(scores, dtype=np.float64)[0])
     price = nonnegative(np, np.asarray(multiplier, dtype=np.float64))

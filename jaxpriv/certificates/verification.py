@@ -26,7 +26,7 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
-from jaxpriv.program.certify import certify_program, column_values, violation_of
+from jaxpriv.program.certify import certify_program, column_values, most_excess, violation_of
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import (
     ProblemStack,
@@ -47,8 +47,6 @@ from jaxpriv.streaming import marginal
 # From the certificate of a convex program to that of the problem, in the unit of its measure.
 
 
-# What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
-_ROUNDING = 1e-10
 # The largest limit that is proved out of reach is found to this, relative to 1 + limit; how far beside a root the next
 # limit is tried, as a share of that.
 _BISECTION, _BESIDE = 1e-10, 0.4
@@ -83,7 +81,7 @@ def excess_of(leaks: Sequence[float], limits: Sequence[tuple[AbstractLeakage, fl
     release that excludes a symbol (an infinite ratio) would pass.
     """
     over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)]
-    return max((one for one in over if not one <= _ROUNDING), default=0.0)
+    return max((one for one in over if not one <= most_excess(np.float64)), default=0.0)
 
 
 def least_limit(
@@ -458,7 +456,7 @@ def _of_limits(
         ]
         leak = np.maximum(scale.outer(np.max(totals, axis=0)), 0.0)
     over = (leak - most) / (1.0 + most)
-    violation = np.maximum(found.violation, np.where(over <= _ROUNDING, 0.0, over))
+    violation = np.maximum(found.violation, np.where(over <= most_excess(np.float64), 0.0, over))
     return StackProof(np.asarray(found.value), np.asarray(found.lower_bound), violation, leak, distortion)
 
 

@@ -123,8 +123,11 @@ def solve(
         raise
     record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
-    files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays))
+    found = not np.isnan(solution.leakage)
+    files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays)) if found else {}
     _output.deliver(record, results.json, _summary(record, objective, results.units), files)
+    if not found:
+        raise NotCertifiedError("no mapping was found that meets every limit; the lower bound is valid")
     if solution.status != "optimal":
         other = "" if "interior-point" in solution.solver else "use --solver interior-point, "
         raise _uncertified(

@@ -41,8 +41,9 @@ _NEARLY_LEAST = 1e-6
 _PRICES = 10.0 ** np.arange(2, 17)
 # The largest price is taken of those that prove the same to this: the true one has no bound.
 _AS_GOOD = 1e-11
-# Rows so much smaller than the largest are rounding.
-_ROUNDING = 1e-14
+# Directions whose correlation is so much smaller than the largest show less than the rounding of what that one shows
+# (2^-53 is 1.1e-16, the square of this), and of so small a correlation they are rounding themselves.
+_NEGLIGIBLE, _ROUNDING = 1e-8, 1e-15
 # Entries of a vertex above this are its variables; rows that are missed by no more than the second number are met.
 _BASIC, _MET = 1e-9, 1e-15
 
@@ -134,35 +135,44 @@ def _own_rows(term: Term) -> np.ndarray:
     return np.asarray(term.rows[:-1] if term.massed else term.rows)
 
 
-def _deviations(term: Term) -> tuple[np.ndarray, np.ndarray]:
-    """(rows that are 0 at every output where S and Y are independent, with a largest entry of 1, their scales).
+def _correlations(term: Term) -> tuple[np.ndarray, np.ndarray]:
+    """(rows (r, X) that vanish at an output exactly if it is independent of S, the rules (r, T) that they are).
 
-    J - p P' with rows and columns that sum to zero to the last digits of its own entries: where J is nearly a
-    product these sums are what rounding left, and equations that miss by so much have no solution. All rows
-    together sum to zero, so that of the most frequent symbol is redundant: it is 0, and so is its scale.
+    With rows R of sums p and P, the matrix (R - p P')/sqrt(p P') has the maximal correlations of S and X as its
+    singular values. An output is independent of S exactly if sqrt(P) times its column is at right angles to the right
+    singular vectors. The chi-squared information that a direction of singular value c can show is at most c^2, so
+    directions below 1e-8 of the largest are left out: all of them show less than the rounding of what X shows. Columns
+    of X that differ by as little are equal to the backend too, which would call the equations of both infeasible.
     """
     rows = _own_rows(term)
     private, mass = rows.sum(axis=1), rows.sum(axis=0)
-    deviation = rows - np.outer(private / private.sum(), mass)
-    deviation -= np.outer(deviation.sum(axis=1), mass / mass.sum())
-    deviation -= np.outer(private / private.sum(), deviation.sum(axis=0))
-    scale = abs(deviation).max(axis=1)
-    scale[private.argmax()] = 0.0
-    scale[scale <= _ROUNDING * scale.max()] = 0.0
-    return np.where(scale[:, None] > 0, deviation / np.where(scale > 0, scale, 1.0)[:, None], 0.0), scale
+    left, right = np.sqrt(private), np.sqrt(mass)
+    scale = np.outer(left, right)
+    matrix = (rows - np.outer(private, mass) / private.sum()) / np.where(scale > 0, scale, 1.0)
+    # Sums of nearly equal numbers are what rounding left of them, and so are products of singular vectors with the
+    # sums, divided by a small singular value: both are 0, so that a constant release meets every equation.
+    total = private.sum()
+    matrix -= np.outer(left, left @ matrix) / total
+    matrix -= np.outer(matrix @ right, right) / total
+    u, correlation, v = np.linalg.svd(matrix, full_matrices=False)
+    shown = correlation > max(_NEGLIGIBLE * correlation[0], _ROUNDING)
+    u, v = u.T[shown], v[shown]
+    equations = (v - np.outer(v @ right, right) / total) * right
+    size = abs(equations).max(axis=1, keepdims=True)
+    rules = (u - np.outer(u @ left, left) / total) / (correlation[shown, None] * size) / np.where(left > 0, left, 1.0)
+    return equations / size, rules
 
 
 def _independence(term: Term) -> Term:
     """P(Y=y | s) = P(Y=y) for every s, under the term's own joint: of a set each has its own law of Y."""
-    deviation, _ = _deviations(term)
-    mass = term.rows.sum(axis=0)
-    both = np.vstack([deviation, -deviation])
+    equations, _ = _correlations(term)
+    both = np.vstack([equations, -equations])
     return dataclasses.replace(
         term,
         rows=both,
         reference=np.zeros(len(both)),
         cap=None,
-        offset=np.zeros_like(mass),
+        offset=np.zeros(both.shape[1]),
         rule_set=LINEAR,
         role=Role.WORST,
         normalised=False,
@@ -191,11 +201,9 @@ def _duals(
         weight = 1.0 if term.role is Role.OBJECTIVE else 0.0 if part is None else high
         neutral = weight * np.tile(np.asarray(rule_at(term, term.rows.sum(axis=1))), (outputs, 1))
         if part is not None:
-            sums = _own_rows(term).sum(axis=1)
-            count = len(sums)
-            _, scale = _deviations(term)
-            slope = np.where(scale > 0, (own[:, :count] - own[:, count:]) / np.where(scale > 0, scale, 1.0), 0.0)
-            neutral[:, :count] += slope - (slope @ sums)[:, None] / sums.sum()
+            _, of_equations = _correlations(term)
+            count = len(of_equations)
+            neutral[:, : of_equations.shape[1]] += (own[:, :count] - own[:, count:]) @ of_equations
         rules.append(neutral)
         if term.role is Role.WORST:
             etas.append(np.full(outputs, weight))

@@ -99,6 +99,16 @@ def _unit(array: Arr) -> float:
     return float(np.finfo(str(array.dtype)).eps) / 2
 
 
+# What a limit may be exceeded by, relative to its scale, whatever the size of the problem: this is what users may rely
+# on. Sums of so many terms that rounding alone exceeds it are repaired by mixing with a mechanism that has slack.
+_MOST_EXCESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
+
+
+def most_excess(dtype: DTypeLike) -> float:
+    """By how much a mechanism of this precision may exceed a limit e, relative to 1 + e."""
+    return _MOST_EXCESS[np.dtype(dtype)]
+
+
 def column_values(term: Term, w: Arr) -> Arr:
     """phi of the rows of the term at every output, w = A W (..., T, Y): shape (..., Y)."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,6 +146,8 @@ def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
 def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr, Arr, Arr]:
     longest = max((term.rows.shape[-2] for term in program.terms), default=0)
     slop = 4 * (sum(mechanism.shape[-2:]) + longest) * _unit(mechanism)
+    # The scales of sums below are up to twice their limits.
+    allowed = min(4 * slop, 0.5 * most_excess(mechanism.dtype))
     entries, every = (-2, -1), mechanism[..., None, :, :]
     used = (program.constraints * every).sum(axis=entries)
     linear = (program.cost * mechanism).sum(axis=entries)
@@ -146,7 +158,7 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
             excess, size = _excess(xp, term, mechanism)
             largest = (excess / xp.where(size > 0, size, 1.0)).max(axis=-1)
             leakages.append(largest)
-            excesses.append(largest - 4 * slop)
+            excesses.append(largest - allowed)
             continue
         columns = column_values(term, term.rows @ mechanism)
         total = columns.sum(axis=-1)
@@ -160,11 +172,11 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
             known, scale = xp.isfinite(total), size + abs(term.bound)
             # A scale of 0: no rows depend on the release (one useful symbol, say), and the limit is 0. It is met.
             relative = xp.where(known, (total - term.bound) / xp.where(known & (scale > 0), scale, 1.0), np.inf)
-            excesses.append(relative - 4 * slop)
+            excesses.append(relative - allowed)
     scale = abs(program.budgets) + (abs(program.constraints) * every).sum(axis=entries)
     relative = (used - program.budgets) / xp.where(scale > 0, scale, 1.0)
     shared = program.marks > 0
-    excesses.append(xp.where(shared, -np.inf, relative - 4 * slop).max(axis=-1, initial=0.0))
+    excesses.append(xp.where(shared, -np.inf, relative - allowed).max(axis=-1, initial=0.0))
     if program.shares:
         peaks.append(xp.where(shared, used - program.budgets + slop * scale, -np.inf).max(axis=-1))
     if peaks:

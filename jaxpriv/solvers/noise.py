@@ -13,7 +13,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.certificates import certify_noise
 from jaxpriv.problems.distortion import NoiseProblem, max_entropy_noise
 from jaxpriv.program import feasibility
-from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import Goal
 
 # Least leakage of additive noise: a barrier Newton method on the law of Z.
@@ -188,7 +188,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     certificate = certify_noise(problem, noise, scores, price)
     proved = goal.proved(certificate)
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if clock.stop else Status.NOT_CERTIFIED
-    return Solution(
+    solution = Solution(
         value=np.float64(certificate.value),
         lower_bound=np.float64(certificate.lower_bound),
         mechanism=problem.mechanism(noise),
@@ -203,6 +203,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
         seconds={"compile": compiling, "solve": time.perf_counter() - begun - compiling},
         stopped=np.int32(clock.stop),
     )
+    return within_limits(solution, certificate.violation)
 
 
 def _followed(

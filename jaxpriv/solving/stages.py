@@ -25,6 +25,7 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.presolve.closed_forms import (
     at_least_value,
+    cheapest_release,
     entry_costs,
     feasible_at_least,
     finite_on,
@@ -54,7 +55,7 @@ from jaxpriv.program.lower import (
     proved_program,
     reading,
 )
-from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status
+from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import LINEAR, Solver
@@ -184,7 +185,23 @@ class Stages:
 
     def conclude(self, lowered: Lowered, answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the lowered program is."""
-        value, bound = interval_of(self.problem, lowered.scale, lowered.shift, answer.value, answer.bound)
+        return self._concluded(lowered.program, lowered.limits, answer, goal, begun)
+
+    def _concluded(
+        self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal, begun: float
+    ) -> Solution:
+        """The solution that an answer to the program is; where it exceeds a limit, the best release that is known
+        without an iteration takes its place.
+        """
+        if answer.violation > 0:
+            constant = np.eye(program.cost.shape[1])[:, None]
+            known = [program.feasible_point, *np.broadcast_to(constant, (len(constant), *program.cost.shape))]
+            if len(program.budgets):
+                known.append(cheapest_release(program))
+            duals = answer.k, answer.eta, answer.price
+            certified = [self.certified(program, limits, np.asarray(one), *duals, 0, answer.solver) for one in known]
+            answer = min(certified, key=lambda one: (one.violation, one.value))
+        value, bound = interval_of(self.problem, *reading(self.problem), answer.value, answer.bound)
         return self.finish(answer, value, bound, goal, begun)
 
     def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
@@ -193,8 +210,7 @@ class Stages:
         program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], feasible_point=mechanism)
         duals = proof.scores[0], proof.weights, proof.multipliers
         answer = self.certified(program, limits, mechanism, *duals, 0, name)
-        value, bound = interval_of(problem, *reading(problem), answer.value, answer.bound)
-        return self.finish(answer, value, bound, goal, begun)
+        return self._concluded(program, limits, answer, goal, begun)
 
     def run(
         self,
@@ -383,9 +399,11 @@ class Stages:
         problem = self.problem
         leak = self.leak(answer.mechanism)
         proved = goal.proved(dataclasses.replace(answer, value=value, bound=bound))
+        if proved:  # a limit that is exceeded by rounding may make the value less than the optimum, by rounding too
+            bound = min(bound, value)
         stop = self.clock.stop
         code = Status.BEST_KNOWN if stop and answer.violation == 0 else Status.NOT_CERTIFIED
-        return Solution(
+        solution = Solution(
             value=np.float64(value),
             lower_bound=np.float64(bound),
             mechanism=answer.mechanism,
@@ -400,6 +418,7 @@ class Stages:
             seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
             stopped=np.int32(stop),
         )
+        return within_limits(solution, answer.violation)
 
 
 def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:

@@ -20,7 +20,7 @@ from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
-from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
@@ -121,7 +121,7 @@ def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> So
     if proved and task.checkpoint is not None:
         task.checkpoint.remove()
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if stop else Status.NOT_CERTIFIED
-    return Solution(
+    solution = Solution(
         value=np.float64(certificate.value),
         lower_bound=np.float64(certificate.lower_bound),
         mechanism=found.mechanism,
@@ -137,6 +137,7 @@ def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> So
         notes=tuple(task.said),
         stopped=np.int32(stop),
     )
+    return within_limits(solution, certificate.violation)
 
 
 def _better(one: StreamedResult | None, two: StreamedResult) -> StreamedResult:

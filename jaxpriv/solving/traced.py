@@ -25,6 +25,7 @@ from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
 from jaxpriv.presolve.reduction import Reduced, moves
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certify import most_excess
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import (
     Limits,
@@ -40,13 +41,10 @@ from jaxpriv.program.lower import (
     reading,
     worst_program,
 )
-from jaxpriv.solution import Solution, Status
+from jaxpriv.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal
-
-# What a measure may exceed its limit by, relative to 1 + limit.
-_ROUNDING = 1e-10
 
 T = TypeVar("T")
 
@@ -123,7 +121,7 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Arr) ->
     over = jnp.zeros((), mechanism.dtype)
     for measure, value in finite_limits(limits):
         relative = (measured_values(measure, problem.joints, mechanism).max() - value) / (1.0 + value)
-        over = jnp.maximum(over, jnp.where(relative <= _ROUNDING, 0.0, relative))
+        over = jnp.maximum(over, jnp.where(relative <= most_excess(mechanism.dtype), 0.0, relative))
     return over
 
 
@@ -344,7 +342,7 @@ def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Go
         found = undifferentiated_optimum(solver, posed.program, posed.away, posed.inner(goal), max_steps)
         value, bound, violation = posed.certified(found)
     proved = goal.proved(Certificate(value, bound, None, None, violation))
-    return Solution(
+    solution = Solution(
         value=value,
         lower_bound=bound,
         mechanism=found.mechanism,
@@ -357,3 +355,4 @@ def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Go
         steps=found.steps,
         solver=name,
     )
+    return within_limits(solution, violation)

@@ -1,0 +1,127 @@
+"""No result has a mechanism that exceeds a limit: columns that are nearly equal, limits of 0, and what is rejected."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.solution import Status, within_limits
+from jaxpriv.solving.stages import Stages
+
+MEASURES = [
+    jp.leakage.MutualInformation(),
+    jp.leakage.Sibson(2.0),
+    jp.leakage.by_name("f-information", divergence="chi-squared"),
+    jp.leakage.MaxInformation(),
+    jp.leakage.MaximalLeakage(),
+    jp.leakage.MaxLift(),
+]
+
+
+def nearly_equal(seed: int, size: float) -> np.ndarray:
+    """A joint whose columns repeat two posteriors, up to relative differences of this size."""
+    rng = np.random.default_rng(seed)
+    private, useful = int(rng.integers(2, 5)), int(rng.integers(3, 6))
+    base = rng.dirichlet(np.ones(2 * private)).reshape(private, 2)
+    joint = base[:, np.arange(useful) % 2] * (1 + size * rng.normal(size=(private, useful)))
+    return joint / joint.sum()
+
+
+def exceeded(problem: jp.DistortionProblem, solution: jp.Solution) -> float:
+    """By how much the mechanism exceeds the leakage budget, relative to 1 + budget, computed again by `certify`."""
+    found = jp.certify(problem, solution)
+    assert found.violation == 0
+    return (found.leakage - problem.leakage_budget) / (1.0 + problem.leakage_budget)
+
+
+# The instance that the defect was found with: the optimum at a limit of 1e-12 is 0.34228.
+BASE = np.array([[7, 9], [6, 23], [10, 2], [26, 17]]) / 100
+NOISE = np.array([[0, -0.1, -2.7], [1.1, 0.6, 0.2], [1, -0.7, 0.4], [-0.6, 0.9, -0.1]])
+
+
+def test_columns_equal_to_ten_digits_and_no_leakage():
+    joint = BASE[:, [0, 1, 0]] * (1 + 1e-10 * NOISE)
+    problem = jp.DistortionProblem(joint / joint.sum(), 1 - np.eye(3), leakage_budget=0.0)
+    (many,) = jp.solve_many([problem])
+    curve = jp.frontier(problem, leakage_budgets=[0.0, 1e-12])
+    for solution in (jp.solve(problem), many, curve.solutions[0]):
+        assert solution.status == "optimal"
+        assert float(solution.value) == pytest.approx(0.34228188, abs=1e-6)
+        assert exceeded(problem, solution) <= 1e-12
+        assert 0 <= solution.gap <= 1e-6
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("size", [1e-5, 1e-7, 1e-8, 1e-10, 1e-13])
+def test_a_limit_of_zero_is_kept_whatever_the_columns(measure, size):
+    for seed in range(3):
+        joint = nearly_equal(seed, size)
+        outputs = 1 + seed
+        costs = (np.arange(joint.shape[1])[:, None] != np.arange(outputs)).astype(float)
+        problem = jp.DistortionProblem(joint, costs, leakage_budget=0.0, leakage=measure)
+        solution = jp.solve(problem)
+        assert exceeded(problem, solution) <= 1e-12
+        assert solution.gap >= 0
+        if not isinstance(measure, jp.leakage.MaximalLeakage | jp.leakage.MaxInformation | jp.leakage.MaxLift):
+            assert solution.status == "optimal"
+
+
+def test_near_twins_cost_what_twins_cost():
+    """Metamorphic: differences far below what a leakage of 1e-12 shows do not move the optimum."""
+    for seed in range(4):
+        values = []
+        for size in (0.0, 1e-11):
+            joint = nearly_equal(seed, size)
+            costs = 1 - np.eye(joint.shape[1])
+            values.append(float(jp.solve(jp.DistortionProblem(joint, costs, leakage_budget=0.0)).value))
+        assert values[0] == pytest.approx(values[1], abs=1e-8)
+
+
+def test_an_answer_beyond_a_limit_is_replaced_by_a_release_within(monkeypatch):
+    """Whatever a stage before the last one returns."""
+    joint = np.array([[0.3, 0.1, 0.05], [0.05, 0.2, 0.3]])
+    problem = jp.DistortionProblem(joint, 1 - np.eye(3), leakage_budget=0.01)
+    run = Stages.run
+
+    def identity(self, *args, **kwargs):
+        answer = run(self, *args, **kwargs)
+        return dataclasses.replace(answer, mechanism=np.eye(3), value=0.0, violation=1.0)
+
+    monkeypatch.setattr(Stages, "run", identity)
+    monkeypatch.setattr("jaxpriv.solving.solve.has_next_method", lambda _: False)
+    solution = jp.solve(problem)
+    assert solution.status == "not_certified"
+    assert exceeded(problem, solution) <= 1e-12
+    assert solution.lower_bound <= solution.value <= 0.65 + 1e-12  # that of the most frequent symbol
+
+
+def test_where_there_is_none_the_mechanism_is_nan():
+    problem = jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.2)
+    solution = jp.solve(problem)
+    assert within_limits(solution, 0.0) is solution
+    for violation, wrap in ((1e-3, lambda f: f), (np.float64(1e-3), jax.jit)):
+        lost = wrap(lambda one, by: within_limits(one, by))(solution, violation)
+        assert np.isnan(lost.mechanism).all()
+        assert math.isinf(float(lost.value))
+        assert math.isinf(float(lost.gap))
+        assert float(lost.lower_bound) == float(solution.lower_bound)
+        assert int(lost.code) == Status.NOT_CERTIFIED
+        assert "NaN" in dataclasses.replace(lost, solver="").message
+
+
+@pytest.mark.parametrize("budget", [-0.1, 0.05, 0.2])
+def test_a_trace_returns_a_mechanism_within_the_budgets_or_none(budget):
+    """The least distortion is 0.1: below it a compiled function cannot raise."""
+    costs = np.array([[0.1, 1.0], [1.0, 0.1]])
+    joint = np.array([[0.3, 0.2], [0.1, 0.4]])
+    solution = jax.jit(lambda d: jp.solve(jp.DistortionProblem(joint, costs, budget=d)))(budget)
+    if budget < 0.1:
+        assert np.isnan(np.asarray(solution.mechanism)).all()
+        assert math.isinf(float(solution.value))
+        assert solution.status == "not_certified"
+    else:
+        assert float(solution.distortion[0]) <= budget * (1 + 1e-12) + 1e-12
+        assert solution.status == "optimal"
