@@ -84,7 +84,7 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     used = float(problem.distortion @ noise)
     slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _UNIT
     scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
-    violation = max((used - problem.budget) / (scale or 1.0) - min(4 * slop, 0.5 * most_excess(np.float64)), 0.0)
+    violation = max((used - problem.budget) / (scale or 1.0) - 0.5 * most_excess(np.float64), 0.0)
 
     rule, level = valid_scores(problem.joint.sum(axis=1), np.asarray(scores, dtype=np.float64)[0])
     price = nonnegative(np, np.asarray(multiplier, dtype=np.float64))

@@ -100,7 +100,8 @@ def _unit(array: Arr) -> float:
 
 
 # What a limit may be exceeded by, relative to its scale, whatever the size of the problem: this is what users may rely
-# on. Sums of so many terms that rounding alone exceeds it are repaired by mixing with a mechanism that has slack.
+# on, and no less than what rounding makes of budgets that were computed in another order. Sums of so many terms that
+# rounding exceeds it are repaired by mixing with a mechanism that has slack.
 _MOST_EXCESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 
 
@@ -147,7 +148,7 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
     longest = max((term.rows.shape[-2] for term in program.terms), default=0)
     slop = 4 * (sum(mechanism.shape[-2:]) + longest) * _unit(mechanism)
     # The scales of sums below are up to twice their limits.
-    allowed = min(4 * slop, 0.5 * most_excess(mechanism.dtype))
+    allowed = 0.5 * most_excess(mechanism.dtype)
     entries, every = (-2, -1), mechanism[..., None, :, :]
     used = (program.constraints * every).sum(axis=entries)
     linear = (program.cost * mechanism).sum(axis=entries)

@@ -64,8 +64,9 @@ def check(program: Program) -> Feasibility:
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0])
     else:
-        weights, mechanism = largest_slack(c / scales[:, None, None], np.minimum(budgets / scales, _ALWAYS_MET))
-        weights = weights / scales
+        own, slack, units = _above_floors(c, budgets)
+        weights, mechanism = largest_slack(own, np.minimum(slack, _ALWAYS_MET))
+        weights = weights / units
         weights = weights / weights.sum()
     combined = (weights[:, None, None] * c).sum(axis=0)
     bound, allowed = float(combined.min(axis=1).sum()), float(weights @ budgets)
@@ -82,6 +83,18 @@ def check(program: Program) -> Feasibility:
         feasible=bool(allowed >= bound - rounding),
         boundary=abs(allowed - bound) <= BOUNDARY * scale,
     )
+
+
+def _above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(c, budgets) above the cheapest output of every row, of size one, and the sizes (R,).
+
+    A cost that does not depend on the output is spent by every mechanism, so the size is that of the differences: costs
+    that differ by a billionth are told apart, too. Where there is none, what is left of a budget is rounding.
+    """
+    floors = c.min(axis=2)
+    size = (c.max(axis=2) - floors).sum(axis=1)
+    size = np.where(size > 0, size, 1.0)
+    return (c - floors[:, :, None]) / size[:, None, None], (budgets - floors.sum(axis=1)) / size, size
 
 
 def largest_slack(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -254,21 +267,22 @@ class Face:
 def face_of(program: Program, weights: np.ndarray) -> Face:
     """The face of budgets without slack; `weights` prove that there is none (`feasibility.check`)."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
-    floors = c.min(axis=2)
-    scale = (c.max(axis=2) - floors).sum(axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    # Above the cheapest output of every row and of size one: weights of such constraints are compared below.
-    own = (c - floors[:, :, None]) / scale[:, None, None]
-    slack = (budgets - floors.sum(axis=1)) / scale
-    escape = np.asarray(weights, dtype=np.float64) * scale
-    escape = escape / escape.sum()
+    own, slack, scale = _above_floors(c, budgets)
+    constant = ~own.any(axis=(1, 2))
+    slack = np.where(constant, 0.0, slack)
+    escape = np.where(constant, 0.0, np.asarray(weights, dtype=np.float64) * scale)
+    escape = escape / escape.sum() if escape.any() else constant / constant.sum()
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
     escape = np.where(escape > _NOTHING, escape, 0.0)
     support = _tied(np.tensordot(escape, own, 1), np.ones(c.shape[1:], bool), tie)
-    held = escape > 0
+    held = constant | (escape > 0)
     while not held.all() or _independent(own[held], support).any():
         # Ends: every round takes an entry or a budget away.
-        width, inside, more = _widest(own, slack, support, held)
+        found = _widest(own, slack, support, held)
+        if found is None:
+            inside = support / support.sum(axis=1, keepdims=True)
+            break
+        width, inside, more = found
         if width > _NOTHING:
             break
         more = np.where(held | (more > _NOTHING), more, 0.0)
@@ -324,8 +338,12 @@ def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 def _widest(
     own: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """max r s.t. W >= r on the support, <c, W> + r <= slack, <c, W> = slack where held: (r, W, weights of c)."""
+) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """max r s.t. W >= r on the support, <c, W> + r <= slack, <c, W> = slack where held: (r, W, weights of c).
+
+    None where the backend has no answer: budgets that no mechanism meets but for rounding, which the certificate of the
+    result judges.
+    """
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack
 
@@ -354,8 +372,8 @@ def _widest(
         method="highs",
         options=options,
     )
-    if result.status != 0:  # bounded, and feasible up to rounding, so this is a failure of the backend
-        raise ArithmeticError(f"the linear program of the budgets' face failed: {result.message}")
+    if result.status != 0:
+        return None
     inside = np.zeros(support.size)
     inside[at] = np.maximum(result.x[:-1], 0.0)
     inside = inside.reshape(support.shape)

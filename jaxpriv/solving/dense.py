@@ -132,7 +132,8 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
             answer, high = dataclasses.replace(answer, mechanism=second.mechanism), lower
         if raised > low:
             answer, low = dataclasses.replace(answer, k=second.k, eta=second.eta, price=second.price), raised
-    return stages.finish(answer, high, low, goal, begun)
+    over = max(float(violation_of(within, answer.mechanism)), stages.excess(stages.further, answer.mechanism))
+    return stages.finish(dataclasses.replace(answer, violation=over), high, low, goal, begun)
 
 
 def _affine(problem: DistortionProblem) -> bool:

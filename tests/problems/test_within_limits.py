@@ -125,3 +125,35 @@ def test_a_trace_returns_a_mechanism_within_the_budgets_or_none(budget):
     else:
         assert float(solution.distortion[0]) <= budget * (1 + 1e-12) + 1e-12
         assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("measure", [jp.leakage.MutualInformation(), jp.leakage.MaxLift(), jp.leakage.Sibson(2.0)])
+def test_budgets_equal_to_what_the_only_release_costs(measure):
+    """One output, distortions of sizes from 1e-3 to 1e3, budgets to the rounding of another order of the sums."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
+        tables = rng.random((3, 4, 1)) * 10.0 ** rng.uniform(-3, 3, (3, 1, 1))
+        budgets = (tables[:, :, 0] @ joint.sum(axis=0)) * (1 + 1e-13 * rng.normal(size=3))
+        problem = jp.DistortionProblem(joint, tables, budget=budgets, leakage=measure)
+        solution = jp.solve(problem)
+        assert solution.status == "optimal"
+        assert float(solution.value) == pytest.approx(0.0, abs=1e-12)
+        assert jp.certify(problem, solution).violation == 0
+
+
+@pytest.mark.parametrize("measure", [jp.leakage.MutualInformation(), jp.leakage.MaxLift()])
+def test_budgets_that_contradict_each_other_by_a_billionth_are_infeasible(measure):
+    """Costs that hardly depend on the output: each budget alone is the least, no mechanism meets both."""
+    rng = np.random.default_rng(3)
+    joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    tables = np.repeat(rng.random((2, 4, 1)) * [[[1e3]], [[1e-2]]], 2, axis=2) * (1 + 1e-9 * rng.random((2, 4, 2)))
+    each = joint.sum(axis=0)[:, None] * tables
+    least = each.min(axis=2).sum(axis=1)
+    with pytest.raises(jp.InfeasibleError) as raised:
+        jp.solve(jp.DistortionProblem(joint, tables, budget=least, leakage=measure))
+    weights = np.asarray(raised.value.proof["multipliers"])
+    assert (np.tensordot(weights, each, 1).min(axis=1).sum()) > weights @ least
+    both = each[:, np.arange(4), each[0].argmin(axis=1)].sum(axis=1)  # what the cheapest of the first distortion costs
+    problem = jp.DistortionProblem(joint, tables, budget=both, leakage=measure)
+    assert jp.certify(problem, jp.solve(problem)).violation == 0
