@@ -39,12 +39,10 @@ from statistics import NormalDist
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
-from jaxpriv.verifier.archive import digest, unsealed
+from jaxpriv.verifier.archive import digest
 from jaxpriv.verifier.claims import ONE, Matrix
-from jaxpriv.verifier.designs import UNSEEN, DesignFile
-
-RECEIPT = "jaxpriv-receipt"
-FORMATS = ("csv", "parquet")
+from jaxpriv.verifier.designs import DesignFile
+from jaxpriv.verifier.records import RECEIPT, unsealed
 
 # What spreadsheets take for a formula; a number is none.
 _FORMULA = re.compile(r"[=+\-@\t\r＝＋－＠]")
@@ -80,17 +78,7 @@ class Receipt:
 
 def read_receipt(data: bytes, name: str) -> Receipt:
     """The receipt of a file; `IntegrityError` if it is damaged or of another kind."""
-    fields = ("tool", "design", "unseen", "columns", "kept", "released")
-    record = unsealed(data, name, RECEIPT, fields)
-    released = record["released"]
-    good = isinstance(released, dict) and set(released) == {"sha256", "bytes", "rows", "format"}
-    good = good and all(type(released[key]) is int and released[key] >= 0 for key in ("bytes", "rows"))
-    good = good and released["format"] in FORMATS and record["unseen"] in UNSEEN
-    for key in ("columns", "kept"):
-        good = good and isinstance(record[key], list) and all(isinstance(one, str) for one in record[key])
-    if not good or not record["columns"]:
-        raise IntegrityError(f"{name} is not a receipt of a known form")
-    return Receipt(record)
+    return Receipt(unsealed(data, name, RECEIPT))
 
 
 def check_file(receipt: Receipt, data: bytes, name: str) -> None:
