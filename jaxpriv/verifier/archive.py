@@ -6,7 +6,9 @@ compression, encryption, overlapping members, data behind the end or paths: none
 Standard library only.
 """
 
+import gzip
 import hashlib
+import io
 import json
 import math
 import os
@@ -25,6 +27,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
 
 # Of a file, which is read whole: sizes in a zip file without extensions are 32-bit numbers.
 MAX_BYTES = 2**31
+# Of a compressed file, read together.
+_AT_ONCE = 2**20
 # Of JSON: no record here is nested deeper than half of it, and Python's parser recurses.
 MAX_DEPTH = 16
 # Of an archive: an audit has up to seven.
@@ -57,6 +61,25 @@ def read_file(path: str | os.PathLike[str], most: int = MAX_BYTES) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+
+
+def decompressed(data: bytes, name: str, most: int = MAX_BYTES) -> bytes:
+    """What a gzip file holds; `ResourceError` if that is more than `most` bytes, `InputError` if it is damaged."""
+
+    def parts() -> Iterator[bytes]:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            while part := stream.read(_AT_ONCE):
+                yield part
+
+    size = 0
+    try:
+        for part in parts():  # counted before anything is kept: a few bytes may stand for more than there is memory
+            size += len(part)
+            if size > most:
+                raise ResourceError(f"{name} holds more than {most} bytes")
+        return b"".join(parts())
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:

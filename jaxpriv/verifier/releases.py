@@ -24,13 +24,11 @@ round, and above it because p <= a there means that the first one gave at most a
 """
 
 import csv
-import gzip
 import io
 import math
 import random
 import re
 import unicodedata
-import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +37,7 @@ from statistics import NormalDist
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
-from jaxpriv.verifier.archive import digest
+from jaxpriv.verifier.archive import decompressed, digest
 from jaxpriv.verifier.claims import ONE, Matrix
 from jaxpriv.verifier.designs import DesignFile
 from jaxpriv.verifier.records import RECEIPT, unsealed
@@ -160,11 +158,11 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
 def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
     """A table in the dialect of `settings` (.gz and .tsv by its name) as CSV in UTF-8 with a header."""
     given, suffixes = reading(settings), name.lower()
+    if suffixes.endswith(".gz"):
+        data, suffixes = decompressed(data, name), suffixes[:-3]
+    if not given and not suffixes.endswith(".tsv"):
+        return data
     try:
-        if suffixes.endswith(".gz"):
-            data, suffixes = gzip.decompress(data), suffixes[:-3]
-        if not given and not suffixes.endswith(".tsv"):
-            return data
         codec = given.get("encoding", "utf-8").replace("utf-8", "utf-8-sig")
         mark = given.get("delimiter", "\t" if suffixes.endswith(".tsv") else ",")
         stream = io.StringIO(newline="")
@@ -178,8 +176,6 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
         for fields in rows:
             texts = [field.strip() for field in fields] if "blanks" in given else fields
             writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
         raise InputError(f"{name} cannot be read as --read states") from None
     return stream.getvalue().encode()
