@@ -195,6 +195,18 @@ def test_certificates_of_worst_outcomes_are_those_of_the_library(name):
             least_worst(counted, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form, name)
 
 
+@pytest.mark.parametrize("name", ["maximal-leakage", "min-entropy", *WORST])
+def test_limits_beyond_every_number_of_symbols_bind_nothing(name):
+    """A design may state any limit: e^limit overflowed above 10^18 nats."""
+    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    rows, unit = as_integers(whole(1 - np.eye(2)))
+    columns = 4 if name in ("lift", "ldp", "inferential") else 2
+    rules = Scores(whole(np.ones((2, columns))), [1.0, 1.0], 0.0)
+    least = least_worst if name in WORST else least_linear
+    for limit in (699.0, 701.0, 1e19, 1e308):
+        assert least(counted, rows, unit, rules, limit, "leakage-budget", name) == 0
+
+
 @pytest.mark.parametrize("name", WORST)
 def test_no_scores_prove_more_than_a_mechanism_reaches(name):
     rng = np.random.default_rng(6)
