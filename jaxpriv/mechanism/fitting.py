@@ -146,7 +146,8 @@ def fit(
         leakage_budget: least mean distortion with at most this leakage; or
         disclosure: least leakage with I(X;Y) of at least this (nats); or
         target_leakage: the watchdog with at most this lift leakage (nats). Exactly one of the four.
-        leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`.
+        leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`; of the library, which
+            `jaxpriv verify` knows.
         distortion, weights: as `kinds` and `weights` of `column_distortion`; by default the number of changed columns.
         split: the share of the records that the mechanism is designed on; the others are for its audit. 1: no audit.
         seed: of the split.

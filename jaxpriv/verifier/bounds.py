@@ -15,7 +15,6 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import SCALE, Counted, Matrix, exp, log, log_of
 
-
 # A limit above this is like this one: e^limit is more than any number of symbols, and e^-limit is 0 in 2^-_THETA.
 _BEYOND = 700.0
 
@@ -196,8 +195,8 @@ def least_worst(
             return Fraction(0)
     else:
         return Fraction(0)
-    if measure in RATIOS:
-        return Fraction(max(log(2**_THETA, theta)[0], 0), SCALE)
+    if measure in RATIOS:  # theta is 0 where no finite value meets the limit
+        return Fraction(max(log(2**_THETA, max(theta, 1))[0], 0), SCALE)
     return Fraction(-theta, 2**_THETA)
 
 

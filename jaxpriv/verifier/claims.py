@@ -220,7 +220,8 @@ class Counted:
         if kind in ("max-information", "relative-entropy"):
             return _largest_divergence(outputs, prior, n, about_prior=kind == "relative-entropy")
         if kind == "maximal-leakage":
-            return _logarithm(sum(max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs))
+            largest = (max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs)
+            return _logarithm(sum(largest, Fraction(0)))
         if kind == "min-entropy":
             return _logarithm(Fraction(sum(map(max, outputs)), max(prior) * ONE))
         ratios = [[Fraction(w * n, sum(y) * p) for w, p in zip(y, prior, strict=True)] for y in outputs]

@@ -208,6 +208,15 @@ def test_limits_beyond_every_number_of_symbols_bind_nothing(name):
 
 
 @pytest.mark.parametrize("name", WORST)
+def test_a_budget_that_no_finite_value_meets_has_a_bound(name):
+    """Every output costs more than the budget: any bound holds, and none is no number."""
+    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    rows, unit = as_integers(whole(np.full((2, 2), 1e308)))
+    rules = Scores(whole(np.ones((2, 4 if name in ("lift", "ldp", "inferential") else 2))), [1.0, 1.0], 1.0)
+    assert least_worst(counted, rows, unit, rules, 0.1, "budget", name) > 0
+
+
+@pytest.mark.parametrize("name", WORST)
 def test_no_scores_prove_more_than_a_mechanism_reaches(name):
     rng = np.random.default_rng(6)
     counts, costs = rng.integers(1, 20, (3, 4)), 1.0 - np.eye(4)
