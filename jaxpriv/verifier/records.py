@@ -181,6 +181,7 @@ def _edges(value: Json, place: str) -> None:
 
 
 _EXTRAS: Mapping[str, Form] = {"kind": _text, "other": _label, "missing": _label, "tokens": _texts}
+# The fields of a rule by its kind; a rule of quantiles is one of edges once it is fitted.
 _RULES: Mapping[str, Form] = {
     "categories": _fields(values=_optional(_labels(1)), **_EXTRAS),
     "edges": _fields(edges=_edges, names=_optional(_labels(1)), **_EXTRAS),
@@ -244,6 +245,7 @@ def _private_labels(value: Json, place: str) -> None:
 
 
 _claims = _map(_fields(lower=_optional(_text), upper=_optional(_text), unit=_text))
+# The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
         "tool": _tool,
