@@ -32,6 +32,8 @@ _POINTS = 41
 _up, _down = partial(upper, digits=4), partial(lower, digits=4)
 # A value on records below this is rounding, or as good as nothing: four digits of it would say too much.
 _NOTHING = 1e-9
+# e^x for an x beyond this is no float64.
+_LARGEST_POWER = 709.0
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _data(name: str) -> str:
 def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
     book, asked = mechanism.codebook, mechanism.asked
     kept = mechanism.released_columns == book.useful
-    factor = _up(math.exp(asked.target))
+    factor = _up(math.exp(asked.target) if asked.target < _LARGEST_POWER else math.inf)
     rule = "to release a group of combinations in place of each"
     if kept:
         rule = (
@@ -371,7 +373,8 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    return f"{_up(float(Fraction(claim.upper or '0')))} {escape(claim.unit)}"
+    value = math.inf if claim.upper is None else float(Fraction(claim.upper))
+    return f"{_up(value)} {escape(claim.unit)}"
 
 
 def _fitted(value: float) -> str:

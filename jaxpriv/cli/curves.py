@@ -284,11 +284,14 @@ def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
     try:
         words = json.loads(arrays["drawn_words"].astype(np.uint8).tobytes())
         texts = {name: str(words[name]) for name in _WORDS}
-    except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path}: drawn_words does not hold the words of a curve") from error
+        informed = bool(arrays["drawn_informed"].item())
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IntegrityError(f"{path}: drawn_words or drawn_informed is not that of a curve") from error
     if len(points) != 1 or len(band) != 1 or numbers["x"].ndim != 1 or not len(numbers["x"]):
         raise IntegrityError(f"{path}: the arrays of the curve differ in length")
-    fields: dict[str, Any] = {**numbers, **texts, "informed": bool(arrays["drawn_informed"][0])}
+    if not np.isfinite(numbers["x"]).all():
+        raise IntegrityError(f"{path}: drawn_x holds numbers that are not finite")
+    fields: dict[str, Any] = {**numbers, **texts, "informed": informed}
     return DrawnCurve(**fields)
 
 

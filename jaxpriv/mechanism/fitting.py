@@ -32,8 +32,8 @@ from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.solution import Solution
 from jaxpriv.solving.solve import solve
-from jaxpriv.verifier.claims import ONE, Claim
-from jaxpriv.verifier.designs import UNSEEN, computed_name
+from jaxpriv.verifier.claims import ONE, Claim, Measure
+from jaxpriv.verifier.records import UNSEEN
 
 # A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
 _LARGEST = 2**24
@@ -146,7 +146,8 @@ def fit(
         leakage_budget: least mean distortion with at most this leakage; or
         disclosure: least leakage with I(X;Y) of at least this (nats); or
         target_leakage: the watchdog with at most this lift leakage (nats). Exactly one of the four.
-        leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`.
+        leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`; of the library, which
+            `jaxpriv verify` knows.
         distortion, weights: as `kinds` and `weights` of `column_distortion`; by default the number of changed columns.
         split: the share of the records that the mechanism is designed on; the others are for its audit. 1: no audit.
         seed: of the split.
@@ -186,10 +187,12 @@ def fit(
     if problem in ("disclosure", "watchdog") and (distortion or weights):
         raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
     name = "lift" if problem == "watchdog" else leakage
-    measure = by_name(name, form=form, order=order, divergence=divergence, gamma=gamma)
-    asked = Asked(
-        problem, target, {"name": name, "form": form, "order": order, "divergence": divergence, "gamma": gamma}
-    )
+    parameters = {"form": form, "order": order, "divergence": divergence, "gamma": gamma}
+    measure = by_name(name, **parameters)
+    stated = Measure(name, **parameters)
+    if stated.fault is not None:  # a measure, or a divergence, that a user entered
+        raise InputError(f"leakage: a design {stated.fault}: no verifier could compute it")
+    asked = Asked(problem, target, {"name": name, **parameters})
 
     records = _counted(source, private, useful, rules, shared, codebook, share, seed, sparse)
     size = len(records.useful)
@@ -203,7 +206,7 @@ def fit(
     if problem in ("budget", "leakage-budget"):
         costs = column_distortion(records.codebook, records.useful, kinds=distortion, weights=weights)
         costs = costs[:, seen]
-    computed = computed_name(asked.leakage)
+    computed = stated if stated.computed else None
     # What a measure of ratios compares stays positive.
     support = name != "mutual-information" and problem != "watchdog"
 

@@ -24,11 +24,8 @@ from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
 from jaxpriv.verifier.claims import BITS, Claim, without_counts
 from jaxpriv.verifier.designs import (
-    AUDIT,
-    DESIGN,
     DUALS,
     PRICES,
-    UNSEEN,
     Audit,
     DesignFile,
     claims_of,
@@ -36,6 +33,7 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 

@@ -28,8 +28,8 @@ from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.mechanism import Mechanism
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
-from jaxpriv.verifier.designs import UNSEEN
-from jaxpriv.verifier.releases import RECEIPT, escaped
+from jaxpriv.verifier.records import LEDGER, RECEIPT, UNSEEN, unsealed
+from jaxpriv.verifier.releases import escaped
 
 # What was released for whom: a second release of a record gives what the first one gave, not a second draw.
 #
@@ -39,7 +39,6 @@ from jaxpriv.verifier.releases import RECEIPT, escaped
 # for its owner only.
 
 
-_FORMAT = "jaxpriv-ledger"
 _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49
 _ENTRIES = np.dtype([("who", f"V{_WHO}"), ("what", f"V{_WHAT}"), ("symbol", "<u4")])
 
@@ -93,7 +92,7 @@ class Ledger:
         table["symbol"] = np.array([entry[1] for entry in self.entries.values()], dtype="<u4")
         parts = np.frombuffer(names, dtype=">u8").reshape(-1, 2)
         payload = table[np.lexsort((parts[:, 1], parts[:, 0]))].tobytes()
-        header = {"format": _FORMAT, "version": 1, "key": self.key.hex(), "entries": len(self.entries)}
+        header = {"format": LEDGER, "version": 1, "key": self.key.hex(), "entries": len(self.entries)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
     @classmethod
@@ -103,11 +102,12 @@ class Ledger:
             return cls(os.urandom(32))
         data = read_file(path)
         line, newline, payload = data.partition(b"\n")
-        record = archive.unsealed(line + newline, str(path), _FORMAT, ("key", "entries", "payload"))
-        if archive.digest(payload) != record["payload"] or len(payload) != record["entries"] * _ENTRIES.itemsize:
-            raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
+        record = unsealed(line + newline, str(path), LEDGER)
         layout = struct.Struct(f"<{_WHO}s{_WHAT}sI")
-        entries = {who: (what, symbol) for who, what, symbol in layout.iter_unpack(payload)}
+        whole = archive.digest(payload) == record["payload"] and len(payload) % layout.size == 0
+        entries = {who: (what, symbol) for who, what, symbol in layout.iter_unpack(payload)} if whole else {}
+        if not whole or len(payload) != record["entries"] * layout.size or len(entries) != record["entries"]:
+            raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
         return cls(bytes.fromhex(record["key"]), entries)
 
 
@@ -260,6 +260,8 @@ def _recorded(
     contents = [design + row.tobytes() for row in distinct]
     who, what = book.keyed(_who(identity, codes), [contents[x] for x in place.tolist()])
     before = book.recorded(who, what)
+    if (before >= len(mechanism.released)).any():
+        raise IntegrityError(f"{path} holds a symbol that the design does not release")
     outputs[before >= 0] = before[before >= 0]
     first: dict[bytes, int] = {}
     for row, one in enumerate(who):

@@ -10,6 +10,7 @@ rejection, no state. There is no seed and no other source of randomness.
 
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +23,7 @@ from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifie
 from jaxpriv.estimation.audit import conformity
 from jaxpriv.estimation.audit.binomial import lift
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import BITS, ONE, Claim, Counted, as_integers
+from jaxpriv.verifier.claims import BITS, ONE, Counted, Measure, as_integers
 
 # How often the resolution may be doubled against an excess before a design is refused.
 _MIXTURES = range(52, 4, -1)
@@ -79,11 +80,10 @@ def without_rare(mechanism: np.ndarray, mass: np.ndarray, costs: np.ndarray, lea
     return found
 
 
-def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: str) -> np.ndarray:
-    """The first table of the least leakage on these counts; the first one if the verifier does not compute it."""
-    found = [_leakage(table, counts, measure) for table in tables]
-    values = [np.inf if claim is None or claim.upper is None else float(claim.upper) for claim in found]
-    return tables[int(np.argmin(values))]
+def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: Measure | str) -> np.ndarray:
+    """The first table of the least leakage on these counts, of a measure that the verifier computes."""
+    values = [_leakage(table, counts, measure) for table in tables]
+    return tables[values.index(min(values))]
 
 
 def least_distortion(tables: Sequence[np.ndarray], counts: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -124,19 +124,22 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
     return np.array(rows, dtype=np.uint64)
 
 
-def within_leakage(table: np.ndarray, counts: np.ndarray, measure: str, limit: float) -> np.ndarray:
+def within_leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str, limit: float) -> np.ndarray:
     """The table mixed with its mean row, by the least of 2^-52, 2^-51, ... for which the leakage is at most `limit`.
 
-    A limit on a measure that the verifier does not compute is left to `jaxpriv.certify`. Raises `NotCertifiedError` if
-    2^-5 is not enough.
+    The measure is one that the verifier computes. More of the mean row never leaks more, so halvings find that weight.
+    Raises `NotCertifiedError` if 2^-5 is not enough.
     """
-    least = Fraction(limit)
-    for power in (None, *_MIXTURES):
-        candidate = table if power is None else _mixed(table, power)
-        found = _leakage(candidate, counts, measure)
-        if found is None or (found.upper is not None and Fraction(found.upper) <= least):
-            return candidate
-    raise NotCertifiedError("the mechanism cannot be rounded to an integer table within the leakage budget")
+
+    def within(candidate: np.ndarray) -> bool:
+        return _leakage(candidate, counts, measure) <= Fraction(limit)
+
+    if within(table):
+        return table
+    place = bisect_left(_MIXTURES, True, key=lambda power: within(_mixed(table, power)))
+    if place == len(_MIXTURES):
+        raise NotCertifiedError("the mechanism cannot be rounded to an integer table within the leakage budget")
+    return _mixed(table, _MIXTURES[place])
 
 
 def _mixed(table: np.ndarray, power: int) -> np.ndarray:
@@ -152,8 +155,11 @@ def _mixed(table: np.ndarray, power: int) -> np.ndarray:
     return np.array(result, dtype=np.uint64)
 
 
-def _leakage(table: np.ndarray, counts: np.ndarray, measure: str) -> Claim | None:
-    return Counted.of(_as_table(counts), table.tolist(), "counts").leakage(measure)
+def _leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str) -> Fraction | float:
+    """At least the leakage, infinite where it is."""
+    claim = Counted.of(_as_table(counts), table.tolist(), "counts").leakage(measure)
+    assert claim is not None
+    return math.inf if claim.upper is None else Fraction(claim.upper)
 
 
 def _as_table(values: np.ndarray) -> Table:

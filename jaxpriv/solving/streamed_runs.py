@@ -216,7 +216,7 @@ class Checkpoint:
             head = json.loads(_text(arrays["head"]))
             complete = {str(label): (arrays[f"run_{i}"], int(n)) for i, (label, n) in enumerate(head["complete"])}
             self._current = str(head["label"]), arrays["state"], int(head["steps"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise IntegrityError(f"checkpoint: {self.path} is damaged: its arrays do not belong together") from error
         self._complete = complete
 

@@ -230,7 +230,7 @@ class Study:
 def _read(path: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads(read_file(path, _MOST_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from error
 
 

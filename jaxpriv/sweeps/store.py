@@ -357,7 +357,7 @@ def _known(folder: Path, study: Study) -> tuple[Chunk, ...]:
     try:
         record = json.loads((folder / _STUDY).read_text(encoding="utf-8"))
         written, hashed = record["format"], record["study"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return ()
     except OSError as error:
         raise ResourceError(f"cannot read {folder / _STUDY}: {error.strerror}") from error

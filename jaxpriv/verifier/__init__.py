@@ -45,6 +45,7 @@ class Findings:
         rows: records of the released file, None without one.
         conformity: the test of the released file against its records, None without them.
         checked: what was checked, sentences.
+        not_checked: what the files claim and nothing here could check, sentences.
     """
 
     design: str | None
@@ -53,6 +54,7 @@ class Findings:
     rows: int | None
     conformity: ConformityResult | None
     checked: tuple[str, ...] = field(default=())
+    not_checked: tuple[str, ...] = field(default=())
 
     @property
     def record(self) -> Json:
@@ -72,12 +74,14 @@ class Findings:
                 "detectable": None if test.detectable is None else repr(test.detectable),
             },
             "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
         }
 
     @property
     def text(self) -> str:
         """As lines: intervals hold what is stated, rounded outwards."""
-        lines = [] if self.design is None else [f"design {self.design}"]
+        lines = [f"not checked: {sentence}" for sentence in self.not_checked]
+        lines += [] if self.design is None else [f"design {self.design}"]
         lines += [f"  {name}: {_interval(claim)} whatever the population is" for name, claim in self.guarantees.items()]
         for name, claim in self.claims.items():
             source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
@@ -97,7 +101,7 @@ class Findings:
 
 
 def _interval(claim: Claim) -> str:
-    unit = "" if claim.unit in ("distortion", "excess") else f" {claim.unit}"
+    unit = "" if claim.unit in ("distortion", "excess", "dimensionless") else f" {claim.unit}"
     if claim.upper is None:
         return "inf" if claim.lower is None else f"at least {claim.lower}{unit}"
     return f"at most {claim.upper}{unit}" if claim.lower in (None, "0") else f"[{claim.lower}, {claim.upper}]{unit}"
@@ -135,6 +139,7 @@ def verify(
         raise InputError(f"{file} is itself what {'receipt' if is_receipt else 'design'} names; give one of the two")
     receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
     checked: list[str] = []
+    not_checked: list[str] = []
     known = None if design_file is None else read_design(read_file(design_file), str(design_file))
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
@@ -153,8 +158,12 @@ def verify(
                 "lower_bound is what exact arithmetic proves without it"
             )
         excess = audit.claims.get("excess")
-        if excess is not None and excess.upper != "0":
-            raise NotCertifiedError(f"the design exceeds its target by as much as {excess.upper}")
+        if excess is None:
+            limit = f"at most {known.target:g} of {known.measure.name}"
+            not_checked.append(f"the target of the design, {limit}, a measure that is not computed here")
+        elif excess.upper != "0":
+            by = "without a limit: it is infinite" if excess.upper is None else f"by as much as {excess.upper}"
+            raise NotCertifiedError(f"the design exceeds its target {by}")
     stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
     if stated is not None:
         checked.append("receipt: not damaged")
@@ -173,6 +182,7 @@ def verify(
         rows,
         test,
         tuple(checked),
+        tuple(not_checked),
     )
 
 

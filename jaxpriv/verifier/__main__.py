@@ -8,11 +8,15 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError, ResourceError
+from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.verifier import verify
 
 # The exit codes of `docs/reference/command-line.md`, as the whole command has them.
-_CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))
+_CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6), (MemoryError, 6))
+# Everything that was checked is as stated, and something that is claimed was not checked.
+_NOT_CHECKED = 7
+# A defect of jaxpriv itself.
+_UNEXPECTED = 1
 
 # The last lines of the help text: a design that was received, then a released file with its receipt.
 EXAMPLE = ("jaxpriv verify design.zip", "jaxpriv verify receipt.json --design design.zip --released released.csv")
@@ -25,8 +29,8 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         description="Check a design, its audit, a receipt and a released file, with Python's standard library alone:\n"
         "every stated number is computed again, exactly or rounded outwards.",
         epilog="Exit codes: 0 all is as stated, 2 bad input, 4 the design exceeds its target,\n"
-        "5 something is not as stated, 6 a file cannot be read.\n\nExample:\n\n"
-        + "\n".join(f"  {line}" for line in EXAMPLE),
+        "5 something is not as stated, 6 a file cannot be read, 7 what was checked is as stated, and a claim that the\n"
+        "first line names was not checked.\n\nExample:\n\n" + "\n".join(f"  {line}" for line in EXAMPLE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -65,13 +69,16 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         _emit(text if given.json == "-" else found.text)
         if given.json not in (None, "-"):
             _write(Path(given.json), text, [path for path in vars(given).values() if isinstance(path, Path)])
-    except (JaxprivError, MemoryError) as error:
+    except Exception as error:
         if given.debug:
             traceback.print_exc()
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNEXPECTED)
         message = " ".join(str(error).split()) or type(error).__name__
+        if code == _UNEXPECTED:  # the text of a foreign exception may hold data values
+            message = f"internal error ({type(error).__name__}); --debug shows where"
         print(f"jaxpriv: error: {message}", file=sys.stderr, flush=True)
-        return next((code for kind, code in _CODES if isinstance(error, kind)), 6)
-    return 0
+        return code
+    return _NOT_CHECKED if found.not_checked else 0
 
 
 def _write(path: Path, text: str, inputs: list[Path]) -> None:

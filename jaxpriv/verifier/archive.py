@@ -6,7 +6,9 @@ compression, encryption, overlapping members, data behind the end or paths: none
 Standard library only.
 """
 
+import gzip
 import hashlib
+import io
 import json
 import math
 import os
@@ -25,6 +27,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
 
 # Of a file, which is read whole: sizes in a zip file without extensions are 32-bit numbers.
 MAX_BYTES = 2**31
+# Of a compressed file, read together.
+_AT_ONCE = 2**20
 # Of JSON: no record here is nested deeper than half of it, and Python's parser recurses.
 MAX_DEPTH = 16
 # Of an archive: an audit has up to seven.
@@ -36,7 +40,8 @@ _CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END = struct.Struct("<4sHHHHIIH")
 _VERSION, _DATE = 20, 0x21  # 2.0: stored members; 1 January 1980
 
-_TOOL = re.compile(r"jaxpriv [0-9][0-9A-Za-z.+!]{0,63}")  # a public version
+# A text to its end, or to that of the content, in one step; or a bracket outside of texts.
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '(<[fiu]8)', 'fortran_order': False, 'shape': \((\d{1,12},|\d{1,12}(?:, \d{1,12}){1,2})\), \} *\n"
@@ -56,6 +61,25 @@ def read_file(path: str | os.PathLike[str], most: int = MAX_BYTES) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+
+
+def decompressed(data: bytes, name: str, most: int = MAX_BYTES) -> bytes:
+    """What a gzip file holds; `ResourceError` if that is more than `most` bytes, `InputError` if it is damaged."""
+
+    def parts() -> Iterator[bytes]:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            while part := stream.read(_AT_ONCE):
+                yield part
+
+    size = 0
+    try:
+        for part in parts():  # counted before anything is kept: a few bytes may stand for more than there is memory
+            size += len(part)
+            if size > most:
+                raise ResourceError(f"{name} holds more than {most} bytes")
+        return b"".join(parts())
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
@@ -105,33 +129,8 @@ def sealed(record: Mapping[str, Json]) -> bytes:
     return canonical({**record, "sha256": digest(canonical(dict(record)))})
 
 
-def unsealed(content: bytes, name: str, kind: str, fields: Sequence[str]) -> dict[str, Any]:
-    """The record that `sealed` encoded: of format `kind`, version 1, with exactly `fields` beside those.
-
-    Raises `IntegrityError`, naming `name`, if anything differs: another encoding of the same record too.
-    """
-    record = strict(content, name)
-    if not isinstance(record, dict) or record.get("format") != kind:
-        raise IntegrityError(f"{name} is not a {kind} record")
-    if type(record.get("version")) is not int or record["version"] != 1:  # True == 1
-        raise IntegrityError(f"{name} has a version that this release does not read")
-    wanted = {"format", "version", "sha256", *fields}
-    for field in sorted(wanted - set(record)):
-        raise IntegrityError(f"{name} has no field {field!r}")
-    if len(record) > len(wanted):
-        raise IntegrityError(f"{name} has {len(record) - len(wanted)} unknown fields")
-    if "tool" in wanted and not (isinstance(record["tool"], str) and _TOOL.fullmatch(record["tool"])):
-        raise IntegrityError(f"{name} does not state which release wrote it")
-    stated = record.pop("sha256")
-    if canonical({**record, "sha256": stated}) != content:
-        raise IntegrityError(f"{name} is not in canonical form")
-    if stated != digest(canonical(record)):
-        raise IntegrityError(f"{name} does not have the hash that it states")
-    return record
-
-
 def strict(content: bytes, name: str) -> Json:
-    """JSON without duplicate keys, NaN, floats or deep nesting; `IntegrityError` otherwise."""
+    """JSON without duplicate keys, NaN, floats, deep nesting or half characters; `IntegrityError` otherwise."""
 
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         if len({key for key, _ in pairs}) < len(pairs):
@@ -145,17 +144,25 @@ def strict(content: bytes, name: str) -> Json:
     if len(content) > MAX_BYTES or _depth(content) > MAX_DEPTH:
         raise IntegrityError(f"{name} is larger or nested deeper than any file of this kind")
     try:
-        return json.loads(content.decode("ascii"), object_pairs_hook=unique, parse_constant=refuse, parse_float=refuse)
+        record = json.loads(
+            content.decode("ascii"), object_pairs_hook=unique, parse_constant=refuse, parse_float=refuse
+        )
+        # A surrogate by itself is no character: a text that has one cannot be written to a file.
+        json.dumps(record, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise IntegrityError(f"{name} is not complete JSON") from None
+    return record
 
 
 def _depth(content: bytes) -> int:
-    """At least the nesting of the JSON: brackets inside of texts count as well."""
+    """The nesting of the JSON; brackets inside of texts are none of it."""
     deepest = level = 0
-    for byte in re.finditer(rb"[\[\]{}]", content):
-        level = level + 1 if byte[0] in b"[{" else max(level - 1, 0)
-        deepest = max(deepest, level)
+    for part in _STRUCTURE.finditer(content):
+        if part[0] in (b"[", b"{"):
+            level += 1
+            deepest = max(deepest, level)
+        elif part[0] in (b"]", b"}"):
+            level -= 1
     return deepest
 
 

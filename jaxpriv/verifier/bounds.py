@@ -15,6 +15,9 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import SCALE, Counted, Matrix, exp, log, log_of
 
+# A limit above this is like this one: e^limit is more than any number of symbols, and e^-limit is 0 in 2^-_THETA.
+_BEYOND = 700.0
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -92,7 +95,8 @@ def least_linear(
             total += min(gain / base + price * mass * unit * d for gain, d in zip(gains, cost, strict=True))
     total /= n
     if form == "leakage-budget":
-        return max(total - most * exp(limit), Fraction(0))
+        # M is at most the number of private symbols, whatever the limit.
+        return max(total - most * min(exp(min(limit, _BEYOND)), Fraction(len(prior))), Fraction(0))
     least = (total - price * Fraction(limit)) / most if most else Fraction(0)
     return Fraction(max(log_of(least)[0], 0), SCALE) if least > 1 else Fraction(0)
 
@@ -174,7 +178,8 @@ def least_worst(
         return total, slope
 
     if form == "leakage-budget":
-        theta = floor(2**_THETA / exp(limit)) if measure in RATIOS else -floor(Fraction(limit) * 2**_THETA) - 1
+        ratio = measure in RATIOS
+        theta = floor(2**_THETA / exp(min(limit, _BEYOND))) if ratio else -floor(Fraction(limit) * 2**_THETA) - 1
         return max(Fraction(least(theta)[0], n * found.scale * 2**_THETA), Fraction(0))
     allowed = floor(price * n * Fraction(limit) / unit * 2**_THETA) + 1
     # From theta of the largest value that is possible to that of 0.
@@ -190,8 +195,8 @@ def least_worst(
             return Fraction(0)
     else:
         return Fraction(0)
-    if measure in RATIOS:
-        return Fraction(max(log(2**_THETA, theta)[0], 0), SCALE)
+    if measure in RATIOS:  # theta is 0 where no finite value meets the limit
+        return Fraction(max(log(2**_THETA, max(theta, 1))[0], 0), SCALE)
     return Fraction(-theta, 2**_THETA)
 
 

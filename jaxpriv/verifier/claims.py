@@ -5,13 +5,13 @@ w = N T is whole too, and every probability below is a ratio of whole numbers. O
 here is a statement about a population. Standard library only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite
-from typing import SupportsFloat
+from math import ceil, floor, inf, isfinite, isqrt
+from typing import Any, SupportsFloat
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, Table
@@ -25,6 +25,8 @@ from jaxpriv.verifier.archive import Json, Table
 
 # Logarithms are whole numbers of 1/SCALE.
 SCALE = 10**40
+# Values of e^x for x <= 0 are whole numbers of 1/_FINE: with 60 digits they are wrong by less than 10^-56.
+_FINE = 10**55
 # 60 digits, and no exponent that could overflow.
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 # Significant digits of the numbers that are stated, which are rounded outwards.
@@ -48,6 +50,14 @@ def exp(power: float) -> Fraction:
     """An upper bound of e^power, for |power| <= 1000."""
     value = _CONTEXT.exp(Decimal(power))
     return Fraction(value) * Fraction(10**50 + 1, 10**50)
+
+
+def _exp(power: int) -> tuple[int, int]:
+    """(lower, upper) with lower <= _FINE e^(power/SCALE) <= upper, for power <= 0; exact at 0."""
+    if power < -200 * SCALE:  # e^-200 < 10^-86
+        return 0, 1
+    value = floor(Fraction(_CONTEXT.exp(_CONTEXT.divide(Decimal(power), Decimal(SCALE)))) * _FINE)
+    return (value, value) if not power else (max(value - 1, 0), value + 2)
 
 
 def _widened(value: Decimal) -> tuple[int, int]:
@@ -115,9 +125,17 @@ class Claim:
 INFINITE = Claim(None, None, "nats")
 
 
+def _between(low: Fraction | int, high: Fraction | int, unit: str = "nats") -> Claim:
+    """A number >= 0 with SCALE times it in [low, high]."""
+    return Claim(down(max(Fraction(low), Fraction(0)) / SCALE), up(max(Fraction(high), Fraction(0)) / SCALE), unit)
+
+
+def _exactly(value: Fraction, unit: str) -> Claim:
+    return Claim(down(value), up(value), unit)
+
+
 def _logarithm(value: Fraction) -> Claim:
-    low, high = log_of(value)
-    return Claim(down(Fraction(max(low, 0), SCALE)), up(Fraction(max(high, 0), SCALE)), "nats")
+    return _between(*log_of(value))
 
 
 def matrix(table: Table, name: str) -> list[Sequence[int]]:
@@ -179,31 +197,42 @@ class Counted:
         """N_x."""
         return [sum(column) for column in zip(*self.counts, strict=True)]
 
-    def leakage(self, measure: str) -> Claim | None:
-        """The measure of W on these counts; None for a measure that is not computed here."""
+    def leakage(self, measure: "Measure | str") -> Claim | None:
+        """The measure of W on these counts; None for one that is not `Measure.computed`.
+
+        A name stands for the measure without parameters. All are ratios of whole numbers, or logarithms, powers and
+        square roots of such, which are enclosed.
+        """
+        measure = Measure(measure) if isinstance(measure, str) else measure
+        kind, prior, n = measure.kind, self.private, self.records
         outputs = [list(column) for column in zip(*self.outputs, strict=True) if any(column)]
-        prior, n = self.private, self.records
-        if measure == "mutual-information":
+        if not measure.computed:
+            return None
+        if kind == "mutual-information":
             return _information([list(row) for row in zip(*outputs, strict=True)], prior, n)
-        if measure == "maximal-leakage":
-            return _logarithm(
-                sum(max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs) or Fraction(1)
-            )
-        if measure == "min-entropy":
+        if kind == "correct-guess":
+            return _exactly(Fraction(sum(map(max, outputs)), n * ONE), "probability")
+        # What is not 0 for an independent output alone is rounded: 0 is stated where it is so.
+        if all(w * n == sum(y) * p for y in outputs for w, p in zip(y, prior, strict=True)):
+            return Claim("0", "0", _UNITS.get(kind, "nats"))
+        if kind in _COMPUTED:
+            return _COMPUTED[kind](outputs, prior, n, measure)
+        if kind in ("max-information", "relative-entropy"):
+            return _largest_divergence(outputs, prior, n, about_prior=kind == "relative-entropy")
+        if kind == "maximal-leakage":
+            largest = (max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs)
+            return _logarithm(sum(largest, Fraction(0)))
+        if kind == "min-entropy":
             return _logarithm(Fraction(sum(map(max, outputs)), max(prior) * ONE))
-        if measure == "max-information":
-            return _largest_gain(outputs, prior, n)
         ratios = [[Fraction(w * n, sum(y) * p) for w, p in zip(y, prior, strict=True)] for y in outputs]
         most, least = max(map(max, ratios)), min(map(min, ratios))
-        if measure == "max-lift":
+        if kind == "max-lift":
             return _logarithm(most)
-        if measure not in ("min-lift", "lift", "ldp", "inferential"):
-            return None
         if least == 0:
             return INFINITE
-        if measure in ("ldp", "inferential"):
+        if kind in ("ldp", "inferential"):
             return _logarithm(max(max(y) / min(y) for y in ratios))
-        return _logarithm(1 / least if measure == "min-lift" else max(most, 1 / least))
+        return _logarithm(1 / least if kind == "min-lift" else max(most, 1 / least))
 
     def disclosure(self, rows: Matrix) -> Claim:
         """I(X;Y)."""
@@ -229,20 +258,287 @@ def _information(w: Matrix, prior: Sequence[int], n: int) -> Claim:
                 below, above = log(weight * n, mass * total)
                 low += weight * below
                 high += weight * above
-    whole = n * ONE * SCALE
-    return Claim(down(max(Fraction(low, whole), Fraction(0))), up(Fraction(max(high, 0), whole)), "nats")
+    return _between(Fraction(low, n * ONE), Fraction(high, n * ONE))
 
 
-def _largest_gain(outputs: Matrix, prior: Sequence[int], n: int) -> Claim:
-    """max_y H(S) - H(S | Y=y)."""
-    gains = []
+def _largest_divergence(outputs: Matrix, prior: Sequence[int], n: int, *, about_prior: bool) -> Claim:
+    """max_y D(P(S|y) || P_S), or without `about_prior` max_y H(S) - H(S|Y=y)."""
+    found = []
     for y in outputs:
         mass = sum(y)
-        ends = zip(*(((w * low, w * high) for w in y if w for low, high in [log(w, mass)])), strict=True)
-        gains.append([Fraction(sum(side), mass) for side in ends])
-    entropy = [Fraction(sum(mass * log(n, mass)[side] for mass in prior), n) for side in (0, 1)]
-    low, high = (max(gain[side] for gain in gains) + entropy[side] for side in (0, 1))
-    return Claim(down(max(low, Fraction(0)) / SCALE), up(max(high, Fraction(0)) / SCALE), "nats")
+        logs = [(w, log(w * n, mass * p) if about_prior else log(w, mass)) for w, p in zip(y, prior, strict=True) if w]
+        found.append([Fraction(sum(w * ends[side] for w, ends in logs), mass) for side in (0, 1)])
+    entropy = [0 if about_prior else Fraction(sum(p * log(n, p)[side] for p in prior), n) for side in (0, 1)]
+    low, high = (max(one[side] for one in found) + entropy[side] for side in (0, 1))
+    return _between(low, high)
+
+
+# -- measures --------------------------------------------------------------------------------------
+
+# Every measure of `jaxpriv.leakage.by_name`: its forms, the default first, and the parameter that it needs.
+MEASURES: Mapping[str, tuple[tuple[str, ...], str | None]] = {
+    "mutual-information": (("average", "worst"), None),
+    "relative-entropy": (("worst",), None),
+    "max-information": (("worst",), None),
+    "correct-guess": (("average",), None),
+    "min-entropy": (("average",), None),
+    "sibson": (("average",), "order"),
+    "arimoto": (("average",), "order"),
+    "maximal-leakage": (("average",), None),
+    "maximal-alpha-leakage": (("average",), "order"),
+    "f-information": (("average",), "divergence"),
+    "gain-log-loss": (("average", "worst"), None),
+    "gain-zero-one": (("average", "worst"), None),
+    "gain-brier": (("average", "worst"), None),
+    "lift": (("worst",), None),
+    "max-lift": (("worst",), None),
+    "min-lift": (("worst",), None),
+    "ldp": (("worst",), None),
+    "inferential": (("worst",), None),
+}
+DIVERGENCES = (
+    "kl",
+    "reverse-kl",
+    "chi-squared",
+    "total-variation",
+    "squared-hellinger",
+    "jensen-shannon",
+    "e-gamma",
+)
+# Measures that are another one at an end of their parameter, or by another name.
+_ALSO = {
+    ("mutual-information", "worst"): "max-information",
+    ("gain-log-loss", "average"): "mutual-information",
+    ("gain-log-loss", "worst"): "max-information",
+    ("sibson", 1.0): "mutual-information",
+    ("sibson", inf): "maximal-leakage",
+    ("arimoto", 1.0): "mutual-information",
+    ("arimoto", inf): "min-entropy",
+    ("maximal-alpha-leakage", 1.0): "mutual-information",
+    ("maximal-alpha-leakage", inf): "maximal-leakage",
+    ("f-information", "kl"): "mutual-information",
+}
+# The units of what is not in nats.
+_UNITS = {
+    "correct-guess": "probability",
+    "gain-zero-one": "probability",
+    "gain-zero-one worst": "probability",
+    "gain-brier": "dimensionless",
+    "gain-brier worst": "dimensionless",
+    "total-variation": "probability",
+    "e-gamma": "probability",
+    "chi-squared": "dimensionless",
+    "squared-hellinger": "dimensionless",
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A leakage measure with its parameters, as `jaxpriv.leakage.by_name` takes them; None: the default, or none.
+
+    `fault` says what is wrong with them.
+    """
+
+    name: str
+    form: str | None = None
+    order: float | None = None
+    divergence: str | None = None
+    gamma: float | None = None
+
+    @classmethod
+    def of(cls, record: Json, place: str) -> "Measure":
+        """The measure that a file states, numbers as the texts of floats; `IntegrityError` naming `place`."""
+        if not isinstance(record, dict) or set(record) != {"name", "form", "order", "divergence", "gamma"}:
+            raise IntegrityError(f"{place} is not name, form, order, divergence and gamma of a measure")
+        given: dict[str, Any] = dict(record)
+        for key in ("name", "form", "divergence"):
+            if not isinstance(given[key], str) and (key == "name" or given[key] is not None):
+                raise IntegrityError(f"{place}.{key} is not a text")
+        for key in ("order", "gamma"):
+            if given[key] is not None:
+                given[key] = inf if given[key] == "inf" else number(given[key], f"{place}.{key}")
+        measure = cls(**given)
+        if measure.fault is not None:
+            raise IntegrityError(f"{place} {measure.fault}")
+        return measure
+
+    @property
+    def fault(self) -> str | None:
+        """Why it is no measure; None if it is one."""
+        forms, needed = MEASURES.get(self.name, ((), None))
+        if not forms:
+            return "names no measure of the library"
+        if self.form is not None and self.form not in forms:
+            return "names a form that the measure does not have"
+        wanted = {needed} | ({"gamma"} if self.divergence == "e-gamma" else set())
+        if any((getattr(self, key) is not None) != (key in wanted) for key in ("order", "divergence", "gamma")):
+            return "has not the parameters that the measure takes"
+        least = 1.0 if self.name == "maximal-alpha-leakage" else 0.0
+        if self.order is not None and not (self.order >= least and self.order > 0):
+            return "has an order that the measure does not take"
+        if self.divergence is not None and self.divergence not in DIVERGENCES:
+            return "names no divergence of the library"
+        if self.gamma is not None and not 1 <= self.gamma < inf:
+            return "has a gamma that is not a finite number >= 1"
+        return None
+
+    @property
+    def certified_as(self) -> str:
+        """The name by which certificates are read: those of one measure are not those of another of equal value."""
+        return "max-information" if (self.name, self.form) == ("mutual-information", "worst") else self.name
+
+    @property
+    def kind(self) -> str:
+        """What is computed: a name without parameters, a divergence, or sibson and arimoto of an order."""
+        form = self.form or MEASURES[self.name][0][0]
+        for key in (form, self.order, self.divergence):
+            if (self.name, key) in _ALSO:
+                return _ALSO[self.name, key]
+        if self.divergence is not None:
+            return self.divergence
+        return f"{self.name} worst" if self.name.startswith("gain-") and form == "worst" else self.name
+
+    @property
+    def computed(self) -> bool:
+        """Whether it is computed here. A largest value over priors is not: maximal alpha-leakage between its ends."""
+        return self.kind != "maximal-alpha-leakage"
+
+
+def _of_pairs(outputs: Matrix, prior: Sequence[int], n: int) -> Iterable[tuple[int, int]]:
+    """P(s,y) and P(s) P(y) of every pair, in units of 1/(n^2 ONE)."""
+    return ((w * n, p * mass) for y in outputs for mass in [sum(y)] for w, p in zip(y, prior, strict=True))
+
+
+def _of_terms(terms: Iterable[tuple[int, int]], unit: str = "nats") -> Claim:
+    """The sum of terms that are each enclosed by two ratios over 1, in units of 1/SCALE."""
+    ends = list(zip(*terms, strict=True))
+    return _between(sum(ends[0]), sum(ends[1]), unit)
+
+
+def _enclosed(above: int, below: int) -> tuple[int, int]:
+    """SCALE above/below, rounded down and up."""
+    return above * SCALE // below, -(-above * SCALE // below)
+
+
+def _chi_squared(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    whole = n * n * ONE
+    terms = (_enclosed((p - q) ** 2, q * whole) for p, q in _of_pairs(outputs, prior, n))
+    return _of_terms(terms, "dimensionless")
+
+
+def _hockey_stick(outputs: Matrix, prior: Sequence[int], n: int, measure: Measure) -> Claim:
+    """sum max( P - gamma Q, 0 ); gamma = 1 is total variation."""
+    gamma = Fraction(measure.gamma or 1.0)
+    over = sum(max(p * gamma.denominator - q * gamma.numerator, 0) for p, q in _of_pairs(outputs, prior, n))
+    return _exactly(Fraction(over, gamma.denominator * n * n * ONE), "probability")
+
+
+def _squared_hellinger(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    """sum (sqrt P - sqrt Q)^2 = 2 - 2 sum sqrt(PQ)."""
+    roots = [isqrt(p * q * SCALE**2) for p, q in _of_pairs(outputs, prior, n)]
+    whole, total = n * n * ONE, sum(roots)
+    low, high = (2 * SCALE - Fraction(2 * one, whole) for one in (total + len(roots), total))
+    return _between(low, high, "dimensionless")
+
+
+def _jensen_shannon(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    """( D(P || M) + D(Q || M) )/2, M = (P + Q)/2."""
+    low = high = 0
+    for pair in _of_pairs(outputs, prior, n):
+        for one in filter(None, pair):
+            ends = log(2 * one, sum(pair))
+            low, high = low + one * ends[0], high + one * ends[1]
+    whole = 2 * n * n * ONE
+    return _between(Fraction(low, whole), Fraction(high, whole))
+
+
+def _reverse_information(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    """D(Q || P)."""
+    low = high = 0
+    for p, q in _of_pairs(outputs, prior, n):
+        if not p:
+            return INFINITE
+        ends = log(q, p)
+        low, high = low + q * ends[0], high + q * ends[1]
+    whole = n * n * ONE
+    return _between(Fraction(low, whole), Fraction(high, whole))
+
+
+def _guess_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    return _exactly(Fraction(sum(map(max, outputs)), n * ONE) - Fraction(max(prior), n), "probability")
+
+
+def _largest_guess_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    return _exactly(max(Fraction(max(y), sum(y)) for y in outputs) - Fraction(max(prior), n), "probability")
+
+
+def _brier_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    """sum_y P(y) sum_s P(s|y)^2 - sum_s p_s^2, as a sum of squares: sum_sy P(y) ( P(s|y) - p_s )^2."""
+    terms = (
+        _enclosed((w * n - p * mass) ** 2, mass * n**3 * ONE)
+        for y in outputs
+        for mass in [sum(y)]
+        for w, p in zip(y, prior, strict=True)
+    )
+    return _of_terms(terms, "dimensionless")
+
+
+def _largest_brier_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+    most = max(Fraction(sum(w * w for w in y), sum(y) ** 2) for y in outputs)
+    return _exactly(most - Fraction(sum(p * p for p in prior), n * n), "dimensionless")
+
+
+def _of_order(outputs: Matrix, prior: Sequence[int], n: int, measure: Measure) -> Claim:
+    """a/(a-1) ln sum_y P(y) A_y^{1/a} with A_y = sum_s p_s ( P(s|y)/p_s )^a, or for Arimoto sum_s P(s|y)^a/sum_s p_s^a.
+
+    Each sum is bounded from below and from above with its largest term divided out: neither overflows at any order.
+    """
+    assert measure.order is not None
+    order, sibson = Fraction(measure.order), measure.name == "sibson"
+
+    def power(above: int, below: int, side: int) -> int:
+        return _towards(order * log(above, below)[side], side)
+
+    ends = []
+    for side in (0, 1):
+        whole = 0 if sibson else _log_sum([(1, power(p, n, 1 - side)) for p in prior], 1, 1 - side)
+        roots = []
+        for y in outputs:
+            mass, seen = sum(y), [(w, p) for w, p in zip(y, prior, strict=True) if w]
+            if sibson:
+                inner = _log_sum([(p, power(w * n, mass * p, side)) for w, p in seen], n, side)
+            else:
+                inner = _log_sum([(1, power(w, mass, side)) for w, _ in seen], 1, side) - whole
+            roots.append((mass, _towards(inner / order, side)))
+        ends.append(_log_sum(roots, n * ONE, side) * order / (order - 1))
+    return _between(*sorted(ends))
+
+
+def _log_sum(terms: Sequence[tuple[int, int]], whole: int, side: int) -> int:
+    """SCALE ln( sum weight e^(power/SCALE) / whole ) of terms (weight, power): rounded down for side 0, up for 1."""
+    top = max(power for _, power in terms)
+    total = sum(weight * _exp(power - top)[side] for weight, power in terms)
+    return top + log(total, whole * _FINE)[side]
+
+
+def _towards(value: Fraction, side: int) -> int:
+    return ceil(value) if side else floor(value)
+
+
+_COMPUTED = {
+    "sibson": _of_order,
+    "arimoto": _of_order,
+    "reverse-kl": _reverse_information,
+    "chi-squared": _chi_squared,
+    "total-variation": _hockey_stick,
+    "squared-hellinger": _squared_hellinger,
+    "jensen-shannon": _jensen_shannon,
+    "e-gamma": _hockey_stick,
+    "gain-zero-one": _guess_gain,
+    "gain-zero-one worst": _largest_guess_gain,
+    "gain-brier": _brier_gain,
+    "gain-brier worst": _largest_brier_gain,
+}
 
 
 def as_integers(costs: Table) -> tuple[list[list[int]], Fraction]:

@@ -24,13 +24,11 @@ round, and above it because p <= a there means that the first one gave at most a
 """
 
 import csv
-import gzip
 import io
 import math
 import random
 import re
 import unicodedata
-import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,12 +37,10 @@ from statistics import NormalDist
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
-from jaxpriv.verifier.archive import digest, unsealed
+from jaxpriv.verifier.archive import decompressed, digest
 from jaxpriv.verifier.claims import ONE, Matrix
-from jaxpriv.verifier.designs import UNSEEN, DesignFile
-
-RECEIPT = "jaxpriv-receipt"
-FORMATS = ("csv", "parquet")
+from jaxpriv.verifier.designs import DesignFile
+from jaxpriv.verifier.records import RECEIPT, unsealed
 
 # What spreadsheets take for a formula; a number is none.
 _FORMULA = re.compile(r"[=+\-@\t\r＝＋－＠]")
@@ -80,17 +76,7 @@ class Receipt:
 
 def read_receipt(data: bytes, name: str) -> Receipt:
     """The receipt of a file; `IntegrityError` if it is damaged or of another kind."""
-    fields = ("tool", "design", "unseen", "columns", "kept", "released")
-    record = unsealed(data, name, RECEIPT, fields)
-    released = record["released"]
-    good = isinstance(released, dict) and set(released) == {"sha256", "bytes", "rows", "format"}
-    good = good and all(type(released[key]) is int and released[key] >= 0 for key in ("bytes", "rows"))
-    good = good and released["format"] in FORMATS and record["unseen"] in UNSEEN
-    for key in ("columns", "kept"):
-        good = good and isinstance(record[key], list) and all(isinstance(one, str) for one in record[key])
-    if not good or not record["columns"]:
-        raise IntegrityError(f"{name} is not a receipt of a known form")
-    return Receipt(record)
+    return Receipt(unsealed(data, name, RECEIPT))
 
 
 def check_file(receipt: Receipt, data: bytes, name: str) -> None:
@@ -172,11 +158,11 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
 def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
     """A table in the dialect of `settings` (.gz and .tsv by its name) as CSV in UTF-8 with a header."""
     given, suffixes = reading(settings), name.lower()
+    if suffixes.endswith(".gz"):
+        data, suffixes = decompressed(data, name), suffixes[:-3]
+    if not given and not suffixes.endswith(".tsv"):
+        return data
     try:
-        if suffixes.endswith(".gz"):
-            data, suffixes = gzip.decompress(data), suffixes[:-3]
-        if not given and not suffixes.endswith(".tsv"):
-            return data
         codec = given.get("encoding", "utf-8").replace("utf-8", "utf-8-sig")
         mark = given.get("delimiter", "\t" if suffixes.endswith(".tsv") else ",")
         stream = io.StringIO(newline="")
@@ -190,8 +176,6 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
         for fields in rows:
             texts = [field.strip() for field in fields] if "blanks" in given else fields
             writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
         raise InputError(f"{name} cannot be read as --read states") from None
     return stream.getvalue().encode()

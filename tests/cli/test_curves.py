@@ -124,3 +124,24 @@ def test_a_result_says_its_leakage_once(run, problem):
 @pytest.mark.parametrize("option", ["--budget", "--leakage-budget", "--multiplier", "--disclosure"])
 def test_a_target_that_is_no_number_is_named_as_the_option(run, problem, option):
     refused(run("frontier", problem, option, 0.1, "nan"), 2, f"{option}[1]")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("drawn_words", np.frombuffer(b"[" * 10**5, dtype=np.uint8)),
+        ("drawn_informed", np.zeros(0)),
+        ("drawn_x", np.nan),
+    ],
+    ids=["nested words", "no informed", "no numbers"],
+)
+def test_a_damaged_curve_is_no_internal_error(run, problem, tmp_path, name, value):
+    assert run("frontier", problem, "--count", 3, "--out", tmp_path / "curve.npz").exit_code == 0
+    arrays = dict(np.load(tmp_path / "curve.npz"))
+    np.savez(
+        tmp_path / "bad.npz",
+        **{**arrays, name: np.broadcast_to(value, arrays[name].shape) if value is np.nan else value},
+    )
+    done = run("plot", tmp_path / "bad.npz", "--out", tmp_path / "curve.png")
+    assert done.exit_code == 5
+    assert "drawn_" in done.stderr

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
 
@@ -311,3 +312,23 @@ def test_no_label_ends_the_data_of_the_page():
     rows = json.loads(data[1])
     assert [len(row) for row in rows] == (found.mechanism.matrix() >= 0.005).sum(axis=1).tolist()
     assert any(label in text for row in rows for text in row)
+
+
+def test_a_gap_that_is_infinite_is_not_stated_as_nothing(table):  # noqa: F811
+    """The identity under LDP, where an output excludes a private class: nothing is known of how far it is from best."""
+    found = fit(table, **COLUMNS, budget=0.15, leakage="ldp", split=1.0)
+    counts = found.evidence.counts.copy()
+    counts[0], counts[0, 0] = 0, 9
+    evidence = replace(found.evidence, counts=counts)
+    identity = np.eye(len(found.mechanism.table), dtype=np.uint64) << np.uint64(62)
+    page = Checked(report(replace(found.mechanism, table=identity, commitment=evidence.commitment()), evidence)).text
+    assert "by more than inf nats" in page
+    assert "by more than 0 nats" not in page
+
+
+@pytest.mark.parametrize("name", ["budget", "watchdog"])
+def test_a_target_beyond_every_power_has_a_page(every, name):  # noqa: F811
+    """A mean squared distance of a thousand is a target like others: e^1000 was computed for it."""
+    mechanism = every[name].mechanism
+    large = replace(mechanism, asked=replace(mechanism.asked, target=1000.0))
+    assert ("1000" if name == "budget" else "inf") in Checked(report(large)).text

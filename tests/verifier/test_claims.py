@@ -195,6 +195,27 @@ def test_certificates_of_worst_outcomes_are_those_of_the_library(name):
             least_worst(counted, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form, name)
 
 
+@pytest.mark.parametrize("name", ["maximal-leakage", "min-entropy", *WORST])
+def test_limits_beyond_every_number_of_symbols_bind_nothing(name):
+    """A design may state any limit: e^limit overflowed above 10^18 nats."""
+    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    rows, unit = as_integers(whole(1 - np.eye(2)))
+    columns = 4 if name in ("lift", "ldp", "inferential") else 2
+    rules = Scores(whole(np.ones((2, columns))), [1.0, 1.0], 0.0)
+    least = least_worst if name in WORST else least_linear
+    for limit in (699.0, 701.0, 1e19, 1e308):
+        assert least(counted, rows, unit, rules, limit, "leakage-budget", name) == 0
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_budget_that_no_finite_value_meets_has_a_bound(name):
+    """Every output costs more than the budget: any bound holds, and none is no number."""
+    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    rows, unit = as_integers(whole(np.full((2, 2), 1e308)))
+    rules = Scores(whole(np.ones((2, 4 if name in ("lift", "ldp", "inferential") else 2))), [1.0, 1.0], 1.0)
+    assert least_worst(counted, rows, unit, rules, 0.1, "budget", name) > 0
+
+
 @pytest.mark.parametrize("name", WORST)
 def test_no_scores_prove_more_than_a_mechanism_reaches(name):
     rng = np.random.default_rng(6)

@@ -345,9 +345,11 @@ def _strict(text: str) -> object:
         raise IntegrityError("it holds NaN or Infinity, which are not JSON")
 
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+        record = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+        json.dumps(record, ensure_ascii=False).encode()  # a surrogate by itself is no character: no file can hold it
     except (ValueError, RecursionError):
         raise IntegrityError("it is not complete JSON") from None
+    return record
 
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.

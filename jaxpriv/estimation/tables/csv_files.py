@@ -16,7 +16,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "cp1252": "cp1252", "utf-16": "utf-16"}
-_AT_ONCE = 2**15  # records that are looked at together
+_AT_ONCE = 2**15  # records that are looked at together, at most
+_CELLS = 2**21  # fields of those, at most
 _LONGEST = 2**24  # characters of a line
 
 # For each column its different texts and the place of each record among them.
@@ -185,15 +186,15 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
         rest = reader if file.names is None else chain([first], reader)
         if file.blanks:
             rest = _without_blank_end(rest, len(header))
-        rows = 0
-        while records := list(islice(rest, _AT_ONCE)):
-            if set(map(len, records)) != {len(header)}:
-                return None
+        rest, rows = _even(rest, len(header)), 0
+        while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
             rows += len(records)
             need_memory(2 * 8.0 * rows * len(names), f"{file.path}: {rows} rows", "read fewer columns")
             for field, places, part in zip(fields, known, parts, strict=True):
                 texts = map(places.__getitem__, map(field, records))
                 part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
+    except _RaggedError:
+        return None
     except csv.Error:
         raise InputError(
             f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
@@ -202,15 +203,27 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
     return {name: _tidied(file, list(places), place) for name, places, place in zip(names, known, whole, strict=True)}
 
 
+class _RaggedError(Exception):
+    """A record has another number of fields than the header."""
+
+
+def _even(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
+    """The records, up to the first of another width: a few compressed bytes may stand for many long ones."""
+    for fields in records:
+        if len(fields) != width:
+            raise _RaggedError
+        yield fields
+
+
 def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
     """The records up to the last that is no blank line; a blank field of a single column is a value."""
-    blank: list[list[str]] = []
+    blank = 0
     for fields in records:
         if not fields or (len(fields) < width and not "".join(fields).strip()):
-            blank.append(fields)
+            blank += 1
             continue
-        yield from blank
-        blank.clear()
+        yield from repeat([], blank)
+        blank = 0
         yield fields
 
 

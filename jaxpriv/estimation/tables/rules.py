@@ -32,6 +32,7 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import Column
+from jaxpriv.verifier.records import intervals
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook
@@ -143,7 +144,7 @@ class Edges:
     @property
     def labels(self) -> tuple[str, ...]:
         """The label of each code."""
-        return _with_extras(self.names if self.names is not None else _intervals(self.edges), self)
+        return _with_extras(self.names if self.names is not None else intervals(self.edges), self)
 
     def fit(self, column: Column) -> "Edges":
         """The rule itself: its edges are given."""
@@ -349,23 +350,6 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
         codes = np.where(rows, extra, codes)
         extra += label is not None
     return codes
-
-
-def _intervals(edges: Sequence[float]) -> tuple[str, ...]:
-    shown = [f"{edge:.12g}" for edge in edges]
-    if len(set(shown)) < len(shown):  # edges that differ beyond twelve digits
-        shown = [repr(edge) for edge in edges]
-    labels = []
-    for place, (low, high) in enumerate(itertools.pairwise(shown)):
-        if math.isinf(edges[place]) and math.isinf(edges[place + 1]):
-            labels.append("any")
-        elif math.isinf(edges[place]):
-            labels.append(f"<{high}")
-        elif math.isinf(edges[place + 1]):
-            labels.append(f">={low}")
-        else:
-            labels.append(f"[{low}, {high}{']' if place == len(edges) - 2 else ')'}")
-    return tuple(labels)
 
 
 KINDS = ("changed", "absolute", "squared")

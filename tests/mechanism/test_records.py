@@ -1,0 +1,241 @@
+"""Sealed records whose inner values are of another type, resealed: refused by every reader, without a traceback."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from jaxpriv.cli import app
+from jaxpriv.errors import IntegrityError, JaxprivError
+from jaxpriv.estimation.tables import Categories, Codebook, Edges
+from jaxpriv.mechanism import Evidence, Mechanism, fit, release
+from jaxpriv.mechanism.releasing import Ledger
+from jaxpriv.verifier import __main__ as command
+from jaxpriv.verifier import archive, read_audit, read_design, read_receipt
+from tests.mechanism.test_mutations import write
+
+# One value of each type of JSON, and texts that are no number, no label and no hash.
+VALUES = (None, True, 0, 7, -1, 10**40, "", "x", "nan", "1e999", [], ["x"], [None], {}, {"x": 1})
+TYPES = (type(None), bool, int, str, list, dict)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, fitted, table):
+    """Every sealed file of a release."""
+    folder = tmp_path_factory.mktemp("records")
+    write(folder / "records.csv", table)
+    fitted.mechanism.save(folder / "design.zip")
+    fitted.evidence.save(folder / "audit.zip", fitted.mechanism)
+    released = folder / "released.csv", folder / "receipt.json"
+    release(folder / "records.csv", fitted.mechanism, *released, ledger=folder / "ledger")
+    return folder
+
+
+def parts(data: bytes):
+    """(the record of a file without its hash, how the file is made of another record)."""
+    if data[:2] == b"PK":
+        members = archive.unpack(data, "file")
+        name = next(iter(members))
+
+        def packed(record):
+            return archive.pack({**members, name: archive.sealed(record)})
+
+        content = members[name]
+    else:
+        content, _, payload = data.partition(b"\n")
+
+        def packed(record):
+            return archive.sealed(record) + payload
+
+    record = json.loads(content)
+    del record["sha256"]
+    return record, packed
+
+
+def places(value, path=()):
+    """The path of every inner value."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(inner, (dict, list)):
+            yield from places(inner, (*path, key))
+
+
+def edited(record, path, value):
+    """(a copy with another value at the path, the value before)."""
+    copy = part = json.loads(json.dumps(record))
+    for key in path[:-1]:
+        part = part[key]
+    before, part[path[-1]] = part[path[-1]], value
+    return copy, before
+
+
+READERS = {
+    "design.zip": lambda data, path, files: (read_design(data, "design"), Mechanism.from_bytes(data)),
+    "audit.zip": lambda data, path, files: read_audit(
+        data, read_design((files / "design.zip").read_bytes(), "design"), "audit"
+    ),
+    "receipt.json": lambda data, path, files: read_receipt(data, "receipt"),
+    "ledger": lambda data, path, files: (path.write_bytes(data), Ledger.load(path)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_value_of_another_type_is_accepted(files, tmp_path, name):
+    record, packed = parts((files / name).read_bytes())
+    tried = 0
+    for path in places(record):
+        if path[0] == "members" and len(path) > 1:
+            continue  # hashes, which are compared with the arrays
+        for value in VALUES:
+            changed, before = edited(record, path, value)
+            if type(value) is type(before):
+                continue
+            tried += 1
+            if before is None and isinstance(value, (str, list)):
+                allowed = (JaxprivError,)  # a rule may have names, other and missing
+            else:
+                allowed = (IntegrityError,)
+            with pytest.raises(allowed):
+                READERS[name](packed(changed), tmp_path / name, files)
+    assert tried > 20
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_command_shows_a_traceback(files, tmp_path, name, capsys):
+    """Some values of each file, by the commands that read it: an exit code of its own and one line."""
+    for part in files.iterdir():
+        (tmp_path / part.name).write_bytes(part.read_bytes())
+    record, packed = parts((files / name).read_bytes())
+    again = ["--out", "again.csv", "--receipt", "again.json"]
+    lines = {
+        "design.zip": (["verify", "design.zip"], ["report", "design.zip", "--out", "page.html"]),
+        "audit.zip": (["verify", "design.zip", "--private", "audit.zip"],),
+        "receipt.json": (["verify", "receipt.json", "--design", "design.zip"],),
+        "ledger": (["release", "records.csv", "--design", "design.zip", *again, "--ledger", "ledger"],),
+    }
+    every = list(places(record))
+    for step, path in enumerate(every[:: max(1, len(every) // 12)]):
+        values = [value for value in VALUES if type(value) is not type(edited(record, path, None)[1])]
+        (tmp_path / name).write_bytes(packed(edited(record, path, values[step % len(values)])[0]))
+        for line in lines[name]:
+            words = [str(tmp_path / word) if "." in word or word == "ledger" else word for word in line]
+            if line[0] == "verify":
+                code, shown = command.run(words[1:]), capsys.readouterr().err
+            else:
+                done = CliRunner().invoke(app, words)
+                code, shown = done.return_value if done.exit_code == 0 else done.exit_code, done.stderr
+            assert code == 5, (path, line)
+            assert shown.startswith("jaxpriv: error: ")
+            assert shown.count("\n") == 1
+    assert not (tmp_path / "again.csv").exists()
+
+
+def test_a_defect_of_the_verifier_shows_one_line_too(files, monkeypatch, capsys):
+    def broken(*_, **__):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(command, "verify", broken)
+    assert command.run([str(files / "design.zip")]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("jaxpriv: error: internal error (KeyError)")
+    assert "secret" not in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_ledger_of_other_draws_is_refused(files, fitted, tmp_path):
+    """A symbol that the design does not have, and a record that occurs twice; both with hashes that are right."""
+    good = Ledger.load(files / "ledger")
+    beyond = Ledger(good.key, {who: (what, 9999) for who, (what, _) in good.entries.items()})
+    line, _, payload = good.to_bytes().partition(b"\n")
+    record = {**json.loads(line), "entries": 2, "payload": archive.digest(payload[:28] * 2)}
+    del record["sha256"]
+    for content in (beyond.to_bytes(), archive.sealed(record) + payload[:28] * 2):
+        (tmp_path / "ledger").write_bytes(content)
+        with pytest.raises(IntegrityError):
+            release(
+                files / "records.csv",
+                fitted.mechanism,
+                tmp_path / "a.csv",
+                tmp_path / "a.json",
+                ledger=tmp_path / "ledger",
+            )
+        assert not (tmp_path / "a.csv").exists()
+
+
+RULES = {
+    "edges that fall": {"edges": ["-inf", "3.0", "2.0", "inf"]},
+    "edges in other digits": {"edges": ["-inf", "36.50", "56.5", "inf"]},
+    "an infinite edge inside": {"edges": ["-inf", "inf", "inf"]},
+    "names of other intervals": {"names": ["young", "old"]},
+    "a label of two lines": {"missing": "a\nb"},
+    "a blank label": {"other": " "},
+}
+
+
+@pytest.mark.parametrize("edit", RULES)
+def test_a_rule_that_the_library_refuses_is_refused_without_it(files, edit):
+    """`verify` accepts nothing that `Mechanism.load` does not."""
+    record, packed = parts((files / "design.zip").read_bytes())
+    entry = next(one for one in record["codebook"]["useful"] if one["rule"]["kind"] == "edges")
+    entry["rule"].update(RULES[edit])
+    extras = [entry["rule"][name] for name in ("other", "missing") if entry["rule"][name] is not None]
+    entry["labels"] = [*(entry["rule"]["names"] or entry["labels"]), *extras]
+    for reader in (read_design, Mechanism.from_bytes):
+        with pytest.raises(IntegrityError):
+            reader(packed(record), "design")
+
+
+def test_labels_of_intervals_are_those_of_the_edges(files):
+    record, packed = parts((files / "design.zip").read_bytes())
+    entry = next(one for one in record["codebook"]["useful"] if one["rule"]["kind"] == "edges")
+    entry["labels"][0] = "<99"
+    with pytest.raises(IntegrityError, match="other labels than its rules"):
+        read_design(packed(record), "design")
+
+
+def test_half_a_character_is_no_text(files, tmp_path):
+    record, packed = parts((files / "design.zip").read_bytes())
+    record["released"][0]["column"] = "\ud800"
+    with pytest.raises(IntegrityError):
+        read_design(packed(record), "design")
+    book = Codebook(("s",), ("x",), {"s": Categories(("a",)), "x": Categories(("a", "b"))})
+    (tmp_path / "book.json").write_text(book.to_json().replace('"b"', '"\\ud800"'))
+    with pytest.raises(IntegrityError):
+        Codebook.load(tmp_path / "book.json")
+
+
+# -- brackets --------------------------------------------------------------------------------------
+
+
+def test_only_brackets_outside_of_texts_are_nesting():
+    nested = archive.MAX_DEPTH
+    for text in ("[" * 400, '"[\\"' * 50, "\\", '\\"[', "]}" * 50):
+        content = archive.canonical({"a": [text] * 50, text: 1})
+        assert archive.strict(content, "record") == {"a": [text] * 50, text: 1}
+    assert archive.strict(b"[" * nested + b"]" * nested, "record") is not None
+    for content in (b"[" * (nested + 1) + b"]" * (nested + 1), b'{"a":' * 20 + b"1" + b"}" * 20, b'["' + b"[" * 10**6):
+        with pytest.raises(IntegrityError):
+            archive.strict(content, "record")
+
+
+def test_many_intervals_and_labels_full_of_brackets(tmp_path):
+    """Before, the brackets of seven labels such as "[18, 35)" were taken for nesting, after all the work."""
+    rng = np.random.default_rng(0)
+    towns = ["[" * 40, '{"a": [1, "', "\\", '"', "]]}}", "[18, 35)", "'[\\\"{"]
+    table = {
+        "age": rng.integers(0, 301, 4000).astype(float),
+        "town": rng.choice(towns, 4000).astype(object),
+        "income": rng.choice(["high]", "[low"], 4000).astype(object),
+    }
+    edges = Edges(range(302))
+    for useful, rules in (("age", {"age": edges}), ("town", {})):
+        found = fit(table, private="income", useful=useful, rules=rules, target_leakage=0.5, split=1.0, sparse=True)
+        found.mechanism.save(tmp_path / f"{useful}.zip")
+        found.evidence.save(tmp_path / f"{useful}-audit.zip", found.mechanism)
+        loaded = Mechanism.load(tmp_path / f"{useful}.zip")
+        assert loaded.to_bytes() == found.mechanism.to_bytes()
+        assert Evidence.load(tmp_path / f"{useful}-audit.zip", loaded).private_labels
+        released = release(table, loaded, tmp_path / f"{useful}.csv", tmp_path / f"{useful}.json")
+        assert read_receipt((tmp_path / f"{useful}.json").read_bytes(), "receipt").rows == len(released.outputs)
+    assert len(Mechanism.load(tmp_path / "age.zip").codebook.rules["age"].labels) == 301

@@ -1,0 +1,147 @@
+"""Whether a target was met: every measure, an infinite leakage, and what is not computed."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.leakage import registry
+from jaxpriv.mechanism import Asked, fit
+from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier.__main__ import run
+from jaxpriv.verifier.claims import MEASURES, ONE, Measure
+from tests.mechanism.conftest import COLUMNS
+
+INFINITE = ("ldp", "lift", "min-lift", "inferential", "f-information")
+FINITE = tuple(name for name in MEASURES if name not in (*INFINITE, "maximal-alpha-leakage"))
+PARAMETERS = {"order": 2.0, "divergence": "reverse-kl"}
+
+
+def stated(name, **given):
+    """The arguments of a measure, with the parameter that it needs."""
+    needed = MEASURES[name][1]
+    given = ({needed: PARAMETERS[needed]} if needed else {}) | given
+    return {"name": name} | dict.fromkeys(("form", "order", "divergence", "gamma")) | given
+
+
+def saved(fitted, folder, leakage, target=1e-3, problem="leakage-budget", table=None):
+    """The files of the identity, or of another table, with a target that somebody states."""
+    size = len(fitted.mechanism.table)
+    evidence = replace(fitted.evidence, scores=None, weights=None, multipliers=None, prices=None, line=None)
+    counts = evidence.counts.copy()
+    counts[0] = 0
+    counts[0, :2] = 500  # the first private symbol excludes most outputs
+    evidence = replace(evidence, counts=counts)
+    costs = fitted.mechanism.distortion if problem in ("budget", "leakage-budget") else None
+    mechanism = replace(
+        fitted.mechanism,
+        table=np.eye(size, dtype=np.uint64) * np.uint64(ONE) if table is None else table,
+        asked=Asked(problem, target, leakage),
+        distortion=costs,
+        commitment=evidence.commitment(),
+    )
+    mechanism.save(folder / "design.zip")
+    evidence.save(folder / "audit.zip", mechanism)
+    return evidence.claims(mechanism)
+
+
+def code_of(folder, *more):
+    return run([str(folder / "design.zip"), "--private", str(folder / "audit.zip"), *more])
+
+
+@pytest.mark.parametrize("name", [*INFINITE, "watchdog"])
+def test_an_infinite_leakage_is_above_every_target(fitted, tmp_path, capsys, name):
+    problem = "watchdog" if name == "watchdog" else "leakage-budget"
+    for target in (1e-3, 1e300):
+        claims = saved(fitted, tmp_path, stated("lift" if name == "watchdog" else name), target, problem)
+        assert claims["leakage"].upper is claims["excess"].upper is None
+        with pytest.raises(NotCertifiedError, match="infinite"):
+            verify(tmp_path / "design.zip", private=tmp_path / "audit.zip")
+        assert code_of(tmp_path) == 4
+        assert "exceeds its target" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_finite_leakage_is_compared_with_its_target(fitted, tmp_path, capsys, name):
+    value = float(saved(fitted, tmp_path, stated(name))["leakage"].upper)
+    assert value > 1e-3
+    assert code_of(tmp_path) == 4
+    saved(fitted, tmp_path, stated(name), value * (1 + 1e-9))
+    assert code_of(tmp_path) == 0
+    assert capsys.readouterr().out.startswith("design ")
+
+
+def test_a_gap_to_an_infinite_value_is_infinite(table):
+    """Before, it was stated as 0: the identity is no optimum of LDP within a distortion."""
+    found = fit(table, **COLUMNS, budget=0.15, leakage="ldp", split=1.0)
+    counts = found.evidence.counts.copy()
+    counts[0], counts[0, 0] = 0, 9
+    evidence = replace(found.evidence, counts=counts)
+    identity = np.eye(len(found.mechanism.table), dtype=np.uint64) * np.uint64(ONE)
+    claims = evidence.claims(replace(found.mechanism, table=identity, commitment=evidence.commitment()))
+    assert claims["excess"].upper == "0"
+    assert claims["value"].upper is None
+    assert claims["gap"].upper is None
+
+
+def test_a_limit_that_is_not_computed_is_named_first_and_has_a_code_of_its_own(fitted, tmp_path, capsys):
+    saved(fitted, tmp_path, stated("maximal-alpha-leakage"))
+    assert code_of(tmp_path, "--json", str(tmp_path / "found.json")) == 7
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("not checked: the target of the design")
+    assert "maximal-alpha-leakage" in first
+    assert len(json.loads((tmp_path / "found.json").read_text())["not_checked"]) == 1
+    # A limit on the distortion is checked whatever is minimised; the ends of the orders are computed.
+    saved(fitted, tmp_path, stated("maximal-alpha-leakage"), 0.5, "budget")
+    assert code_of(tmp_path) == 0
+    saved(fitted, tmp_path, stated("maximal-alpha-leakage", order=math.inf))
+    assert code_of(tmp_path) == 4
+    capsys.readouterr()
+    assert run(["--help"]) == 0
+    assert "7 " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "leakage",
+    [
+        {**stated("mutual-information"), "name": "mutual-informations"},
+        stated("mutual-information", order=2.0),
+        stated("ldp", form="average"),
+        {**stated("sibson"), "order": None},
+        stated("f-information", divergence="own"),
+    ],
+    ids=["a name", "a parameter", "a form", "no order", "a divergence"],
+)
+def test_an_unknown_measure_is_refused(fitted, tmp_path, capsys, leakage):
+    for target in ("0.001", "1000.0"):
+        members = archive.unpack(fitted.mechanism.to_bytes(), "design")
+        record = json.loads(members.pop("design.json"))
+        del record["sha256"]
+        record["asked"] = Asked("leakage-budget", float(target), leakage).record
+        (tmp_path / "design.zip").write_bytes(archive.pack({"design.json": archive.sealed(record), **members}))
+        assert run([str(tmp_path / "design.zip")]) == 5
+        assert "asked.leakage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sibson", "arimoto", "relative-entropy", "f-information", "gain-brier"])
+def test_designs_for_every_measure_meet_their_target_exactly(table, name, tmp_path):
+    """Limits on these were left to float64 before: a design could be a rounding above its own."""
+    given = stated(name) | ({"divergence": "chi-squared"} if name == "f-information" else {})
+    del given["name"]
+    found = fit(table, **COLUMNS, leakage_budget=0.01, leakage=name, split=1.0, **given)
+    assert found.claims["excess"].upper == "0"
+    assert 0.009 < float(found.claims["leakage"].upper) <= 0.01
+    found.mechanism.save(tmp_path / "design.zip")
+    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
+    assert code_of(tmp_path) == 0
+
+
+def test_a_measure_of_a_users_own_has_no_design(table, monkeypatch):
+    """Nobody could verify one: a file names it, and only the process that entered it knows what it is."""
+    monkeypatch.setitem(registry._ENTRIES, "own-information", registry._ENTRIES["mutual-information"])
+    with pytest.raises(InputError, match="leakage"):
+        fit(table, **COLUMNS, budget=0.15, leakage="own-information")
+    assert Measure("own-information").fault is not None
