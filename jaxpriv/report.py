@@ -142,7 +142,7 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
 _OWNER = "This page names private classes and their shares: it is for those who may know them."
 _ALPHABETS = (
     "Here the classes of private and useful columns are those of all records of the table (quantiles: of those of the "
-    "design)."
+    "design), unless they were given."
 )
 
 
@@ -163,7 +163,7 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _classes(found.guesses),
         _curve(found.curve),
         _mapping(mechanism),
-        _population(found),
+        _population(found, evidence),
         _limits(mechanism, evidence),
     ]
     scripts = [_data("report-curve.js")] if found.curve is not None else []
@@ -319,13 +319,14 @@ _MEANINGS = {
 }
 
 
-def _population(found: Numbers) -> str:
+def _population(found: Numbers, evidence: Evidence | None) -> str:
     audit = found.audit
     if audit is None or audit.confidence is None:
-        return (
-            "<h2>For the population</h2><p>No records were held out, so this page has no bounds for people who are not "
-            "in the table.</p>"
-        )
+        reason = "No records were held out from the making of the design"
+        if evidence is None:
+            reason = "The audit of the design, with which bounds are computed, was not given"
+        sentence = f"{reason}, so this page has no bounds for people who are not in the table."
+        return f"<h2>For the population</h2><p>{sentence}</p>"
     rows = "".join(
         f"<tr><td>{escape(row.name)}</td><td>{_fitted(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
         f"<td>{'' if row.cap is None else _up(row.cap)}</td></tr>"

@@ -287,14 +287,15 @@ def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
     """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too."""
     from jaxpriv.verifier.releases import escaped
 
-    place = {escaped(label): code for code, label in enumerate(labels)} | {one: k for k, one in enumerate(labels)}
-    codes = np.array([place.get(str(value), -1) for value in column.values.tolist()], dtype=np.int64)
+    # A text that is the escaped form of one label and another label itself stands for the first where all do.
+    codes = np.zeros(0, dtype=np.int64)
+    for forms in ([escaped(label) for label in labels], labels):
+        place = {label: code for code, label in enumerate(forms)}
+        codes = np.array([place.get(str(value), -1) for value in column.values.tolist()], dtype=np.int64)
+        if (codes >= 0).all():
+            return codes
     unknown = np.flatnonzero(codes < 0)
-    if unknown.size:
-        raise InputError(
-            f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})"
-        )
-    return codes
+    raise InputError(f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})")
 
 
 def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
 import json as json_module
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -239,7 +240,8 @@ def audit(
         pairs_released = load_npz_safely(releases, ["counts"])["counts"]
     checked = None if pairs_released is None else conformity(pairs_released, channel, seed=seed)
     if checked is not None and fitted is not None and fitted.released_columns != fitted.codebook.useful:
-        checked = replace(checked, detectable=None)  # what is released is no useful symbol: nothing is "unchanged"
+        # What is released is no useful symbol: nothing is "unchanged".
+        checked = replace(checked, unchanged=None, detectable=None)
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["assumptions"]["statements"] += chosen
@@ -344,10 +346,15 @@ def _mechanism_text(record: JsonRecord, units: Units) -> str:
         )
         if tested["tail"] < tested["p_value"]:
             parts.append(f"  by a bound that needs no simulation, p is at most {_output.upper(tested['tail'], 3)}")
-        if tested["detectable"] is not None:
+        if tested["tables"]:
+            parts.append(f"  that shares are no more exact than those of draws: p = {tested['regular']:.3g}")
+        if tested["unchanged"] is not None:
+            share = f"if {_output.upper(100 * tested['detectable'], 3)} % of them were, it would find it"
+            if math.isinf(tested["detectable"]):
+                share = "with so few records it would not find, if all of them were,"
             parts.append(
-                f"  if {_output.upper(100 * tested['detectable'], 3)} % of the records were released unchanged, the "
-                "test would find it in nine of ten cases (level 0.001)"
+                f"  that no records were released unchanged: p = {tested['unchanged']:.3g}; {share} in nine of ten "
+                "cases (level 0.001)"
             )
         parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested["impossible"]]
     return _output.rendered(*parts, *_assumptions(record["assumptions"]))

@@ -274,7 +274,7 @@ def fit(
     if records.held_out is not None:
         audit = audit_mechanism(mechanism.matrix(), counts=records.held_out, confidence=confidence, held_out=True)
     claims = evidence.claims(mechanism)
-    statements = _statements(seen)
+    statements = _statements(seen, codebook is None and (population or records.held_out is not None))
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
@@ -493,8 +493,13 @@ def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:
     return tuple(cause.sentence for cause in causes[:_CAUSES])
 
 
-def _statements(seen: np.ndarray) -> tuple[str, ...]:
-    found = ["The classes were taken from all records, those held out too; the mapping from those of the design."]
+def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:
+    """`learned`: whether classes were taken from records that were then held out."""
+    found = []
+    if learned:
+        found.append(
+            "The classes were taken from all records, those held out too; the mapping from those of the design."
+        )
     if not seen.all():
         found.append(
             f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as the "

@@ -6,7 +6,6 @@ receipt stands in its way until somebody has decided what it is.
 """
 
 import contextlib
-import csv
 import fcntl
 import io
 import os
@@ -29,7 +28,7 @@ from jaxpriv.mechanism.mechanism import Mechanism
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.records import LEDGER, RECEIPT, UNSEEN, unsealed
-from jaxpriv.verifier.releases import escaped
+from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
 
 # What was released for whom: a second release of a record gives what the first one gave, not a second draw.
 #
@@ -241,10 +240,9 @@ def _alone(*files: Path) -> Iterator[None]:
 def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence[str]) -> None:
     book = mechanism.codebook
     for place, name in enumerate(keep):
-        if name in book.private:
-            raise InputError(f"keep: column {name!r} is private")
-        if name in book.useful or name in mechanism.released_columns:
-            raise InputError(f"keep: column {name!r} is what the mechanism releases in another form")
+        reason = unkeepable(name, book.private, book.useful, mechanism.released_columns)
+        if reason is not None:
+            raise InputError(f"keep: column {name!r} {reason}")
         if name in keep[:place] or name in identity:
             raise InputError(f"keep: column {name!r} is named twice, or identifies a record")
 
@@ -296,32 +294,20 @@ def _content(kind: str, mechanism: Mechanism, outputs: np.ndarray, kept: Mapping
         return _parquet(mechanism, outputs, kept), 0
     names = [*mechanism.released_columns, *kept]
     symbols = mechanism.labels_of(np.arange(len(mechanism.released)))
-    cells = [[str(label) for label in labels] for labels in symbols.values()]
-    rows = [[escaped(cell) for cell in row] for row in zip(*cells, strict=True)]
-    if len(set(map(tuple, rows))) < len(rows):
-        raise InputError("two labels are the same text once an apostrophe stands before formulas; rename one")
-    changed = np.array(
-        [sum(map(str.__ne__, row, old)) for row, old in zip(rows, zip(*cells, strict=True), strict=True)]
-    )
+    cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
+    rows = [[escaped(cell) for cell in row] for row in cells]
+    changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
     marked = int(changed[outputs].sum()) + sum(escaped(name) != name for name in names)
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(escaped, names))
+    header = csv_line([escaped(name) for name in names])
     if not kept:
-        lines = [_line(row) for row in rows]
-        return (stream.getvalue() + "".join([lines[y] for y in outputs.tolist()])).encode(), marked
-    texts = [_texts(column) for column in kept.values()]
-    for y, *others in zip(outputs.tolist(), *texts, strict=True):
+        lines = [csv_line(row) for row in rows]
+        return (header + "".join([lines[y] for y in outputs.tolist()])).encode(), marked
+    lines = [header]
+    for y, *others in zip(outputs.tolist(), *map(_texts, kept.values()), strict=True):
         safe = [escaped(text) for text in others]
         marked += sum(map(str.__ne__, safe, others))
-        writer.writerow([*rows[y], *safe])
-    return stream.getvalue().encode(), marked
-
-
-def _line(row: Sequence[str]) -> str:
-    stream = io.StringIO(newline="")
-    csv.writer(stream, lineterminator="\n").writerow(row)
-    return stream.getvalue()
+        lines.append(csv_line([*rows[y], *safe]))
+    return "".join(lines).encode(), marked
 
 
 def _texts(column: Column) -> list[str]:

@@ -7,6 +7,7 @@ and fractions; logarithms are enclosed and rounded outwards. What a file states 
 was computed. `docs/how-to/release.md` lists what is proved and what is not.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,23 +16,34 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.draws import DependenceResult, dependence
 from jaxpriv.verifier.releases import (
     ConformityResult,
     Receipt,
     check_design,
     check_file,
+    check_kept,
+    columns_of,
     conformity,
+    kept_columns,
     outputs_of,
     plain_csv,
     read_receipt,
-    records_of,
+    released_rows,
     symbols_of,
+    weights_of,
 )
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
 
-# A release that is less likely than this to come from its design is refused.
+# The probability that an honest release is refused is at most this: a third for each of the two p-values of simulated
+# releases, a sixth for records released unchanged, and a sixth for draws that depend on something else than x.
 LEVEL = 0.001
+# What holds for every release that passes.
+_UNSEEN = (
+    "no test sees draws of a generator whose state somebody knows, one release chosen among several honest ones, or "
+    "smaller departures"
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,8 @@ class Findings:
         guarantees: what holds for every population.
         claims: numbers on the records of the design; empty without the audit.
         rows: records of the released file, None without one.
-        conformity: the test of the released file against its records, None without them.
+        kept: the columns of the released file that are as they were, by its receipt: the design does not protect them.
+        conformity, dependence: the tests of the released file against its records, None without them.
         checked: what was checked, sentences.
         not_checked: what the files claim and nothing here could check, sentences.
     """
@@ -52,7 +65,9 @@ class Findings:
     guarantees: Mapping[str, Claim]
     claims: Mapping[str, Claim]
     rows: int | None
+    kept: tuple[str, ...]
     conformity: ConformityResult | None
+    dependence: DependenceResult | None
     checked: tuple[str, ...] = field(default=())
     not_checked: tuple[str, ...] = field(default=())
 
@@ -65,14 +80,20 @@ class Findings:
             "without_data": {name: claim.record for name, claim in self.guarantees.items()},
             "on_the_design": {name: claim.record for name, claim in self.claims.items()},
             "released_rows": self.rows,
+            "kept": list(self.kept),
             "conformity": None
             if test is None
             else {
                 "p_value": repr(test.p_value),
+                "regular": repr(test.regular),
                 "tables": test.tables,
                 "impossible": list(test.impossible),
+                "unchanged": None if test.unchanged is None else repr(test.unchanged),
                 "detectable": None if test.detectable is None else repr(test.detectable),
             },
+            "dependence": None
+            if self.dependence is None
+            else {"p_value": repr(self.dependence.p_value), "strongest": self.dependence.strongest},
             "checked": list(self.checked),
             "not_checked": list(self.not_checked),
         }
@@ -92,12 +113,24 @@ class Findings:
                 f"  release: test of the claim that it comes from the design: p = {test.p_value:.4g} ({test.tables} "
                 "simulated releases; a large p is no proof)"
             )
-            if test.detectable is not None:
+            lines.append(f"  release: test that shares are no more exact than those of draws: p = {test.regular:.4g}")
+            if test.unchanged is not None:
                 lines.append(
-                    f"  release: if {100 * test.detectable:.3g} % of the records were released unchanged, the test "
-                    "would find it in nine of ten cases (level 0.001)"
+                    f"  release: test that no records were released unchanged: p = {test.unchanged:.4g}; {_found(test)}"
                 )
+        if self.dependence is not None:
+            lines.append(
+                "  release: test that draws depend on the useful classes alone, not on a column, the order or the "
+                f"draws before: p = {self.dependence.p_value:.4g}"
+            )
+            lines.append(f"  release: an honest one is refused with probability at most {LEVEL:g}; {_UNSEEN}")
         return "\n".join([*lines, *self.checked]) + "\n"
+
+
+def _found(test: ConformityResult) -> str:
+    if test.detectable is None or math.isinf(test.detectable):
+        return "with so few records it would not find in nine of ten cases that all of them were"
+    return f"if {100 * test.detectable:.3g} % of the records were, it would find it in nine of ten cases"
 
 
 def _interval(claim: Claim) -> str:
@@ -174,13 +207,17 @@ def verify(
         raise InputError("records goes with released: the pairs of both are tested")
     if records is None and read:
         raise InputError("read goes with records: it is about them")
-    rows, test = (None, None) if released is None else _release(known, stated, released, records, read, checked)
+    rows, test, depends = None, None, None
+    if released is not None:
+        rows, test, depends = _release(known, stated, released, records, read, checked)
     return Findings(
         None if known is None else known.sha256,
         {} if known is None else known.guarantees,
         {} if audit is None else audit.claims,
         rows,
+        () if stated is None else tuple(stated.record["kept"]),
         test,
+        depends,
         tuple(checked),
         tuple(not_checked),
     )
@@ -193,41 +230,82 @@ def _release(
     records: str | Path | None,
     read: Sequence[str],
     checked: list[str],
-) -> tuple[int, ConformityResult | None]:
+) -> tuple[int, ConformityResult | None, DependenceResult | None]:
     data, name = read_file(released), str(released)
     if receipt is None and design is None:
         raise InputError("released goes with a design or a receipt; name one")
+    kept = [] if receipt is None else receipt.record["kept"]
     if receipt is not None:
         check_file(receipt, data, name)
         checked.append("released file: the one that the receipt is about")
+    if kept:
+        checked.append(f"released file: kept as they were, no design protects them: {', '.join(map(repr, kept))}")
     if receipt is not None and receipt.record["released"]["format"] != "csv":
         if records is not None:
             raise InputError(f"{name}: pairs are tested of CSV files")
-        return receipt.rows, None
+        checked.append("released file: Parquet; its columns and records are not read here")
+        return receipt.rows, None, None
     if design is None:
-        rows = sum(1 for _ in records_of(data, name)) - 1
+        assert receipt is not None
+        outputs, rows = [], sum(1 for _ in released_rows(data, name, receipt.columns))
     else:
-        outputs = outputs_of(design, data, name, None if receipt is None else receipt.record["kept"])
+        outputs = outputs_of(design, data, name, kept)
         rows = len(outputs)
         checked.append("released file: every record is one that the design releases")
+    if not rows:
+        raise IntegrityError(f"{name} has no records")
     if receipt is not None and rows != receipt.rows:
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
-        return rows, None
+        return rows, None, None
     unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
     table = plain_csv(read_file(records), str(records), read)
     symbols = symbols_of(design, table, str(records), unseen)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
-    test = conformity(design.rows, symbols, outputs, _identity(design))
+    columns = columns_of(table, str(records))
+    if kept and receipt is not None:
+        covered = [entry["column"] for side in design.record["codebook"].values() for entry in side]
+        check_kept(kept_columns(receipt, data, name), columns, covered, name)
+    return rows, *_tested(design, symbols, outputs, columns, name, checked)
+
+
+def _tested(
+    design: DesignFile,
+    symbols: Sequence[int],
+    outputs: Sequence[int],
+    columns: Mapping[str, Sequence[str]],
+    name: str,
+    checked: list[str],
+) -> tuple[ConformityResult, DependenceResult]:
+    """The tests of the pairs (x, y) of a release, in the order of the draws; `columns` are those of the records."""
+    test = conformity(design.rows, symbols, outputs, _identity(design), level=LEVEL / 6)
     if test.impossible:
         raise IntegrityError(
             f"{name}, row {test.impossible[0]} (from 0): the design never releases that for its record"
         )
-    if test.p_value <= LEVEL:
+    if test.p_value <= LEVEL / 3:
         raise IntegrityError(f"{name} does not come from the design: p = {test.p_value:.4g}")
-    checked.append("released file: the test finds no departure of its pairs from the design")
-    return rows, test
+    if test.regular <= LEVEL / 3:
+        raise IntegrityError(
+            f"{name} does not come from the design: its shares are more exact than those of draws, "
+            f"p = {test.regular:.4g}"
+        )
+    if test.unchanged is not None and test.unchanged <= LEVEL / 6:
+        raise IntegrityError(
+            f"{name} does not come from the design: records were released unchanged, p = {test.unchanged:.4g}"
+        )
+    private = [entry["column"] for entry in design.record["codebook"]["private"]]
+    depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
+    if depends.p_value <= LEVEL / 6:
+        raise IntegrityError(
+            f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g}"
+        )
+    checked.append("released file: the tests find no departure of its pairs from the design")
+    absent = [repr(column) for column in private if column not in columns]
+    if absent:
+        checked.append(f"released file: whether it depends on {', '.join(absent)} was not tested: not in the records")
+    return test, depends
 
 
 def _identity(design: DesignFile) -> list[int] | None:

@@ -18,9 +18,15 @@ draws is made `tables` times; on the release and on each of those:
 
 Each score is standardised by its mean and deviation over all tables, the release among them, and a table is as strange
 as its largest score. The rank of the release by that is its p-value: under the claim every order of the tables is
-equally likely (Besag and Clifford 1989), so Pr[p <= a] <= a. If a first round of few tables gives p > 0.1 that is the
-result, otherwise that of a second round with tables of its own: Pr[p <= a] <= a stays true, for a <= 0.1 by the second
-round, and above it because p <= a there means that the first one gave at most a. Standard library only.
+equally likely (Besag and Clifford 1989), so Pr[p <= a] <= a. The rank of its g from below is another one: counts that
+are nearer to n_x W than those of draws. Each p is computed with few tables at first; if it is at most 0.1, again with
+more tables of their own, and if that is at most 0.01, with still more: Pr[p <= a] <= a stays true. For a > 0.1 the
+first one was at most a, for a > 0.01 the second one, and for a <= 0.01 the last one.
+
+A further test is about records that were released unchanged alone, so that its power can be stated for every number of
+records. Its e-value is prod (1 - a + a 1[y = x]/W(x, x)) over all records, of expectation 1 under the claim, so that
+Pr[it is 1/level or more] <= level. If a share a of the records or more is released unchanged, it is that large with
+probability 0.9 for the a that `_detectable` finds, by Chernoff's bound on its lower tail. Standard library only.
 """
 
 import csv
@@ -31,9 +37,8 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
-from statistics import NormalDist
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
@@ -42,14 +47,49 @@ from jaxpriv.verifier.claims import ONE, Matrix
 from jaxpriv.verifier.designs import DesignFile
 from jaxpriv.verifier.records import RECEIPT, unsealed
 
-# What spreadsheets take for a formula; a number is none.
-_FORMULA = re.compile(r"[=+\-@\t\r＝＋－＠]")
+# What spreadsheets take for a formula: some skip blanks, control characters and marks without width before it, and some
+# take a tab or a line break alone for the start of one. A number is none.
+_FORMULA = re.compile(r"'*(?:[\t\r\n]|[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2060-\u2064\ufeff]*[=+\-@＝＋－＠﹢﹣﹦﹫])")
 _PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def escaped(text: str) -> str:
-    """A text as it stands in a released CSV: with an apostrophe before what spreadsheets would compute."""
+    """A text as it stands in a released CSV: with an apostrophe before what spreadsheets would compute.
+
+    Such a text with apostrophes before it gets a further one, so that no two texts become the same.
+    """
     return f"'{text}" if _FORMULA.match(text) and not _PLAIN_NUMBER.fullmatch(text) else text
+
+
+_QUOTED = re.compile(r'["\r\n]')  # beside commas
+
+
+def csv_line(cells: Sequence[str]) -> str:
+    """The one form of a record of a released CSV: quotes where they are needed and nowhere else, and a line feed."""
+    line = ",".join(cells)
+    if line.count(",") >= len(cells) or _QUOTED.search(line):
+        line = ",".join([_quoted(cell) if "," in cell or _QUOTED.search(cell) else cell for cell in cells])
+    return (line or '""') + "\n"
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"'
+
+
+def plain(name: str) -> str:
+    """A name without blanks, case and composition: names that look alike have the same."""
+    return "".join(unicodedata.normalize("NFKC", name).split()).casefold()
+
+
+def unkeepable(name: str, private: Sequence[str], useful: Sequence[str], released: Sequence[str]) -> str | None:
+    """Why a column cannot be kept as it is beside what is released; None if it can be."""
+    for others, reason in ((private, "is private"), ((*useful, *released), "is released in another form")):
+        alike = [other for other in others if plain(other) == plain(name)]
+        if name in alike:
+            return reason
+        if alike:
+            return f"has a name that looks like {alike[0]!r}, which {reason}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -76,7 +116,10 @@ class Receipt:
 
 def read_receipt(data: bytes, name: str) -> Receipt:
     """The receipt of a file; `IntegrityError` if it is damaged or of another kind."""
-    return Receipt(unsealed(data, name, RECEIPT))
+    receipt = Receipt(unsealed(data, name, RECEIPT))
+    if len(set(receipt.columns)) < len(receipt.columns):
+        raise IntegrityError(f"{name} names a column twice")
+    return receipt
 
 
 def check_file(receipt: Receipt, data: bytes, name: str) -> None:
@@ -84,6 +127,14 @@ def check_file(receipt: Receipt, data: bytes, name: str) -> None:
     stated = receipt.record["released"]
     if len(data) != stated["bytes"] or digest(data) != stated["sha256"]:
         raise IntegrityError(f"{name} is not the file that the receipt is about, or was changed since")
+    if stated["format"] == "parquet" and not _is_parquet(data):
+        raise IntegrityError(f"{name} is no Parquet file, which the receipt states")
+
+
+def _is_parquet(data: bytes) -> bool:
+    """Whether a file has the marks of Parquet at both ends, with its description between them."""
+    marked = len(data) >= 12 and data[:4] == data[-4:] == b"PAR1"
+    return marked and 0 < int.from_bytes(data[-8:-4], "little") <= len(data) - 12
 
 
 def check_design(receipt: Receipt, design: DesignFile, name: str) -> None:
@@ -92,26 +143,25 @@ def check_design(receipt: Receipt, design: DesignFile, name: str) -> None:
         raise IntegrityError(f"{name} is the receipt of another design")
     if receipt.record["columns"] != [entry["column"] for entry in design.record["released"]]:
         raise IntegrityError(f"{name} names other columns than the design releases")
+    private, useful = ([entry["column"] for entry in design.record["codebook"][side]] for side in ("private", "useful"))
+    for column in receipt.record["kept"]:
+        reason = unkeepable(column, private, useful, receipt.record["columns"])
+        if reason is not None:
+            raise IntegrityError(f"{name}: the kept column {column!r} {reason}")
 
 
-def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] | None) -> list[int]:
-    """The released symbol y of every record of a CSV file.
+def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str]) -> list[int]:
+    """The released symbol y of every record of a CSV file, whose last columns are `kept`.
 
-    `kept` are the columns behind the released ones, None if they are not given. Raises `IntegrityError`, naming the
-    row, for a combination of labels that the design does not release.
+    Raises `IntegrityError`, naming the row, for a combination of labels that the design does not release.
     """
     entries = design.record["released"]
-    names = [escaped(entry["column"]) for entry in entries]
     labels = [[escaped(label) for label in entry["labels"]] for entry in entries]
     place = {
         tuple(own[code] for own, code in zip(labels, codes, strict=True)): y for y, codes in enumerate(design.released)
     }
-    rows = records_of(data, name)
-    header = next(rows)
-    wanted = names if kept is None else [*names, *map(escaped, kept)]
-    if header[: len(wanted)] != wanted or (kept is not None and len(header) > len(wanted)):
-        raise IntegrityError(f"{name} has other columns than the design releases")
-    width = len(names)
+    width = len(entries)
+    rows = released_rows(data, name, [*(entry["column"] for entry in entries), *kept])
     outputs = [place.get(tuple(fields[:width]), -1) for fields in rows]
     if -1 in outputs:
         row = outputs.index(-1)
@@ -121,10 +171,39 @@ def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] |
     return outputs
 
 
-def records_of(data: bytes, name: str, error: type[JaxprivError] = IntegrityError) -> Iterator[list[str]]:
+def released_rows(data: bytes, name: str, columns: Sequence[str]) -> Iterator[list[str]]:
+    """The records of a released CSV with these columns.
+
+    `IntegrityError` for other columns, and for any form but that of `csv_line`: a choice between two forms in each row
+    could tell something about its record.
+    """
+    place = 0
+    for line, fields in enumerate(records_of(data, name, codec="utf-8")):
+        content = csv_line(fields).encode()
+        if not line and fields != [escaped(column) for column in columns]:
+            raise IntegrityError(
+                f"{name} has other columns than were released; columns that were kept are in its receipt: name that too"
+            )
+        if not data.startswith(content, place):
+            where = f", row {line - 1} (from 0)" if line else ", header"
+            raise IntegrityError(f"{name}{where}: quotes or line ends are not those of a released file")
+        place += len(content)
+        if line:
+            yield fields
+    if place != len(data):
+        raise IntegrityError(f"{name} does not end where its last record does")
+
+
+def records_of(
+    data: bytes, name: str, error: type[JaxprivError] = IntegrityError, codec: str = "utf-8-sig"
+) -> Iterator[list[str]]:
     """The header and the records of a CSV file, all of one length; `error` for anything else."""
     try:
-        reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        content = data.decode(codec)
+        if "\0" in content:
+            line = content.count("\n", 0, content.index("\0")) + 1
+            raise error(f"{name}, line {line}: a NUL character, which no text of a table holds")
+        reader = csv.reader(io.StringIO(content, newline=""), strict=True)
         header = next(reader, None)
         if not header:
             raise error(f"{name} is empty")
@@ -135,6 +214,17 @@ def records_of(data: bytes, name: str, error: type[JaxprivError] = IntegrityErro
             yield fields
     except (UnicodeDecodeError, csv.Error):
         raise error(f"{name} is not well-formed CSV in UTF-8") from None
+
+
+def columns_of(data: bytes, name: str) -> dict[str, list[str]]:
+    """The texts of every column of the records."""
+    rows = records_of(data, name, InputError)
+    columns: list[tuple[str, list[str]]] = [(column, []) for column in next(rows)]
+    known: dict[str, str] = {}  # one object for equal texts
+    for fields in rows:
+        for (_, texts), text in zip(columns, fields, strict=True):
+            texts.append(known.setdefault(text, text))
+    return dict(columns)
 
 
 def reading(settings: Sequence[str]) -> dict[str, Any]:
@@ -259,39 +349,94 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     return code
 
 
-# Tables of the first round, the p-value above which it is the last, and tables of the second one: p-values down to
-# 0.001.
-_FIRST, _LARGE, _TABLES = 99, 0.1, 999
-# The level and the power for which `detectable` is stated.
+def check_kept(
+    kept: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], covered: Sequence[str], name: str
+) -> None:
+    """`IntegrityError` unless kept columns are as they stand in the records, and none is a covered one in other words.
+
+    `kept`: the texts of each kept column in the released file `name`; `columns`: those of the columns of the records,
+    in the same order; `covered`: the private and the useful columns.
+    """
+    for column, texts in kept.items():
+        if column not in columns:
+            raise IntegrityError(f"{name}: the kept column {column!r} is not in the records")
+        values = columns[column]
+        # One form for the whole column: a choice in each row could tell something about its record.
+        if not any(all(map(str.__eq__, texts, map(escaped, map(form, values)))) for form in _WRITTEN):
+            row = next(row for row, value in enumerate(values) if texts[row] != escaped(value))
+            raise IntegrityError(f"{name}, row {row} (from 0): the kept column {column!r} is not that of the records")
+        for other in covered:
+            pairs = set(zip(texts, columns.get(other, ()), strict=False))
+            one_to_one = len({text for text, _ in pairs}) == len({value for _, value in pairs}) == len(pairs)
+            if 1 < len(pairs) < len(texts) and one_to_one:
+                raise IntegrityError(f"{name}: the kept column {column!r} is column {other!r} in other words")
+
+
+def _as_float(value: str) -> str:
+    return repr(float(value)) if _NUMBER.fullmatch(value) else value
+
+
+def _as_whole(value: str) -> str:
+    found = _as_float(value)
+    return found.removesuffix(".0")
+
+
+# How the value of a cell may be written where it was released from a frame: as it is, as true and false, as a number.
+_WRITTEN: tuple[Callable[[str], str], ...] = (str, str.lower, str.capitalize, _as_float, _as_whole)
+
+
+def kept_columns(receipt: Receipt, data: bytes, name: str) -> dict[str, list[str]]:
+    """The texts of each kept column of a released file."""
+    rows = list(released_rows(data, name, receipt.columns))
+    first = len(receipt.record["columns"])
+    return {column: [fields[first + k] for fields in rows] for k, column in enumerate(receipt.record["kept"])}
+
+
+# Tables of the first two rounds with the p-values above which they are the last, and of a third one: p-values down to
+# 1/3500.
+_ROUNDS, _TABLES = ((99, 0.1), (999, 0.01)), 3499
+# The level for which `detectable` is stated where no other one is given, and its power.
 _LEVEL, _POWER = 0.001, 0.9
-# The scores of the head of this file, among which the level is divided, and the share a of their alternatives.
-_SCORES, _MIXED = 5, 0.05
+# The share a of the alternatives in the head of this file.
+_MIXED = 0.05
 # Additions for the swaps of one table, at most; the logarithm of a probability of 0 there.
 _SWAPS, _NEVER = 4000, math.log(1e-12)
+# The t of Chernoff's bound that are tried; each of them gives a bound.
+_CHERNOFF = tuple(step / 20 for step in range(1, 20))
 
 
 @dataclass(frozen=True)
 class ConformityResult:
     """`p_value` of the claim "released by this design", 0 if a pair is impossible (`impossible` rows, from 0).
 
-    `detectable`: the share of records, released as they are, that the identity test finds in nine of ten cases at level
-    0.001 with this many records; None where what is released has other columns.
+    `regular`: that of counts which are nearer to their expectations than those of draws. `unchanged`: that of the test
+    against a share of records that were released as they are. `detectable`: the least share that this test finds in
+    nine of ten cases at its level with this many records; infinite if it does not find all of them. Both are None where
+    what is released has other columns.
     """
 
     p_value: float
+    regular: float
     tables: int
     impossible: tuple[int, ...]
+    unchanged: float | None
     detectable: float | None
 
 
 def conformity(
-    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
+    rows: Matrix,
+    symbols: Sequence[int],
+    outputs: Sequence[int],
+    identity: Sequence[int] | None,
+    tables: int = _TABLES,
+    level: float = _LEVEL,
 ) -> ConformityResult:
     """Test pairs (x, y), equally many of each, against the integer table `rows`.
 
     `identity`: the output that is x itself, for every x (-1 where there is none); None if outputs are of another kind.
+    `level`: of the test against records that were released unchanged.
     """
-    weights = _weights(rows, set(symbols))
+    weights = weights_of(rows, symbols)
     counts = {x: [0] * len(rows[0]) for x in weights}
     impossible = []
     for row, (x, y) in enumerate(zip(symbols, outputs, strict=True)):
@@ -300,8 +445,9 @@ def conformity(
             impossible.append(row)
     own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
     generator = random.Random(random.SystemRandom().getrandbits(256))
-    found = conformity_of_counts(weights, counts, own, tables, generator)
-    return ConformityResult(found.p_value, found.tables, tuple(impossible[:10]), found.detectable)
+    return replace(
+        conformity_of_counts(weights, counts, own, tables, generator, level), impossible=tuple(impossible[:10])
+    )
 
 
 def conformity_of_counts(
@@ -310,33 +456,39 @@ def conformity_of_counts(
     own: Mapping[int, int] | None,
     tables: int,
     generator: random.Random,
+    level: float = _LEVEL,
 ) -> ConformityResult:
     """The test of counts: for each x that occurs its row of W, how often each y was released, and the y that is x.
 
     `impossible` is left empty.
     """
     totals = {x: sum(row) for x, row in counts.items()}
-    leak = None if own is None else _detectable(weights, totals, own)
+    unchanged, share = (None, None) if own is None else _unchanged(weights, counts, own, level)
     if any(n and not w for x, row in counts.items() for n, w in zip(row, weights[x], strict=True)):
-        return ConformityResult(0.0, 0, (), leak)
+        return ConformityResult(0.0, 1.0, 0, (), unchanged, share)
     places = dict.fromkeys(weights, -1) if own is None else own
     alternatives = _alternatives(weights, totals)
     running = {x: list(accumulate(row)) for x, row in weights.items()}
-    seen, p = _scores(weights, counts, places, alternatives), 1.0
-    for size in (min(_FIRST, tables), tables):
+    seen, found, last, size = _scores(weights, counts, places, alternatives), (0.0, 0.0), 1.0, 0
+    rounds = [(min(size, tables), least) for size, least in _ROUNDS] + [(tables, 0.0)] * (tables > _ROUNDS[-1][0])
+    for size, least in rounds:
         scores = [seen]
         for _ in range(size):
             drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
             scores.append(_scores(weights, drawn, places, alternatives))
         strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
-        p = sum(one >= strange[0] for one in strange) / len(strange)
-        if p > _LARGE:
-            return ConformityResult(p, size, (), leak)
-    return ConformityResult(p, tables, (), leak)
+        beyond = sum(one >= strange[0] for one in strange), sum(round(one[0], 9) <= round(seen[0], 9) for one in scores)
+        found = tuple(n / len(scores) if p <= last else p for n, p in zip(beyond, found, strict=True))
+        last = least
+        if min(found) > least:
+            break
+    p, regular = found
+    return ConformityResult(p, regular, size, (), unchanged, share)
 
 
-def _weights(rows: Matrix, used: set[int]) -> dict[int, list[float]]:
+def weights_of(rows: Matrix, symbols: Sequence[int]) -> dict[int, list[float]]:
     """W of every x that occurs; of a suppressed record the mean of all rows."""
+    used = set(symbols)
     weights = {x: [entry / ONE for entry in rows[x]] for x in used if x != SUPPRESSED}
     if SUPPRESSED in used:
         weights[SUPPRESSED] = [sum(column) / (len(rows) * ONE) for column in zip(*rows, strict=True)]
@@ -406,12 +558,54 @@ def _standardised(values: Sequence[float]) -> list[float]:
     return [round((value - mean) / deviation, 9) if deviation > 0 else 0.0 for value in values]
 
 
-def _detectable(weights: Mapping[int, list[float]], totals: Mapping[int, int], own: Mapping[int, int]) -> float | None:
-    information = sum(totals[x] * (1 / mass[own[x]] - 1) for x, mass in weights.items() if own[x] >= 0 and mass[own[x]])
-    if not information:
-        return None
-    normal = NormalDist()
-    return min((normal.inv_cdf(1 - _LEVEL / _SCORES) + normal.inv_cdf(_POWER)) / math.sqrt(information), 1.0)
+def _unchanged(
+    weights: Mapping[int, list[float]], counts: Mapping[int, list[int]], own: Mapping[int, int], level: float
+) -> tuple[float | None, float | None]:
+    """(the p-value of the test against records that were released as they are, the share that it finds)."""
+    cells = [
+        (sum(row), row[own[x]], weights[x][own[x]]) for x, row in counts.items() if own[x] >= 0 and weights[x][own[x]]
+    ]
+    if all(weight == 1.0 for _, _, weight in cells):
+        return None, None
+    found = _detectable([(n, weight) for n, _, weight in cells], level)
+    evidence = unchanged_evidence(cells, 0.5 if math.isinf(found) else found)
+    return math.exp(-max(evidence, 0.0)), found
+
+
+def unchanged_evidence(cells: Sequence[tuple[int, int, float]], share: float) -> float:
+    """The logarithm of the e-value: for each x how often it occurs, how often it was released as it is, and W(x, x)."""
+    return math.fsum(
+        same * math.log1p(share * (1 / weight - 1)) + (n - same) * math.log1p(-share) for n, same, weight in cells
+    )
+
+
+def _detectable(cells: Sequence[tuple[int, float]], level: float) -> float:
+    """The least share a, to three digits, whose e-value is at least 1/level with probability 0.9 where a is released.
+
+    `cells`: for each x how often it occurs, n, and w = W(x, x). With e the e-value and 0 < t < 1, by Chernoff,
+
+        Pr[e < 1/level] <= level^-t E[e^-t] = level^-t prod_x ((w + a (1-w))^(1-t) w^t + (1-w) (1-a)^(1-t))^n.
+
+    It decreases as a grows: what a smaller share gives is that of a larger one with some records drawn again.
+    """
+
+    def missed(share: float, t: float) -> float:
+        moments = (
+            n * math.log((w + share * (1 - w)) ** (1 - t) * w**t + (1 - w) * (1 - share) ** (1 - t)) for n, w in cells
+        )
+        return math.fsum(moments) - t * math.log(level)
+
+    def found(share: float) -> bool:
+        return any(missed(share, t) <= math.log(1 - _POWER) for t in _CHERNOFF)
+
+    low, high = 0.0, 0.999
+    if not found(high):
+        return math.inf
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if found(middle) else (middle, high)
+    digits = 10.0 ** (2 - math.floor(math.log10(high)))
+    return min(math.ceil(high * digits) / digits, 0.999)
 
 
 def _multinomial(count: int, weights: list[float], running: list[float], generator: random.Random) -> list[int]:

@@ -1,6 +1,7 @@
 """Tables come in: the same columns from every kind of source, and what is refused, without showing a value."""
 
 import csv
+import gzip
 
 import numpy as np
 import pandas as pd
@@ -146,10 +147,10 @@ def test_lists_of_several_kinds_are_not_made_text(values):
 
 
 def test_texts_come_in_whole(tmp_path):
-    """Not through an array of fixed width: its NULs are dropped, and one long field would widen every row."""
-    (tmp_path / "t.csv").write_bytes(b"a,b\nx\0,1\nx,2\n")
-    for source in (tmp_path / "t.csv", {"a": ["x\0", "x"]}):
-        assert read_columns(source, ["a"])["a"].values.tolist() == ["x\0", "x"]
+    """Not through an array of fixed width: one long field would widen every row, and NULs at ends would be dropped."""
+    (tmp_path / "t.csv").write_bytes(b"a,b\nx \x01,1\nx,2\n")
+    for source in (tmp_path / "t.csv", {"a": ["x \x01", "x"]}):
+        assert read_columns(source, ["a"])["a"].values.tolist() == ["x \x01", "x"]
 
 
 def test_one_long_field_does_not_widen_every_row(tmp_path):
@@ -301,3 +302,66 @@ def test_a_long_file_is_read_in_portions_as_if_it_were_one(tmp_path):
         file.write("1\n")
     with pytest.raises(InputError, match=r"line 70072, row 70000 \(from 0\): 1 fields, 2 needed"):
         read_columns(path, ["n"])
+
+
+# -- texts that no file can hold -------------------------------------------------------------------
+
+HALF = "\ud800"  # one half of a character
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz"])
+def test_a_nul_character_in_a_file_is_refused_with_its_line(suffix, tmp_path):
+    path = tmp_path / f"t.{suffix}"
+    for content, line in (
+        ("a,b\n1,x\n2,y\0\n", 3),
+        ("a,b\0\n1,x\n", 1),
+        ("a,b\n1,x\n2,\0\n", 3),
+        ('a,b\n1,"x\n\0"\n', 3),
+    ):
+        data = content.replace(",", "\t" if "tsv" in suffix else ",").encode()
+        path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+        for name in ("a", "b"):
+            with pytest.raises(InputError, match=f"line {line}: a NUL character"):
+                read_columns(path, [name])
+    # The usual cause: a file of another encoding.
+    path.write_bytes(
+        gzip.compress("a\n1\n".encode("utf-16-le")) if suffix.endswith("gz") else "a\n1\n".encode("utf-16-le")
+    )
+    with pytest.raises(InputError, match="another encoding than utf-8"):
+        read_columns(path, ["a"])
+
+
+@pytest.mark.parametrize("text", ["x\0", "\0", "x\0y", HALF, f"x{HALF}"])
+@pytest.mark.parametrize("kind", ["list", "objects", "pandas", "polars", "parquet", "arrow"])
+def test_a_text_that_no_file_can_hold_is_refused_with_its_row(text, kind, tmp_path):
+    values = ["x", text, "y"]
+    if kind in ("polars", "parquet", "arrow") and HALF in text:
+        pytest.skip("such a frame cannot be made")
+    if kind == "list":
+        source = {"a": values}
+    elif kind == "objects":
+        source = {"a": np.array(values, dtype=object)}
+    elif kind == "pandas":
+        source = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+    elif kind == "arrow":
+        source = pa.table({"a": values})
+    else:
+        source = pl.DataFrame({"a": values})
+    if kind == "parquet":
+        source.write_parquet(tmp_path / "t.parquet")
+        source = tmp_path / "t.parquet"
+    with pytest.raises(InputError, match=r"column 'a', row 1 \(from 0\) holds a NUL character"):
+        read_columns(source, ["a"])
+
+
+@pytest.mark.parametrize("text", ["x\0", HALF])
+def test_classes_and_names_of_columns_hold_no_such_text(text):
+    for make in (
+        lambda: Categories(["a", text]),
+        lambda: Categories(["a", "b"], tokens=["", text]),
+        lambda: Edges([0, 1, 2], names=["a", text]),
+    ):
+        with pytest.raises(InputError, match=r"\[1\] holds a NUL character"):
+            make()
+    with pytest.raises(InputError, match="the name of column"):
+        read_columns({text: ["a"]}, [text])

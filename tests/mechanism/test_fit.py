@@ -154,6 +154,14 @@ def test_what_cannot_be_certified_for_the_population():
             fit(few, private="s", useful="x", population=True, **change)
 
 
+def test_only_a_fit_that_held_records_out_says_that_it_did(table):
+    for options, said in (({}, True), ({"split": 1.0}, False)):
+        found = fit(table, **COLUMNS, budget=0.15, **options)
+        assert any("held out" in sentence for sentence in found.statements) == said
+    given = fit(table, codebook=found.codebook, budget=0.15)
+    assert not any("classes were taken" in sentence for sentence in given.statements)
+
+
 def test_the_mapping_is_a_function_of_the_records_of_the_design(table):
     """Other held-out records, with a combination that the design has not: the same rows, the same outputs."""
     first = fit(table, **COLUMNS, budget=0.15)

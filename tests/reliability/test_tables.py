@@ -59,8 +59,8 @@ def broken_files(tmp, **_):
     same = [csv_of(tmp, text, f"{k}.csv") for k, text in enumerate(texts)]
     first, *others = (count_table(path, private="s", useful="x").dataset.counts for path in same)
     assert all(np.array_equal(first, other) for other in others)
-    null = count_table(csv_of(tmp, b"s,x\n" + b"a,1\nb,\x002\n" * 9), private="s", useful="x")
-    assert null.codebook.rules["x"].labels == ("1", "\x002")  # a character like any other
+    null = csv_of(tmp, b"s,x\n" + b"a,1\nb,\x002\n" * 9)
+    refused(lambda: count_table(null, private="s", useful="x"), "line 3: a NUL character")
     inside = b"".join(b'%d,"a\nb%d"\n' % (k % 2, k % 3) for k in range(40))  # line breaks inside of fields
     assert count_table(csv_of(tmp, b"s,x\n" + inside), private="s", useful="x").dataset.counts.sum() == 40
     wide = ",".join(["s", "x", *(f"c{k}" for k in range(10**5))]) + "\n"

@@ -72,7 +72,18 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert ('id="slider"' in page) == (problem in ("budget", "leakage-budget"))
     public = Checked(report(one.mechanism)).text
     assert "For each private class" not in public
-    assert "No records were held out" in public
+    # Of the records that were held out nothing is known without the audit.
+    assert "held out" not in public
+    assert "The audit of the design, with which bounds are computed, was not given" in public
+
+
+@pytest.mark.parametrize("options", [{"split": 1.0}, {"population": True}], ids=["no split", "for a population"])
+def test_a_page_without_held_out_records_says_why_it_has_no_bounds(options):
+    records = people(400)
+    one = fit(records, private="income", useful=["town"], leakage_budget=0.5, **options)
+    assert one.evidence.held_out is None
+    text = Checked(report(one.mechanism, one.evidence)).text
+    assert "No records were held out from the making of the design, so this page has no bounds" in text
 
 
 def test_what_a_guess_gains(fitted):  # noqa: F811

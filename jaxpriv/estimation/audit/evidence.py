@@ -302,13 +302,14 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return result
 
 
-# Does a release come from the mechanism that was audited? Two tests with p-values that hold at every sample size.
+# Does a release come from the mechanism that was audited? Tests with p-values that hold at every sample size.
 #
 # Under the claim the releases y of the records with useful symbol x are n_x independent draws from W(.|x).
 #
 # Monte Carlo.  The release among simulated ones, ranked by what a share of unchanged records, merged rows, swapped rows
-#               or single pairs would do (`jaxpriv.verifier.releases`, as `jaxpriv verify` does): exact level, and
-#               for a square mechanism the share of records, released as they are, that it detects.
+#               or single pairs would do (`jaxpriv.verifier.releases`, as `jaxpriv verify` does): exact level.
+# Unchanged.    For a square mechanism an e-value against a share of records released as they are, and the share that it
+#               detects.
 # Tail.         z = sum_x n_x D( P^(.|x) || W(.|x) ), f the sum over x of |support of W(.|x)| - 1, satisfies
 #
 #                   Pr[ z >= t ] <= e^-t (e t/f)^f    for t > f:
@@ -338,8 +339,12 @@ class Conformity:
         by_row: see `tail`.
         impossible: the (x, y) that were released although W[x, y] = 0.
         tables: simulated tables (0 if none was needed).
-        detectable: the share of records, released as y = x, that the simulation detects in nine of ten cases at level
-            0.001; None for a mechanism that is not square.
+        regular: the p-value, by simulation, of counts that are nearer to their expectations than those of draws; 1
+            without tables.
+        unchanged: the p-value of the test against a share of records that were released as y = x; None for a mechanism
+            that is not square.
+        detectable: the least share of them that this test detects in nine of ten cases at level 0.001; infinite if it
+            does not detect all of them, None where `unchanged` is.
     """
 
     p_value: float
@@ -347,6 +352,8 @@ class Conformity:
     by_row: tuple[float, ...]
     impossible: tuple[tuple[int, int], ...]
     tables: int
+    regular: float
+    unchanged: float | None
     detectable: float | None
 
 
@@ -384,7 +391,7 @@ def conformity(releases: ArrayLike, mechanism: ArrayLike, *, tables: int | None 
     tail = float(min(1.0, 2 * min(together, by_row.min())))
     released = np.flatnonzero(n).tolist()
     if not released:
-        return Conformity(1.0, tail, tuple(by_row.tolist()), (), 0, None)
+        return Conformity(1.0, tail, tuple(by_row.tolist()), (), 0, 1.0, None, None)
     found = conformity_of_counts(
         {x: channel[x].tolist() for x in released},
         {x: table[x].tolist() for x in released},
@@ -393,7 +400,16 @@ def conformity(releases: ArrayLike, mechanism: ArrayLike, *, tables: int | None 
         random.Random(whole(seed, "seed", low=0.0)),
     )
     p_value = found.p_value if impossible or found.tables else tail
-    return Conformity(p_value, tail, tuple(by_row.tolist()), impossible, found.tables, found.detectable)
+    return Conformity(
+        p_value,
+        tail,
+        tuple(by_row.tolist()),
+        impossible,
+        found.tables,
+        found.regular,
+        found.unchanged,
+        found.detectable,
+    )
 
 
 # Is a release about the population of the fit?

@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxpriv._resources import need_memory
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.verifier.releases import plain
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -98,11 +99,6 @@ def row_text(row: int) -> str:
     return f"row {int(row)} (from 0)"
 
 
-def plain(name: object) -> str:
-    """A name without blanks, case and composition: names that look alike have the same."""
-    return "".join(unicodedata.normalize("NFC", str(name)).split()).casefold()
-
-
 def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
     """Every name exactly once. Other names are not shown: without a header they would be a record."""
     for name in names:
@@ -110,7 +106,7 @@ def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> No
         if found > 1:
             raise InputError(f"{table} has {found} columns named {name!r}; rename them")
         if not found:
-            close = [repr(one) for one in present if plain(one) == plain(name)]
+            close = [repr(one) for one in present if plain(str(one)) == plain(name)]
             hint = f"; it has {', '.join(close)}" if close else ""
             if name.isdigit():
                 hint = "; columns have names: for a file without a header give them, --read names=A,B"
@@ -158,6 +154,11 @@ def _lines(stream: io.TextIOWrapper, file: TableFile) -> Iterator[str]:
         number += 1
         if len(line) == _LONGEST:
             raise InputError(f"{file.path}, line {number}: longer than {_LONGEST} characters")
+        if "\0" in line:
+            raise InputError(
+                f"{file.path}, line {number}: a NUL character, which no text of a table holds; if the file has another "
+                f"encoding than {file.encoding}, name it: on the command line --read encoding=NAME"
+            )
         yield line
 
 

@@ -11,6 +11,7 @@ needs numbers parses them.
 """
 
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ Source: TypeAlias = object
 NO_TABLE = "tables are read from .csv, .tsv (also .gz) and .parquet files"
 
 Kind = Literal["integer", "number", "text"]
+
+# What no text of a table may hold: a NUL character, and halves of characters, which no file can be written with.
+BROKEN = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,9 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
 
     Rows count from 0, without the header, in every message about a table.
     """
+    for name in names:
+        if BROKEN.search(name):
+            raise InputError(f"the name of column {name!r} holds a NUL character, or one half of a character")
     if isinstance(source, (str, os.PathLike)):
         source = TableFile(source)
     if isinstance(source, TableFile):
@@ -131,7 +138,9 @@ def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
     if kind.is_numeric():  # decimals become floats
         return _number(name, series.cast(nw.Float64).fill_null(0.0).to_numpy(), missing)
     if kind in (nw.String, nw.Categorical, nw.Enum):
-        return _text(name, series.cast(nw.String).fill_null("").to_numpy(), missing)
+        texts = series if kind == nw.String else series.cast(nw.String)
+        # A list: on its way to an array of text a NUL at the end would be dropped.
+        return _text(name, texts.fill_null("").to_list(), missing)
     if kind == nw.Object:
         return _from_objects(name, series.to_numpy(), missing)
     raise _unusable(name)
@@ -156,7 +165,7 @@ def _from_array(name: str, values: object) -> Column:
         case "f":
             return _number(name, values, missing)
         case "U":
-            return _text(name, values, missing)
+            return _text(name, values.tolist(), missing)
         case "O":
             return _from_objects(name, values, missing | np.array([value is None for value in values], dtype=bool))
     raise _unusable(name)
@@ -184,7 +193,7 @@ def _from_objects(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     """A column without a type of its own: all text, or all true and false."""
     present = values[~missing].tolist()
     if all(isinstance(value, str) for value in present):
-        return _text(name, np.where(missing, "", values), missing)
+        return _text(name, np.where(missing, "", values).tolist(), missing)
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return _logical(name, np.where(missing, False, values), missing)
     raise InputError(f"column {name!r} holds things of several kinds; make it text or numbers first")
@@ -199,7 +208,7 @@ def _beyond(name: str) -> InputError:
 
 
 def _logical(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
-    return _text(name, np.where(values.astype(bool), "true", "false"), missing)
+    return _text(name, np.where(values.astype(bool), "true", "false").tolist(), missing)
 
 
 def _whole(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
@@ -217,8 +226,12 @@ def _number(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     return column
 
 
-def _text(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
-    return Column(name, "text", _objects(values.tolist() if isinstance(values, np.ndarray) else values), missing)
+def _text(name: str, values: Sequence[str], missing: np.ndarray) -> Column:
+    column = Column(name, "text", _objects(values), missing)
+    broken = next((row for row, text in enumerate(column.values) if BROKEN.search(text)), None)
+    if broken is not None:
+        raise InputError(f"{column.where(broken)} holds a NUL character, or one half of a character")
+    return column
 
 
 # -- files -----------------------------------------------------------------------------------------

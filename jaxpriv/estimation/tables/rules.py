@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables.readers import Column
+from jaxpriv.estimation.tables.readers import BROKEN, Column
 from jaxpriv.verifier.records import intervals
 
 if TYPE_CHECKING:
@@ -252,6 +252,9 @@ def _fixed(rule: object, field: str, kind: type) -> None:
         or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in given)
     ):
         raise InputError(f"{field} must be a sequence of {'texts' if kind is str else 'numbers'}")
+    for place, item in enumerate(given):
+        if kind is str and BROKEN.search(item):
+            raise InputError(f"{field}[{place}] holds a NUL character, or one half of a character")
     try:
         object.__setattr__(rule, field, tuple(kind(item) for item in given))
     except OverflowError:

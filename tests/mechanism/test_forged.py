@@ -1,0 +1,352 @@
+"""Tables that no design released, with receipts of their own and right hashes: `verify` accepts none of them."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.estimation.tables import Categories
+from jaxpriv.mechanism import fit, release
+from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier.releases import csv_line, escaped
+from tests.mechanism.conftest import COLUMNS
+
+
+class Folder:
+    """The files of one release; `forge` replaces the released file, and makes a receipt for it that is right."""
+
+    def __init__(self, path: Path, table, fitted, keep=()):
+        self.path, self.table, self.mechanism = path, table, fitted.mechanism
+        self.design, self.out, self.receipt, self.records = (
+            path / name for name in ("design.zip", "out.csv", "receipt.json", "records.csv")
+        )
+        fitted.mechanism.save(self.design)
+        with self.records.open("w", newline="") as file:
+            csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
+        release(self.records, fitted.mechanism, self.out, self.receipt, keep=keep)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        with self.out.open(newline="", encoding="utf-8") as file:
+            return list(csv.reader(file))
+
+    def forge(self, content: str | bytes, **fields) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        record = json.loads(self.receipt.read_text())
+        del record["sha256"]
+        form = fields.pop("format", "csv")
+        record["released"] |= {"sha256": archive.digest(data), "bytes": len(data), "format": form}
+        self.out.write_bytes(data)
+        self.receipt.write_bytes(archive.sealed({**record, **fields}))
+
+    def draws(self, outputs: np.ndarray) -> None:
+        """A file with these outputs in place of what was drawn."""
+        labels = self.mechanism.labels_of(outputs)
+        cells = [[escaped(str(label)) for label in column] for column in labels.values()]
+        self.forge("".join(map(csv_line, [list(labels), *map(list, zip(*cells, strict=True))])))
+
+    def verify(self, records: bool = True):
+        return verify(self.receipt, design=self.design, released=self.out, records=self.records if records else None)
+
+
+@pytest.fixture
+def folder(tmp_path, table, fitted) -> Folder:
+    return Folder(tmp_path, table, fitted)
+
+
+@pytest.fixture
+def keeping(tmp_path, table, fitted) -> Folder:
+    """A release that keeps a note and a number of every record."""
+    more = {**table, "note": np.arange(1200) // 2 % 3, "number": np.arange(1200)}
+    return Folder(tmp_path, more, fitted, keep=["note", "number"])
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["income", "Income", " income", "ｉｎｃｏｍｅ", "age", "town", "AGE"])
+def test_a_private_or_useful_column_cannot_be_kept(folder, name):
+    rows = [[*row, value] for row, value in zip(folder.rows, [name, *folder.table["income"]], strict=True)]
+    folder.forge("".join(map(csv_line, rows)), kept=[name])
+    for records in (True, False):
+        with pytest.raises(IntegrityError, match="column"):
+            folder.verify(records)
+    more = {**folder.table, name: folder.table["income"]}
+    with pytest.raises(InputError, match="keep"):
+        release(more, folder.mechanism, folder.path / "2.csv", folder.path / "2.json", keep=[name])
+
+
+def test_a_raw_useful_column_beside_numbered_outputs_cannot_be_kept(tmp_path, table, every):
+    folder = Folder(tmp_path, table, every["disclosure"])
+    assert "age" not in folder.rows[0]
+    rows = [[*row, str(value)] for row, value in zip(folder.rows, ["age", *table["age"]], strict=True)]
+    folder.forge("".join(map(csv_line, rows)), kept=["age"])
+    with pytest.raises(IntegrityError, match="released in another form"):
+        folder.verify(records=False)
+
+
+def test_a_further_column_needs_a_receipt(folder):
+    rows = [[*row, str(value)] for row, value in zip(folder.rows, ["note", *folder.table["income"]], strict=True)]
+    folder.forge("".join(map(csv_line, rows)))
+    for options in ({"design": folder.design}, {}):
+        with pytest.raises(IntegrityError, match="other columns"):
+            verify(folder.receipt, released=folder.out, **options)
+    with pytest.raises(IntegrityError, match="other columns"):
+        verify(folder.design, released=folder.out)
+
+
+def test_every_kept_column_is_stated(keeping):
+    for options in ({"design": keeping.design, "records": keeping.records}, {"design": keeping.design}, {}):
+        found = verify(keeping.receipt, released=keeping.out, **options)
+        assert found.kept == ("note", "number")
+        assert found.record["kept"] == ["note", "number"]
+        assert "kept as they were, no design protects them: 'note', 'number'" in found.text
+    assert verify(keeping.receipt).kept == ("note", "number")
+    keeping.forge(keeping.out.read_bytes(), kept=["note", "note"])
+    with pytest.raises(IntegrityError, match="twice"):
+        keeping.verify(records=False)
+
+
+def test_kept_columns_are_those_of_the_records(keeping):
+    secret = (keeping.table["income"] == "high").astype(int)
+    header, *rows = keeping.rows
+    numbers = [row[3] for row in rows]
+    for place, values in (
+        (2, secret.astype(str)),
+        # Two forms of one number: which one is chosen says what is private.
+        (3, [f"{number}.0" if one else number for number, one in zip(numbers, secret, strict=True)]),
+        (2, [f"0{row[2]}" if one else row[2] for row, one in zip(rows, secret, strict=True)]),
+    ):
+        changed = [[*row[:place], value, *row[place + 1 :]] for row, value in zip(rows, values, strict=True)]
+        keeping.forge("".join(map(csv_line, [header, *changed])))
+        assert keeping.verify(records=False).rows == 1200
+        with pytest.raises(IntegrityError, match=rf"row \d+ \(from 0\): the kept column '{header[place]}' is not that"):
+            keeping.verify()
+    # The same numbers as a frame of floats has them, in all rows.
+    changed = [[*row[:3], f"{number}.0"] for row, number in zip(rows, numbers, strict=True)]
+    keeping.forge("".join(map(csv_line, [header, *changed])))
+    assert keeping.verify().rows == 1200
+    renamed = keeping.out.read_text().replace("note", "memo", 1)
+    keeping.forge(renamed, kept=["memo", "number"])
+    with pytest.raises(IntegrityError, match="'memo' is not in the records"):
+        keeping.verify()
+
+
+def test_a_kept_column_that_is_the_private_one_in_other_words_is_refused(tmp_path, table, fitted):
+    coded = {**table, "rank": np.where(table["income"] == "high", "A", "B").astype(object)}
+    folder = Folder(tmp_path, coded, fitted, keep=["rank"])
+    with pytest.raises(IntegrityError, match="'rank' is column 'income' in other words"):
+        folder.verify()
+
+
+# -- one form --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["quotes", "line ends", "carriage returns", "a mark at the start", "no end", "header"])
+def test_what_quotes_and_line_ends_could_tell_is_refused(folder, form):
+    lines = folder.out.read_text().splitlines()
+    secret = [False, *(folder.table["income"] == "high")]
+    first = lines[1].split(",")[0]
+    assert '"' not in first
+    if form == "quotes":
+        quoted = [",".join([*line.split(",")[:-1], f'"{line.split(",")[-1]}"']) for line in lines]
+        content = "".join(f"{two if bit else one}\n" for one, two, bit in zip(lines, quoted, secret, strict=True))
+    elif form == "line ends":
+        content = "".join(line + ("\r\n" if bit else "\n") for line, bit in zip(lines, secret, strict=True))
+    elif form == "carriage returns":
+        content = "".join(line + ("\r" if bit else "\n") for line, bit in zip(lines, secret, strict=True))
+    elif form == "a mark at the start":
+        content = "\ufeff" + folder.out.read_text()
+    elif form == "no end":
+        content = folder.out.read_text()[:-1]
+    else:
+        content = folder.out.read_text().replace("town", '"town"', 1)
+    folder.forge(content.encode())
+    for check in (
+        lambda: folder.verify(records=False),
+        folder.verify,
+        lambda: verify(folder.receipt, released=folder.out),
+        lambda: verify(folder.design, released=folder.out),
+    ):
+        with pytest.raises(IntegrityError):
+            check()
+
+
+def test_a_receipt_that_states_another_kind_of_file_is_refused(folder):
+    folder.forge(folder.out.read_bytes(), format="parquet")
+    with pytest.raises(IntegrityError, match="no Parquet file"):
+        folder.verify(records=False)
+    for data in (
+        b"PAR1",
+        b"PAR1" + bytes(4),
+        b"PAR1" + folder.out.read_bytes() + b"PAR1",
+        b"PAR1" + bytes(8) + b"PAR1",
+    ):
+        folder.forge(data, format="parquet")
+        with pytest.raises(IntegrityError, match="no Parquet file"):
+            verify(folder.receipt, released=folder.out)
+
+
+def test_a_parquet_file_is_said_not_to_be_read(tmp_path, table, fitted):
+    pytest.importorskip("polars")
+    release(table, fitted.mechanism, tmp_path / "out.parquet", tmp_path / "receipt.json")
+    fitted.mechanism.save(tmp_path / "design.zip")
+    found = verify(tmp_path / "receipt.json", design=tmp_path / "design.zip", released=tmp_path / "out.parquet")
+    assert "Parquet; its columns and records are not read here" in found.text
+
+
+def test_a_file_without_records_is_refused(folder):
+    folder.forge(folder.out.read_text().splitlines(keepends=True)[0])
+    folder.records.write_text("age,town,income\n")
+    for check in (folder.verify, lambda: verify(folder.design, released=folder.out)):
+        with pytest.raises(IntegrityError, match="no records"):
+            check()
+
+
+AWKWARD = [
+    'a "quoted" word',
+    "a, b",
+    "two\nlines",
+    "a\rreturn",
+    "\n=1+1",
+    "\v=1+1",
+    "\n\v =1+1",
+    "\f@SUM(A1)",
+    "\r+1",
+    "\u200b=1+1",
+    "\ufeff-1+1",
+    "=1+1",
+    "'=1+1",
+    "''=1+1",
+    "'plain",
+    "＝1",
+    "-5",
+    "'-5",
+    "\u2028=1",
+    " blank",
+    "",
+]
+# What may stand first in a cell without being computed.
+COMPUTED = set("=+-@＝＋－＠\t\r\n\v\f\u200b\ufeff\u2028")
+
+
+def test_labels_of_every_kind_are_released_in_the_one_form_and_read_back(tmp_path):
+    rng = np.random.default_rng(0)
+    town = rng.permutation(np.array(AWKWARD * 40, dtype=object))
+    rich = rng.random(len(town)) < np.where([len(one) > 5 for one in town], 0.7, 0.3)
+    table = {"=town": town, "income": np.where(rich, "high", "low").astype(object)}
+    rules = {"=town": Categories(AWKWARD, tokens=())}
+    one = fit(table, private="income", useful=["=town"], rules=rules, budget=0.3)
+    folder = Folder(tmp_path, table, one, keep=())
+    assert folder.verify().rows == len(town)
+    header, *rows = folder.rows
+    assert header == ["'=town"]
+    assert {row[0] for row in rows} == {escaped(text) for text in AWKWARD}
+    for (cell,) in rows:
+        assert cell in ("-5", "") or cell[0] not in COMPUTED
+
+
+def test_escaped_texts_stay_different():
+    pieces = ["'", "=", "-", "\n", "\v", " ", "5", "a", "\t", "", "@", "\u200b"]
+    texts = {"".join((a, b, c, d)) for a in pieces for b in pieces for c in pieces for d in pieces}
+    assert len({escaped(text) for text in texts}) == len(texts)
+    assert all(escaped(text) in (text, f"'{text}") for text in texts)
+    for text in texts:
+        if text.strip(" \n\v\t\u200b")[:1] in ("=", "@"):
+            assert escaped(text)[0] == "'"
+
+
+def test_csv_lines_are_read_back_by_any_reader():
+    rows = [[""], ["", ""], ["a", 'b"c'], ["\n", "\r"], ["a,b", " "], ['"', '""']]
+    for row in rows:
+        assert list(csv.reader(io.StringIO(csv_line(row), newline=""), strict=True)) == [row]
+        assert csv_line(row).endswith("\n")
+
+
+# -- draws -----------------------------------------------------------------------------------------
+
+
+def rounded(table: np.ndarray, count: int) -> np.ndarray:
+    """How often each y is released of `count` records, as near to its share as whole numbers are."""
+    shares = count * table.astype(float) / 2.0**62
+    found = np.floor(shares).astype(int)
+    found[np.argsort(found - shares)[: count - found.sum()]] += 1
+    return found
+
+
+SORTED, IN_ORDER, EXACT = "sorted by the private column", "exact shares in order", "exact shares"
+
+
+@pytest.mark.parametrize(
+    ("problem", "forgery"),
+    [
+        *((problem, SORTED) for problem in ("budget", "leakage-budget", "disclosure", "watchdog")),
+        ("budget", IN_ORDER),
+        ("budget", EXACT),
+        ("watchdog", EXACT),
+    ],
+)
+def test_draws_that_are_none_are_refused(tmp_path, table, every, problem, forgery):
+    folder = Folder(tmp_path, table, every[problem])
+    symbols = folder.mechanism.symbols(folder.records)
+    outputs, private = folder.mechanism.sample(symbols), table["income"] == "high"
+    rng = np.random.default_rng(0)
+    for x in np.unique(symbols):
+        rows = np.flatnonzero(symbols == x)
+        if forgery == SORTED:
+            outputs[rows[np.argsort(private[rows], kind="stable")]] = np.sort(outputs[rows])
+            continue
+        shares = rounded(folder.mechanism.table[x], len(rows))
+        outputs[rows] = np.repeat(np.arange(len(shares)), shares)
+        if forgery == EXACT:
+            outputs[rows] = rng.permutation(outputs[rows])
+    folder.draws(outputs)
+    words = "more exact" if forgery == EXACT else "depend on|more exact"
+    with pytest.raises(IntegrityError, match=words):
+        folder.verify()
+    assert folder.verify(records=False).rows == 1200
+
+
+def test_what_was_not_tested_is_said(folder):
+    found = folder.verify()
+    assert "no test sees draws of a generator whose state somebody knows" in found.text
+    assert "refused with probability at most 0.001" in found.text
+    assert float(found.record["dependence"]["p_value"]) > 1e-6
+    lines = folder.records.read_text().splitlines()
+    folder.records.write_text("".join(f"{line.rsplit(',', 1)[0]}\n" for line in lines))
+    assert "whether it depends on 'income' was not tested" in folder.verify().text
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 30])
+def test_of_few_records_no_power_is_claimed(tmp_path, table, fitted, size):
+    few = {name: values[:size] for name, values in table.items()}
+    folder = Folder(tmp_path, few, fitted)
+    symbols = folder.mechanism.symbols(folder.records)
+    folder.draws(symbols)  # the useful symbols are the released ones, in the same order
+    found = folder.verify()
+    assert found.conformity.detectable == np.inf
+    assert found.record["conformity"]["detectable"] == "inf"
+    assert "with so few records it would not find in nine of ten cases that all of them were" in found.text
+    assert "%" not in found.text
+
+
+def test_the_design_keeps_its_columns_in_their_order(every):
+    """`draws` of this file takes a useful symbol for the released one of the same number."""
+    mechanism = every["budget"].mechanism
+    assert mechanism.released_columns == tuple(COLUMNS["useful"])
+    np.testing.assert_array_equal(mechanism.useful, mechanism.released)
+
+
+def test_a_nul_character_in_records_or_a_released_file_is_refused(folder):
+    records = folder.records.read_bytes()
+    folder.records.write_bytes(records.replace(b"north", b"nort\0", 1))
+    with pytest.raises(InputError, match=r"line \d+: a NUL character"):
+        folder.verify()
+    folder.records.write_bytes(records)
+    folder.forge(folder.out.read_bytes().replace(b"north", b"nort\0", 1))
+    with pytest.raises(IntegrityError, match=r"line \d+: a NUL character"):
+        folder.verify()
