@@ -330,7 +330,8 @@ class _AlongTheHull(_FromStarts):
             at = _least_information(problem, goal)
             direct = target.form == "disclosure"
             wanted = [target.value] if direct else [share * pool.disclosures[1] for share in _SPREAD_OUT]
-            with goal.clock.share(_FOR_INFORMATION), goal.clock.quiet():
+            part = _FOR_INFORMATION if goal.clock.left > _COMPILING else 1.0  # nothing else follows
+            with goal.clock.share(part), goal.clock.quiet():
                 for disclosure in wanted:
                     add(at(disclosure))
                 for _ in range(0 if direct else _REFINED):
