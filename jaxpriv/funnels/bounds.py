@@ -16,6 +16,9 @@ satisfies (sum m_k q_k = P_X)
 
 so a bound on psi(q) - nu.q over the simplex is a bound on the left side, and with it on every form of the problem.
 
+Some prices are known without a search: those of the lines I(S;Y) = eta I(X;Y) and c I(X;Y), where the channel from X to
+S keeps at most eta and at least c of a divergence (`contraction_proofs`).
+
 A measure of finitely many actions (`gains`) is outer( sum_k m_k phi(q_k) + shift ), outer increasing. With
 psi(q) = phi(q) + lambda H(q) the same holds of the sum, without H(S).
 
@@ -24,6 +27,7 @@ two mechanisms: I(X;Y) and every sum_y phi(w_y) are then the means of the two. T
 minus I(S;Y) for a bottleneck.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -31,6 +35,8 @@ import numpy as np
 
 from jaxpriv._numerics import entropy, information_interval
 from jaxpriv.funnels.gains import elementary, gains_of
+from jaxpriv.funnels.pricing import blocks_of
+from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
@@ -73,6 +79,130 @@ def silent_bound(joint: np.ndarray) -> float:
     disclosed = -float(source @ np.log(source)) - float(source @ np.log(np.maximum(lifts, 1.0)))
     size = float(source @ (np.abs(np.log(source)) + np.log(np.maximum(lifts, 1.0)))) + 1.0
     return max(0.0, disclosed) + 4.0 * (sum(joint.shape) + 8) * _EPS * size
+
+
+# What the channel from X to S keeps of a divergence: T = P(S|X), a(q) = D(Tq || P_S), b(q) = D(q || P_X).
+#
+# At most. a <= eta b, so that I(S;Y) <= eta I(X;Y) for S - X - Y, for the least eta that holds of all pairs of
+# distributions: the contraction coefficient (Ahlswede and Gacs 1976), which is that of chi-squared divergence (Choi,
+# Ruskai and Seneta 1994), eta = sup_{q,v} sum_s (Tv)_s^2/(Tq)_s / sum_x v_x^2/q_x, sum v = 0. Two symbols are enough
+# (Ordentlich and Polyanskiy 2020): v/q has the mean 0 under q, so q is a mixture of q_k with two symbols each and
+# v/q of mean 0 there; with v_k = (v/q) q_k the denominators average to sum_x v_x^2/q_x, and the numerators to at
+# least sum_s (Tv)_s^2/(Tq)_s because u^2/w is convex in (u, w). For the symbols of columns P and Q
+#
+#     eta(P, Q) = max_{0<=t<=1} f(t),   f(t) = sum_s (P_s - Q_s)^2 / ( P_s/(1-t) + Q_s/t ),
+#
+# and f is concave: each term is a multiple of the parallel sum of (1-t)/P_s and t/Q_s. Its tangents bound it. With
+# P = Q + (P - Q) the total variation distance max_x,x' TV(T_x, T_x') is at least eta (Dobrushin), and so is
+# 1 - sum_s min_x T_sx (Doeblin). An erasure channel that loses x with probability e has eta = 1 - e by all of these.
+#
+# At least. Let C be a function of X, and c the least over x of the probability that S has a value that only symbols
+# of the class of x can have. Such values tell C. So C erased with probability 1 - c is a function of S with more
+# randomness, and by data processing a >= c b_C, b_C(q) = D(q_C || P_C). Here C is the class of equal columns of T.
+#
+# In any case a(q) <= i.q with i_x = D(T_x || P_S), because D is convex, and a(q) >= b_C(q) - k.q with
+# k_x = sum_s T_sx ln( 1/P(c(x)|s) ), because b_C <= D of (C, S) = a + sum_s (Tq)_s D( q_C|s || P_C|s ). Mixtures of the
+# two lines of each kind have any slope lambda in between:
+#
+#     a - lambda b   <=  max(0, 1 - lambda/eta) i.q,              a - lambda b_C  >=  -max(0, (lambda - c)/(1 - c)) k.q.
+#
+# These are prices, and with b = -H(q) - q.ln p, H(q) >= H(q_C) they are prices of psi. If S and X share an attribute,
+# each of its values has its own eta, c and classes, and prices of the parts give those of the whole (`pricing.exact`).
+
+
+# A contraction coefficient is computed to this, relative; halvings of an interval of t that bring it there at most.
+_CONTRACTED, _HALVED = 1e-12, 60
+# Entries of all pairs of columns up to which pairs are looked at; tables beyond have Doeblin's bound.
+_PAIRED = 500_000_000
+
+
+def contraction_coefficient(conditional: np.ndarray) -> float:
+    """eta of T = `conditional` (S, X), rounded up: I(S;Y) <= eta I(X;Y) for all S - X - Y with P(S|X) = T, any P_X."""
+    private, useful = conditional.shape
+    if min(private, useful) == 1:
+        return 0.0
+    rounding = 8 * (private + 16) * _EPS
+    ceiling = min(1.0, max(0.0, 1.0 - float(conditional.min(axis=1).sum())))
+    if private * useful**2 > _PAIRED:
+        return min(1.0, ceiling + rounding)
+    least = most = 0.0
+    for x in range(useful - 1):
+        if least >= ceiling * (1 - _CONTRACTED):
+            return min(1.0, ceiling + rounding)
+        one, other = conditional[:, x : x + 1], conditional[:, x + 1 :]
+        low, high = np.zeros(other.shape[1]), np.ones(other.shape[1])
+        for _ in range(_HALVED):
+            t = 0.5 * (low + high)
+            apart, mean = one - other, t * one + (1 - t) * other
+            ratio = np.divide(apart, mean, out=np.zeros_like(mean), where=mean > 0)
+            square, cube = (apart * ratio).sum(axis=0), (apart * ratio**2).sum(axis=0)
+            value, slope = t * (1 - t) * square, (1 - 2 * t) * square - t * (1 - t) * cube
+            above = value + np.maximum(slope * (high - t), slope * (low - t))
+            least = max(least, float(value.max()))
+            open_ = above > least * (1 + _CONTRACTED)
+            most = max(most, float(above[~open_].max(initial=0.0)))
+            if not open_.any():
+                break
+            low, high = np.where(slope > 0, t, low)[open_], np.where(slope > 0, high, t)[open_]
+            other, above = other[:, open_], above[open_]
+        else:
+            most = max(most, float(above.max()))
+    return min(1.0, min(ceiling, most) + rounding)
+
+
+def contraction_proofs(problem: FunnelProblem | BottleneckProblem) -> tuple[Proof, ...]:
+    """Prices of the lines that the channel from X to S proves for a funnel (c > 0) or bottleneck (eta < 1) of I(S;Y).
+
+    One for the slope c or eta of every value of a shared attribute; of a problem with a multiplier one of that slope.
+    """
+    if not isinstance(problem.leakage, MutualInformation):
+        return ()
+    funnel, core = problem.minimises_leakage, problem.core
+    rates, charges, fixed, source, block = _retained(core.tobytes(), len(core), funnel)
+    slopes = np.unique(rates[(rates > 0) & (rates < 1)])
+    if problem.form == "multiplier" and len(slopes):
+        slopes = np.array([problem.target] if problem.target < 1 else [])
+    proofs = []
+    for lam in slopes.tolist():
+        if funnel:
+            weight = -np.divide(lam - rates, 1 - rates, out=np.zeros_like(rates), where=rates < min(lam, 1.0))
+        else:
+            weight = 1.0 - np.divide(lam, rates, out=np.ones_like(rates), where=rates > lam)
+        prices = weight * charges + fixed - lam * source + ((1 - lam) * block if funnel else 0.0)
+        slack = 32 * (sum(core.shape) + 8) * _EPS * (2.0 + float(np.abs(prices).max()))
+        proofs.append(Proof(prices, lam, -slack if funnel else slack))
+    return tuple(proofs)
+
+
+# The points of a curve have one joint.
+@functools.lru_cache(maxsize=8)
+def _retained(core: bytes, private: int, funnel: bool) -> tuple[np.ndarray, ...]:
+    """What `contraction_proofs` needs of every useful symbol, (X',) each.
+
+    c (bottleneck: eta) of its block, k_x (i_x), (T' ln P_S)_x, and the logarithms of P(c(x)) (p_x) and of P(A = a).
+    """
+    joint = np.frombuffer(core).reshape(private, -1)
+    retained = tuple(np.empty(joint.shape[1]) for _ in range(5))
+    for block in blocks_of(joint):
+        conditional, prior, classes = block.conditional, block.prior, block.joint
+        if funnel:
+            equal = EqualSymbols(block.joint)
+            rate, classes = _told(block.joint, equal.joint), equal.joint[:, equal.number]
+            shown = prior[:, None] / np.where(classes > 0, classes, 1.0)
+        else:
+            rate, shown = contraction_coefficient(conditional), conditional / prior[:, None]
+        charge = (conditional * np.log(np.where(conditional > 0, shown, 1.0))).sum(axis=0)
+        tilt, masses = np.log(prior) @ conditional, np.log(classes.sum(axis=0))
+        for whole, part in zip(retained, (rate, charge, tilt, masses, np.log(block.mass)), strict=True):
+            whole[block.useful] = part
+    return retained
+
+
+def _told(joint: np.ndarray, classes: np.ndarray) -> float:
+    """c of P(S,X) = `joint` and P(S,C) = `classes`, rounded down."""
+    telling = (classes > 0).sum(axis=1) == 1
+    least = float((joint[telling].sum(axis=0) / joint.sum(axis=0)).min())
+    return max(0.0, least - 8 * (len(joint) + 8) * _EPS)
 
 
 def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:

@@ -8,6 +8,10 @@ known meets the target there is an edge; its slope is the price at which a local
 which then replaces it. This is bisection on the price with the price computed from the hull, and it ends when no start
 finds anything below the edge. The release is the edge's time sharing of its two ends. All starts of a round run in one
 batch.
+
+A funnel of another measure begins with the releases of least mutual information, which column generation certifies:
+what leaks little by one measure leaks little by others. The compiler of the local steps cannot be interrupted, so under
+a time limit that may be too short for it these releases are the result.
 """
 
 import time
@@ -21,15 +25,17 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from jaxpriv._clock import Clock
+from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.leakage.evaluation import exact_values
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 
 # Where local methods start: random mechanisms of many degrees of randomness, strictly positive.
 #
@@ -226,6 +232,31 @@ def _in_portions(clock: Clock, run: Callable[[Arr, int], Landing], starts: np.nd
     return eqx.tree_at(lambda one: one.steps, landing, used)
 
 
+# Processor seconds that compiling the steps, and what measures their residual, takes at most (4 to 9, and 2 to 4, for
+# measures of the library).
+_COMPILING, _SURVEYING = 12.0, 5.0
+# Disclosures, as shares of H(X), of the releases of least mutual information where the target is none; so often the
+# edge of their hull at the target is halved. Their share of a time limit.
+_SPREAD_OUT, _REFINED, _FOR_INFORMATION = (0.2, 0.4, 0.6, 0.8, 0.95), 6, 0.5
+
+
+def _least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[float], np.ndarray]:
+    """A function from a disclosure to the mechanism (X', Y) of least mutual information that has it."""
+    rounds = ColumnGeneration().rounds
+
+    def problem_at(disclosure: float) -> FunnelProblem:
+        return FunnelProblem(problem.joint, disclosure=min(disclosure, whole_entropy(problem.joint)))
+
+    program = BlockProgram(problem_at(0.0))
+
+    def at(disclosure: float) -> np.ndarray:
+        found = program.solve(problem_at(disclosure), FunnelGoal(goal.tol, None, goal.clock), rounds)
+        mechanism = found.posteriors.T * found.masses
+        return mechanism / mechanism.sum(axis=1, keepdims=True)
+
+    return at
+
+
 @dataclass(frozen=True)
 class _FromStarts(AbstractFunnelSolver):
     """A local method from many random starts.
@@ -285,30 +316,48 @@ class _AlongTheHull(_FromStarts):
         symbols = len(source)
         shape = symbols, self.outputs or symbols + 1
         count = self._batch(*shape)
-        given = channel(problem.core)
-        width = max(symbols, 2 * shape[1])  # of X itself, and of a time sharing
-
-        def surveyed(mechanism: np.ndarray, slope: float) -> tuple[float, float, float]:
-            with np.errstate(divide="ignore"):
-                logs = np.log(widened(mechanism, width))
-            found = survey(given, measure, logs, np.asarray(slope), np.asarray(sign), whole)
-            disclosure, leak, residual = (float(number) for number in found)
-            return disclosure, sign * leak, residual
-
-        begun = time.perf_counter()
         pool = ReleasePool()
+
+        def add(mechanism: np.ndarray) -> None:
+            value = np.asarray(exact_values((measure,), problem.core, mechanism)[0])
+            leak = float(value if whole else measure.outer_inverse(value))
+            pool.append(float(disclosed(source, mechanism)), sign * leak, mechanism)
+
         for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
-            pool.append(*surveyed(mechanism, 0.0)[:2], mechanism)
+            add(mechanism)
+        crossing = pool.crossing(target)
+        if isinstance(problem, FunnelProblem) and not isinstance(measure, MutualInformation):
+            at = _least_information(problem, goal)
+            direct = target.form == "disclosure"
+            wanted = [target.value] if direct else [share * pool.disclosures[1] for share in _SPREAD_OUT]
+            part = _FOR_INFORMATION if goal.clock.left > _COMPILING else 1.0  # nothing else follows
+            with goal.clock.share(part), goal.clock.quiet():
+                for disclosure in wanted:
+                    add(at(disclosure))
+                for _ in range(0 if direct else _REFINED):
+                    ends = pool.crossing(target)
+                    if goal.clock.expired() or ends.first == ends.second:
+                        break
+                    add(at(0.5 * (pool.disclosures[ends.first] + pool.disclosures[ends.second])))
+        seeded, crossing = len(pool.costs) > 2, pool.crossing(target)
+        given = channel(problem.core)
 
         most = self.max_steps if goal.max_steps is None else goal.max_steps
-        key = jax.random.key(self.seed)
-        # What is compiled is compiled by a run of no steps, so that the seconds of solving are those of steps.
-        jax.block_until_ready(solve(given, np.zeros(count), random_starts(key, count, *shape), goal.tol, 0))
+        leaves, structure = jax.tree.flatten(measure)
+        fixed = tuple(leaf for leaf in leaves if not eqx.is_array_like(leaf))  # functions of the caller's
+        kind = type(self), structure, fixed, problem.core.shape, whole
+        searching = goal.clock.allows(_COMPILING, (*kind, count, shape))
+        if not searching and goal.clock.stop is Stop.NONE:
+            goal.clock.stop = Stop.TIME_LIMIT
+        begun, key = time.perf_counter(), jax.random.key(self.seed)
+        if searching:
+            # What is compiled is compiled by a run of no steps, so that the seconds of solving are those of steps.
+            jax.block_until_ready(solve(given, np.zeros(count), random_starts(key, count, *shape), goal.tol, 0))
         compiling = time.perf_counter() - begun
         mean = abs(pool.costs[1] - pool.costs[0]) / max(pool.disclosures[1] - pool.disclosures[0], 1e-300)
         steps, idle, tol = 0, 0, 0.1 * goal.tol
-        crossing = pool.crossing(target)
-        for number in range(self.rounds):
+        bound = elementary_bound(problem)
+        for number in range(self.rounds if searching else 0):
             if goal.clock.expired() or idle == _PATIENCE:
                 break
             starts = random_starts(jax.random.fold_in(key, number), count, *shape)
@@ -316,7 +365,7 @@ class _AlongTheHull(_FromStarts):
             prices = np.full(count, abs(slope))
             if number == 0 and target.form != "price":
                 prices = np.resize(_FIRST_PRICES, count) * mean
-            if number > 0:
+            if number > 0 or seeded:
                 promising = _give(starts, pool, slope)
                 # They spread over the prices that a better release may have, the random ones are at the edge's own.
                 prices[:promising] = np.abs(np.resize(np.linspace(*crossing.beside, _SPREAD), promising))
@@ -330,15 +379,26 @@ class _AlongTheHull(_FromStarts):
             cost = pool.height(crossing, 0.0)
             disclosure = pool.height(crossing, -1.0) - cost
             value = {"disclosure": sign * cost, "cost": disclosure, "price": sign * (cost - target.value * disclosure)}
-            goal.clock.report(type(self).__name__, steps, value[target.form], elementary_bound(problem))
+            goal.clock.report(type(self).__name__, steps, value[target.form], bound)
             idle = 0 if pool.height(crossing, slope) < before - tol else idle + 1
         mechanism = tidy(pool.shared(crossing), source)
-        _, _, residual = surveyed(mechanism, crossing.slope)
+        notes, residual = (f"{len(pool.costs)} releases from {count} starts a round",), np.inf
+        if not searching:
+            notes = ("the releases of least mutual information; the time limit is too short to compile a local search",)
+        width = max(symbols, 2 * shape[1])  # of X itself, and of a time sharing
+        if searching and goal.clock.allows(_SURVEYING, (*kind, width)):
+            begun = time.perf_counter()
+            with np.errstate(divide="ignore"):
+                logs = np.log(widened(mechanism, width))
+            found = survey(given, measure, logs, np.asarray(crossing.slope), np.asarray(sign), whole)
+            residual = float(found[2])
+            notes = (f"{notes[0]}; residual {residual:.1e}",)
+            compiling += time.perf_counter() - begun
         return PosteriorMeasure(
             *measure_of(mechanism, source),
             steps=steps,
             stationary=residual <= goal.tol,
-            notes=(f"{len(pool.costs)} releases from {count} starts a round; residual {residual:.1e}",),
+            notes=notes,
             compiling=compiling,
         )
 

@@ -16,7 +16,7 @@ from jaxpriv.certificates.verification import differing
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.actions.generation import proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
-from jaxpriv.funnels.bounds import elementary_bound, proved_value
+from jaxpriv.funnels.bounds import contraction_proofs, elementary_bound, proved_value
 from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
@@ -53,6 +53,10 @@ def release(
     if proof is not None:
         proved = proved_value(problem, proof)
         other = max(other, proved) if sign > 0 else min(other, proved)
+    for known in contraction_proofs(problem):
+        proved = proved_value(problem, known)
+        if sign * proved > sign * other:
+            other, proof = proved, known
     if sign * (other - value[1]) > _CONTRADICTION * (1.0 + abs(value[1])):
         raise ArithmeticError(f"{solver}: a proof contradicts the mechanism it came with; please report this")
     low, high = (min(other, value[0]), value[2]) if sign > 0 else (value[0], max(other, value[2]))
@@ -353,13 +357,21 @@ def certify_funnel(
 
 
 def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, sign: float, clock: Clock) -> float:
-    """The best of the bounds that hold: the elementary one, that of the prices, that without leakage."""
-    bounds = [bound_without_prices(problem), _of_prices(problem, solution, clock)]
+    """The best of the bounds that hold: those without a search, that of the prices, that without leakage."""
+    known = contraction_proofs(problem)
+    bounds = [bound_without_prices(problem), *(proved_value(problem, one) for one in known)]
+    # Prices that need no search are not searched: often all posteriors are equally good at them.
+    if not any(one.multiplier == solution.multiplier and _same(one.prices, problem, solution) for one in known):
+        bounds.append(_of_prices(problem, solution, clock))
     if isinstance(problem.leakage, MutualInformation) and problem.form == "leakage_budget" and problem.target == 0:
         blocks = blocks_of(problem.core)
         if all(vertices_of(block) is not None for block in blocks):
             bounds.append(sum(block.mass * perfect_release(block, clock).bound for block in blocks))
     return max(bounds) if sign > 0 else min(bounds)
+
+
+def _same(prices: np.ndarray, problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution) -> bool:
+    return np.array_equal(prices, np.asarray(solution.prices, dtype=np.float64)[problem.useful])
 
 
 def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, clock: Clock) -> float:

@@ -59,3 +59,36 @@ def block_joint(seed, sizes):
 def psi(posteriors, conditional, lam):
     """-H(Tq) + lambda H(q) for rows q."""
     return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1)
+
+
+def erasure(source, lost):
+    """P(S,X): S is X, or an erasure with probability `lost` (a number, or one for each x)."""
+    source = np.asarray(source)
+    return np.vstack([np.diag(source * (1 - np.asarray(lost))), source * lost])
+
+
+def _side_by_side(*parts):
+    """Independent parts of equal mass, whose number S and X share."""
+    whole = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
+    row = column = 0
+    for part in parts:
+        whole[row : row + len(part), column : column + part.shape[1]] = part / len(parts)
+        row, column = row + len(part), column + part.shape[1]
+    return whole
+
+
+# Erasure channels from X to S, and others with an erasure in them.
+CHANNELS = {
+    "bit": erasure([0.5, 0.5], 0.3),
+    "skewed bit": erasure([0.1, 0.9], 0.45),
+    "three symbols": erasure([1 / 3, 1 / 3, 1 / 3], 0.3),
+    "five symbols": erasure([0.1, 0.15, 0.2, 0.25, 0.3], 0.6),
+    "unequal losses": erasure([0.4, 0.6], [0.2, 0.5]),
+    "from S to X": erasure([0.3, 0.7], 0.4).T,
+    "equal symbols": erasure([0.4, 0.6], 0.3)[:, [0, 0, 1, 1]] * [0.2, 0.8, 0.5, 0.5],
+    "nearly equal symbols": erasure([0.4, 0.6], 0.3)[:, [0, 0, 1, 1]]
+    * ([0.2, 0.8, 0.5, 0.5] * (1 + 1e-10 * np.array([[0, 1, 0, -1], [0, 0, 1, 0], [1, 0, 0, 0]]))),
+    "a shared attribute": _side_by_side(erasure([0.5, 0.5], 0.3), erasure([0.2, 0.8], 0.6)),
+    "noise and erasure": np.vstack([0.6 * binary_symmetric(0.4, 0.1), 0.4 * binary_symmetric(0.4, 0.1).sum(axis=0)]),
+}
+CHANNELS = {name: joint / joint.sum() for name, joint in CHANNELS.items()}

@@ -25,6 +25,7 @@ def _cases():
         "nearly repeated symbols": small[:, [0, 1, 2, 0, 1]] * (1 + 1e-6 * rng.normal(size=(3, 5))),
         "fewer useful than private": rng.dirichlet(np.ones(12)).reshape(4, 3),
         "skew": skew,
+        "erasure": np.vstack([0.6 * np.diag([0.2, 0.3, 0.5]), [0.08, 0.12, 0.2]]),
         "independent": np.outer([0.2, 0.3, 0.5], rng.dirichlet(np.ones(4))),
         "nearly independent": np.outer([0.2, 0.3, 0.5], rng.dirichlet(np.ones(4)))
         * (1 + 1e-3 * rng.normal(size=(3, 4))),

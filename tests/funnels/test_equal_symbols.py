@@ -43,7 +43,7 @@ def test_cut_outputs_disclose_all_that_the_classes_hide_and_leak_nothing_more(se
     whole, number, hidden = divided(joint, (1, 3, 2, 1, 4), seed)
     equal = EqualSymbols(whole)
     np.testing.assert_allclose(equal.hidden, hidden, atol=1e-14)
-    np.testing.assert_array_equal(equal._number[:, None] == equal._number, number[:, None] == number)
+    np.testing.assert_array_equal(equal.number[:, None] == equal.number, number[:, None] == number)
     posteriors, masses = measure(equal.joint, 6, seed)
     shown, weights = equal.shown(posteriors, masses)
     assert len(weights) <= len(masses) + whole.shape[1] - equal.joint.shape[1]

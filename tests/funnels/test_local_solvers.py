@@ -5,10 +5,13 @@ import pytest
 from scipy.optimize import brentq
 
 import jaxpriv as jp
-from jaxpriv import leakage
+from jaxpriv import _clock, leakage
+from jaxpriv._clock import Clock, Stop
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import FunnelGoal
+from jaxpriv.funnels import FunnelGoal, local
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
+from jaxpriv.funnels.solve import solve_funnel
+from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.testing import binary_entropy, random_joint
 
 DESCENT, EM, TISHBY = DifferenceOfConvex(max_steps=600), Alternating(), BottleneckIteration(max_steps=600)
@@ -161,3 +164,54 @@ def test_wrong_problems_and_wrong_settings_are_named():
                 kind(**{name: value})
     with pytest.raises(InputError, match="rounds"):
         DifferenceOfConvex(rounds=0)
+
+
+MEASURES = {
+    "Sibson": leakage.Sibson(2.0),
+    "Arimoto": leakage.Arimoto(3.0),
+    "chi-squared": leakage.FInformation(leakage.ChiSquared()),
+    "Hellinger": leakage.FInformation(leakage.SquaredHellinger()),
+    "a function of the user's": leakage.FInformation(leakage.UserDivergence(lambda t: (t - 1) ** 4, 1.0)),
+}
+
+
+class _Short(Clock):
+    """A time limit that has never expired and never leaves more than a few seconds."""
+
+    left = 3.0
+
+    def expired(self):
+        return self.stop is not Stop.NONE
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch, measure):
+    def refused(*_):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(_clock, "_COMPILED", set())
+    for name in ("descend", "survey", "random_starts"):
+        monkeypatch.setattr(local, name, refused)
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    most = whole_entropy(joint)
+    for form in ("disclosure", "leakage_budget", "multiplier"):
+        whole = leakage.evaluate(measure, joint, np.eye(4)).value
+        target = {"disclosure": 0.8 * most, "leakage_budget": 0.2 * whole, "multiplier": 0.3 * whole / most}[form]
+        clock = _Short(1e9)
+        problem = jp.FunnelProblem(joint, leakage=measure, **{form: target})
+        solution = solve_funnel(problem, "auto", FunnelGoal(1e-6, None, clock))
+        assert clock.stop is Stop.TIME_LIMIT
+        # No more than the release of least mutual information of the same disclosure leaks, but for time sharing.
+        known = jp.solve(jp.FunnelProblem(joint, disclosure=solution.disclosure - 1e-9))
+        reached = leakage.evaluate(measure, joint, known.mechanism).value
+        assert solution.leakage <= (1.0 if form == "disclosure" else 1.2) * reached + 1e-6
+        if form == "leakage_budget":  # more than X itself, a part of the time
+            assert solution.value > 0.3 * most
+
+
+def test_time_to_compile_leads_to_less_leakage():
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    measure = MEASURES["chi-squared"]
+    problem = jp.FunnelProblem(joint, leakage=measure, disclosure=1.0)
+    least = jp.solve(jp.FunnelProblem(joint, disclosure=1.0))
+    assert jp.solve(problem, time_limit=1000.0).value < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4

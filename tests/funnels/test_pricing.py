@@ -154,8 +154,19 @@ def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
     joint = random_joint(1, 3, 6)
     conditional = joint / joint.sum(axis=0)
     local, prices = LocalPricer(conditional, funnel=True), psi(np.eye(6), conditional, 0.0)
+    local.price(prices, 0.3, 4)  # compiles
     found = local.price(prices, 0.3, 4, Clock(0.0))
     assert found.bound == -np.inf
     np.testing.assert_allclose(found.posteriors.sum(axis=1), 1.0)
     values = psi(found.posteriors, conditional, 0.3) - found.posteriors @ prices
     assert values[0] == values.min() < 0.0
+
+
+def test_a_local_search_without_the_time_to_compile_gives_the_symbols_alone(monkeypatch):
+    monkeypatch.setattr("jaxpriv._clock._COMPILED", set())
+    joint = random_joint(1, 3, 6)
+    conditional = joint / joint.sum(axis=0)
+    local, prices = LocalPricer(conditional, funnel=True), np.arange(6.0)
+    monkeypatch.setattr(local, "_searched", None)
+    found = local.price(prices, 0.3, 4, Clock(0.1))
+    np.testing.assert_array_equal(found.posteriors, np.eye(6)[::-1][:4])

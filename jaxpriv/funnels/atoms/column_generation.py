@@ -23,7 +23,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
 from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
-from jaxpriv.funnels.bounds import silent_bound
+from jaxpriv.funnels.bounds import contraction_proofs, proved_value, silent_bound
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
@@ -256,6 +256,7 @@ class BlockProgram:
         def report(rounds: int, value: float, bound: float) -> None:
             goal.clock.report("column-generation", rounds, sign * value + shift, sign * bound + shift)
 
+        known = [sign * (proved_value(problem, proof) - shift) for proof in contraction_proofs(problem)]
         run = generate(
             self.parts,
             self.pools,
@@ -265,6 +266,7 @@ class BlockProgram:
             clock=goal.clock,
             report=report,
             known=self.proved,
+            floor=max(known, default=-np.inf),
             patient=not (self.funnel and form == "side" and target <= _TINY * self.leakable),
         )
         self.pools = run.pools

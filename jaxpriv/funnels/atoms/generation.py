@@ -111,11 +111,13 @@ def generate(
     clock: Clock,
     report: Callable[[int, float, float], None],
     known: Sequence[Prices] = (),
+    floor: float = -np.inf,
     patient: bool = True,
 ) -> Generated:
     """Rounds until the proved gap is at most `gap`, nothing new is found, `rounds` are used up, or the clock ends them.
 
-    `known` are prices with what was proved for them, for other targets. Unless `patient`, the first proof by branch and
+    `known` are prices with what was proved for them, for other targets, and `floor` is a bound on the cost that holds
+    in any case. Unless `patient`, the first proof by branch and
     bound that raises no bound is the last: where limits are tiny one takes long, and the next brings no more.
     `report` is called with the round, the value and the bound of the minimised cost.
 
@@ -125,7 +127,7 @@ def generate(
     unaided, provable = all(part.quick is None for part in parts), all(part.sure for part in parts)
     tried = objective.funnel and provable and patient and max(len(part.block.source) for part in parts) <= _TRIED
     direct = sure = unaided or tried
-    bound, presumed, best, centre, done = objective.floor, -np.inf, None, None, 0
+    bound, presumed, best, centre, done = max(objective.floor, floor), -np.inf, None, None, 0
     lowest = np.zeros(len(parts))
     for one in known:
         proved = objective.bound(one.line, one.lam)

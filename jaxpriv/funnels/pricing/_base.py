@@ -125,6 +125,7 @@ class EqualSymbols:
 
     Attributes:
         joint: P(S,C), shape (S, C).
+        number: the class of every symbol, (X,).
         hidden: H(X|C), nats.
         slack: what the merged columns may change of a bound that prices prove.
     """
@@ -132,9 +133,9 @@ class EqualSymbols:
     def __init__(self, joint: np.ndarray):
         self._source = joint.sum(axis=0)
         groups = classes(joint / self._source, _SAME)
-        self._number = np.empty(joint.shape[1], dtype=int)
+        self.number = np.empty(joint.shape[1], dtype=int)
         for number, group in enumerate(groups):
-            self._number[group] = number
+            self.number[group] = number
         self._size = len(groups)
         self.joint = joint if len(groups) == joint.shape[1] else self.summed(joint)
         # Classes of several symbols, the lightest first: shares are then sums of small numbers only, with all
@@ -144,7 +145,7 @@ class EqualSymbols:
             for number, group in enumerate(groups)
             if len(group) > 1
         ]
-        self._share = self._source / self.joint.sum(axis=0)[self._number]
+        self._share = self._source / self.joint.sum(axis=0)[self.number]
         several = np.concatenate([group for _, group in self._several]) if self._several else np.empty(0, dtype=int)
         self.hidden = max(0.0, -float(self._source[several] @ np.log(self._share[several])))
         # A column that is off by a share d of itself moves -H(Tq) by at most d (1 + ln S).
@@ -153,12 +154,12 @@ class EqualSymbols:
     def summed(self, table: np.ndarray) -> np.ndarray:
         """Columns (..., X) added up in classes (..., C)."""
         found = np.zeros((self._size, *table.shape[:-1]))
-        np.add.at(found, self._number, np.moveaxis(table, -1, 0))
+        np.add.at(found, self.number, np.moveaxis(table, -1, 0))
         return np.moveaxis(found, 0, -1)
 
     def shared(self, posteriors: np.ndarray) -> np.ndarray:
         """Posteriors (K, X) of the bottleneck from those of the classes (K, C): shares p_x/p_c."""
-        return posteriors[:, self._number] * self._share
+        return posteriors[:, self.number] * self._share
 
     def shown(self, posteriors: np.ndarray, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(posteriors (K', X), masses (K',)) of the funnel from those of the classes (K, C): outputs cut into parts."""
@@ -179,7 +180,7 @@ class EqualSymbols:
         end[np.append(of[1:] != of[:-1], True)] = 1.0
         kept = end > begin
         of, begin, end = of[kept], begin[kept], end[kept]
-        whole = posteriors[of][:, self._number]
+        whole = posteriors[of][:, self.number]
         for (number, group), at in zip(self._several, ends, strict=True):
             middle = at[of] + 0.5 * (begin + end) * (at[of + 1] - at[of])
             member = np.searchsorted(np.cumsum(self._share[group])[:-1], middle, side="right")
@@ -189,5 +190,5 @@ class EqualSymbols:
 
     def priced(self, prices: np.ndarray, lam: float, *, funnel: bool) -> np.ndarray:
         """Prices (X,) that prove what those of the classes (C,) prove."""
-        lifted = prices[self._number]
+        lifted = prices[self.number]
         return lifted if funnel else lifted - lam * np.log(self._share)

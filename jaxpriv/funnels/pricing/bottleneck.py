@@ -89,6 +89,8 @@ _LENGTHS = 10.0 ** np.arange(7)
 _RIDGE = 1e-10
 # Rounds of the alternating iteration, then of Newton's method, towards a local maximum.
 _FIXED_POINT, _NEWTON = 30, 12
+# Singular values of that equation below this share of the largest one are zero.
+_SINGULAR = 1e-12
 
 
 def free_energy(
@@ -248,8 +250,9 @@ def risen(
         mixed = weights @ conditional.T
         plain = _alternate(conditional, weights)
         jacobian = covariance(conditional, weights, mixed) / (lam * np.maximum(mixed, 1e-300))[:, :, None]
-        system = np.eye(len(conditional)) - jacobian + 1e-14
-        newton = theta - np.linalg.solve(system, (theta - plain)[:, :, None])[:, :, 0]
+        # Where all points nearby are stationary the equation is singular: of all solutions the least step is taken.
+        inverse = np.linalg.pinv(np.eye(len(conditional)) - jacobian, rcond=_SINGULAR)
+        newton = theta - (inverse @ (theta - plain)[:, :, None])[:, :, 0]
         newton_weights = free_energy(conditional, prices, lam, newton)[1]
         newton_values = objective(conditional, prices, lam, newton_weights)
         better = newton_values >= values

@@ -26,6 +26,8 @@ from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores, xlogx
 
+# Processor seconds that compiling the searches takes at most.
+_COMPILING = 4.0
 # Starts in all, steps of every start, and of the best ones.
 _STARTS, _SCOUT, _FINISH = 512, 60, 240
 # Steps are lengthened up to this.
@@ -74,6 +76,19 @@ class LocalPricer(AbstractPricer):
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
     ) -> Priced:
+        # Without the time to compile the searches the symbols alone are what is found.
+        searched = clock.allows(_COMPILING, (type(self), self._conditional.shape, self._funnel))
+        found = self._searched(prices, lam, clock) if searched else np.eye(len(prices))
+        mixed = found @ self._conditional.T
+        values = xlogx(mixed).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
+        order = np.argsort(values if self._funnel else -values, kind="stable")
+        found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
+        keep = found[: self._kept]
+        self._memory = np.vstack([keep, self._memory])[: self._kept]
+        return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
+
+    def _searched(self, prices: np.ndarray, lam: float, clock: Clock) -> np.ndarray:
+        """Posteriors (n, X) that descents end at, and the symbols alone."""
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
         logs, values = self._descended(prices, max(lam, 1e-6), starts, _SCOUT)
@@ -87,13 +102,7 @@ class LocalPricer(AbstractPricer):
         found = np.vstack([found, np.eye(len(prices))])
         if self._funnel and len(prices) > _MANY and not clock.expired():
             found = np.vstack([found, self._neighbours(prices, max(lam, 1e-6))])
-        mixed = found @ self._conditional.T
-        values = xlogx(mixed).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
-        order = np.argsort(values if self._funnel else -values, kind="stable")
-        found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
-        keep = found[: self._kept]
-        self._memory = np.vstack([keep, self._memory])[: self._kept]
-        return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
+        return found
 
     def _descended(
         self, prices: np.ndarray, lam: float, starts: np.ndarray, steps: int
