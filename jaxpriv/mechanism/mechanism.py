@@ -36,6 +36,7 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
+from jaxpriv.verifier.releases import edge_of
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -322,7 +323,7 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
 
 def _edge(edge: str | float, name: str) -> str | float:
     try:
-        return edge if edge in ("-inf", "inf") else float(edge)
+        return edge if edge in ("-inf", "inf") else edge_of(edge)
     except (TypeError, ValueError):
         raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
 

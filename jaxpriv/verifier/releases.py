@@ -34,6 +34,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import accumulate, combinations
 from statistics import NormalDist
 from typing import Any
@@ -199,10 +200,15 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
 
 # The useful symbol of every record of a CSV table, by the classes that a design states.
 #
-# The rules are those of `jaxpriv.estimation.tables`, written again from what they say. Standard library only.
+# The rules are those of `jaxpriv.estimation.tables`, written again from what they say; what a text means, a number or a
+# boolean, is defined here for both. Standard library only.
 
 
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+# No more digits than the largest float64 has: the time of a conversion grows with their square.
+WHOLE = re.compile(r"-?[0-9]{1,309}", re.ASCII)
+# The spellings of a boolean that readers of CSV files know (pandas, polars, Arrow), with its one text form.
+BOOLEANS = {spelling: form for form in ("false", "true") for spelling in (form, form.capitalize(), form.upper())}
 
 # Stands for a record that is released independently of what it is.
 SUPPRESSED = -1
@@ -243,6 +249,34 @@ def _nearest(design: DesignFile, codes: tuple[int, ...]) -> int:
     return min(range(len(design.useful)), key=apart)
 
 
+def number_of(text: str) -> float | Decimal:
+    """The number of a text: float64, exact from 2^53 on where all digits are given; NaN if it is no decimal number.
+
+    Below 2^53 a whole number is a float64. The others are rounded to the nearest one, as edges are, and so are those
+    with an exponent, which states no digit beyond its own.
+    """
+    if not NUMBER.fullmatch(text):
+        return math.nan
+    value = float(text)
+    exact = 2**53 <= abs(value) < math.inf and "e" not in text.lower()
+    return Decimal(text) if exact else value
+
+
+def edge_of(text: str) -> float:
+    """The edge of a text: an int for a whole number without a point, which no float64 may be; otherwise float64."""
+    return int(text) if WHOLE.fullmatch(text) else float(text)
+
+
+def codes_by_text(values: Sequence[str]) -> dict[str, int]:
+    """The place of every value, and for the other spellings of a boolean that of the only value that is one of them."""
+    codes = {value: code for code, value in enumerate(values)}
+    forms = [BOOLEANS.get(value) for value in values]
+    for spelling, form in BOOLEANS.items():
+        if spelling not in codes and forms.count(form) == 1:
+            codes[spelling] = forms.index(form)
+    return codes
+
+
 def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     """A text as its code; -1 without one. Classes for other and missing values come last, in that order."""
     extras = [name for name in ("other", "missing") if rule[name] is not None]
@@ -250,17 +284,19 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     extra = {name: first + place for place, name in enumerate(extras)}
     tokens = set(rule["tokens"])
     if rule["kind"] == "categories":
-        known = {value: code for code, value in enumerate(rule["values"])}
+        tokens.add(rule["missing"])
+    if rule["kind"] == "categories":
+        known = codes_by_text(rule["values"])
 
         def classed(text: str) -> int:
             return known.get(text, extra.get("other", -1))
     else:
-        edges = [float(edge) for edge in rule["edges"]]
+        edges = [edge_of(edge) for edge in rule["edges"]]
 
         def classed(text: str) -> int:
-            if not _NUMBER.fullmatch(text):
+            value = number_of(text)
+            if not math.isfinite(value):
                 return -1
-            value = float(text)
             if not edges[0] <= value <= edges[-1]:
                 return extra.get("other", -1)
             return min(bisect_right(edges, value) - 1, len(edges) - 2)
