@@ -260,7 +260,7 @@ def _is_gap(value: object) -> bool:
 
 def _constant(column: Column) -> bool:
     """Whether there is nothing to release; a missing value is another one."""
-    return len(np.unique(column.values[~column.missing])) + column.missing.any() < 2
+    return len(np.unique(column.values[~column.missing])) + int(column.missing.any()) < 2
 
 
 def _free(name: str, names: Sequence[str]) -> str:

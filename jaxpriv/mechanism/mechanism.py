@@ -321,7 +321,7 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
     return book
 
 
-def _edge(edge: str | float, name: str) -> str | float:
+def _edge(edge: str, name: str) -> str | float:
     try:
         return edge if edge in ("-inf", "inf") else edge_of(edge)
     except (TypeError, ValueError):

@@ -284,8 +284,6 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     extra = {name: first + place for place, name in enumerate(extras)}
     tokens = set(rule["tokens"])
     if rule["kind"] == "categories":
-        tokens.add(rule["missing"])
-    if rule["kind"] == "categories":
         known = codes_by_text(rule["values"])
 
         def classed(text: str) -> int:

@@ -204,15 +204,15 @@ def test_rare_classes_and_survey_weights(run, tmp_path):
 def test_a_value_called_other_and_names_for_the_rest(run, tmp_path):
     """Frequent values called like the classes of the rest and of empty cells, in every command that counts a table."""
     path, design = tmp_path / "t.csv", tmp_path / "d.zip"
-    jobs = ["other"] * 60 + ["clerk"] * 60 + ["none"] * 60 + [""] * 20 + ["judge", "poet", "smith", "mayor"] * 2
+    jobs = ["other"] * 60 + ["clerk"] * 60 + [""] * 20 + ["judge", "poet", "smith", "mayor"] * 2
     rows = [(("lo", "hi")[(k * 7 + len(job)) % 3 == 0], job) for k, job in enumerate(jobs)]
     path.write_text("income,job\n" + "".join(f"{s},{x}\n" for s, x in rows))
     columns = ("--private", "income", "--useful", "job", "--bins", "job=categories:10")
     for options, labels in (
         (("--missing", "job=none"), ["clerk", "other", "other_2", "none"]),
-        (("--missing", "job=other"), ["clerk", "none", "other_2", "other"]),
+        (("--missing", "job=none", "--other", "job=other"), ["clerk", "other", "other_2", "none"]),
+        (("--missing", "job=other_2"), ["clerk", "other", "other_3", "other_2"]),
         (("--missing", "job=none", "--other", "job=rest"), ["clerk", "other", "rest", "none"]),
-        (("--missing", "job=none", "--other", "job=other"), ["clerk", "other", "none"]),
     ):
         line = (path, *columns, *options)
         out, book = tmp_path / "joint.npz", tmp_path / "book.json"
@@ -226,6 +226,7 @@ def test_a_value_called_other_and_names_for_the_rest(run, tmp_path):
             assert result.exit_code == 0, (command, result.output)
         assert Codebook.load(book).rules["job"].labels == tuple(labels)
         assert list(Mechanism.load(design).released_labels[0]) == labels
+    refused(run("joint", path, *columns, "--missing", "job=other", "--out", out), 2, "'job'", "--missing COL=LABEL")
     refused(run("joint", *line, "--other", "income=x", "--other", "income=y", "--out", out), 2, "--other", "twice")
     refused(run("joint", path, *columns, "--missing", "job=x", "--other", "job=x", "--out", out), 2, "different labels")
     refused(run("joint", path, *columns[:4], "--other", "age=x", "--out", out), 2, "--other", "'age'")

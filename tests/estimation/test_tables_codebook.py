@@ -474,10 +474,10 @@ def test_the_rest_has_a_label_that_is_no_class():
     # A rare value of that name is one of the rest.
     rare = Categories(least=5).fit(column(["a"] * 9 + ["b"] * 9 + ["other"]))
     assert rare.labels == ("a", "b", "other")
-    # A value that has the name of a declared class belongs to it.
-    named = Categories(least=5, other="a", missing="other").fit(column(values))
-    assert named.labels == ("a", "other")
-    assert np.bincount(named.encode(column([*values, ""]))).tolist() == [11, 10]
+    # A name that was chosen is not changed.
+    for bad in ({"other": "a"}, {"missing": "other"}):
+        with pytest.raises(InputError, match=r"column 'a': .* repeats an earlier label; other=LABEL"):
+            Categories(least=5, **bad).fit(column(values))
     with pytest.raises(InputError, match="different labels"):
         Categories(other="x", missing="x")
 
@@ -489,6 +489,7 @@ def test_a_published_codebook_does_not_say_that_a_private_value_is_called_other(
     public = book.without_private_values()
     assert "other_2" not in public.to_json()
     assert len(set(public.encode(rows).private.ravel().tolist())) == 3
+    assert json.loads(public.to_json())["columns"]["s"]["other"] == "other"
 
 
 # -- too few rows ------------------------------------------------------------------------------------

@@ -166,16 +166,6 @@ def test_tokens_mean_missing_in_every_reader(kind):
         assert rule.fit(source).encode(source).tolist() == [2, 0, 1]
 
 
-def test_a_value_that_is_the_label_of_missing_values_is_missing():
-    for values in (["0", "1", "", "0"], np.ma.MaskedArray([0, 1, 7, 0], mask=[0, 0, 1, 0])):
-        source = read_columns({"a": values}, ["a"])["a"]
-        rule = Categories(missing="0").fit(source)
-        assert rule.labels == ("1", "0")
-        assert rule.encode(source).tolist() == [1, 0, 1, 1]
-    # The label of an interval cannot be a value.
-    assert Edges((0, 1, 2), missing="0").encode(read_columns({"a": [0, 1]}, ["a"])["a"]).tolist() == [0, 1]
-
-
 def test_objects_of_one_kind_are_that_kind():
     """As a frame without types gives them, and a list with gaps."""
     found = {

@@ -304,10 +304,12 @@ def _edges(value: object, where: str) -> tuple[float, ...]:
     ends = {"-inf": -math.inf, "inf": math.inf}
     if not isinstance(value, list):
         raise IntegrityError(f"{where}: edges must be a list")
-    edges = [ends.get(edge, edge) if isinstance(edge, str) else edge for edge in value]
-    edges = [int(edge) if isinstance(edge, str) and WHOLE.fullmatch(edge) else edge for edge in edges]
-    if not all(isinstance(edge, (int, float)) and not isinstance(edge, bool) for edge in edges):
-        raise IntegrityError(f"{where}: edges must be numbers")
+    edges: list[float] = []
+    for edge in value:
+        number = ends.get(edge, int(edge) if WHOLE.fullmatch(edge) else edge) if isinstance(edge, str) else edge
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise IntegrityError(f"{where}: edges must be numbers")
+        edges.append(number)
     return tuple(edges)
 
 

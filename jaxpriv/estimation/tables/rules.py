@@ -52,13 +52,15 @@ class Categories:
 
     Attributes:
         values: the classes, texts; None takes those of the data, sorted (by number if all are whole numbers).
-        other: label of the class of all other values; None makes them an error. Where the classes are those of the
-            data, a value that is this text belongs to it.
-        missing: label of the class of missing values; None makes them an error. A value that is this text is missing.
+        other: label of the class of all other values; None makes them an error.
+        missing: label of the class of missing values; None makes them an error.
         tokens: texts that mean missing.
         least: values with fewer records than this are merged into the class `other`; only where the classes are those
-            of the data. Without `other` its label is "other", or "other_2" and so on where that is another class. The
-            fitted rule has the classes that are left, and no number.
+            of the data. Its label is "other" unless named. The fitted rule has the classes that are left, and no
+            number.
+
+    Where the classes are those of the data, one of them may be called "other": then the label of all other values is
+    "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
 
     Classes of the data that differ only in blanks around them or in how accents are composed stay apart, with a warning
     (`TableFile` can read them as one: blanks, nfc).
@@ -101,9 +103,9 @@ class Categories:
         for value, count in zip(present.tolist(), counts.tolist(), strict=True):
             records[BOOLEANS[value] if boolean else value] += count
         _apart(column, list(records))
-        named = [value for value in records if records[value] >= (self.least or 1) and value != self.other]
+        named = [value for value in records if records[value] >= (self.least or 1)]
         other = self.other
-        if self.least is not None and other is None:
+        if other == REST or (other is None and self.least is not None):
             other = unused_label(REST, {*named, self.missing})
         try:
             return replace(self, values=tuple(sorted(named, key=_order)), other=other, least=None)
@@ -212,12 +214,13 @@ class Quantiles:
         if not places.size:
             raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use edges or categories")
         inner = [_roundest(*pair) for pair in zip(values[places - 1].tolist(), values[places].tolist(), strict=True)]
-        if None in inner:
+        edges = [edge for edge in inner if edge is not None]
+        if len(edges) < len(inner):
             raise InputError(
                 f"column {column.name!r}: a quantile lies between numbers beyond 2^53 that no edge separates, as they "
                 "have digits after the point; use edges or categories"
             )
-        return Edges((-math.inf, *inner, math.inf), missing=self.missing, tokens=self.tokens)
+        return Edges((-math.inf, *edges, math.inf), missing=self.missing, tokens=self.tokens)
 
 
 Number: TypeAlias = float | Decimal
@@ -309,7 +312,10 @@ def _distinct(labels: Sequence[str], name: str) -> None:
         raise InputError(f"{name} is empty")
     if len(set(labels)) < len(labels):
         repeated = next(place for place, label in enumerate(labels) if label in labels[:place])
-        raise InputError(f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label")
+        raise InputError(
+            f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label; other=LABEL and "
+            "missing=LABEL (on the command line --other COL=LABEL, --missing COL=LABEL) name another one"
+        )
 
 
 # The label of the values that are too rare for a class of their own.
@@ -327,11 +333,11 @@ def _order(text: str) -> tuple[int, int, str]:
 
 
 def _missing(column: Column, rule: Rule) -> np.ndarray:
-    tokens = {*rule.tokens, rule.missing} if isinstance(rule, Categories) else set(rule.tokens)
+    tokens = set(rule.tokens)
     if column.kind == "text":
         return column.missing | column.mapped(tokens.__contains__, bool)
     # A file has the texts of these numbers.
-    numbers = [int(token) for token in tokens if token and WHOLE.fullmatch(token) and str(int(token)) == token]
+    numbers = [int(token) for token in tokens if WHOLE.fullmatch(token) and str(int(token)) == token]
     limit = 2**63 if column.kind == "integer" else EXACT
     numbers = np.array([number for number in numbers if abs(number) < limit], dtype=column.values.dtype)
     return column.missing | np.isin(column.values, numbers)
