@@ -272,3 +272,26 @@ def test_a_release_and_its_records_by_other_writers_of_booleans(run, tmp_path):
             audit = ("audit", design, "--counts", records, "--measures", "mutual-information", "--bootstrap", 0)
             result = run(*audit, "--releases", releases, "--json", "-")
             assert result.exit_code == 0, result.output
+
+
+def test_large_whole_numbers_from_fit_to_verify(run, tmp_path):
+    """Nanoseconds 60 apart, which float64 merges: their classes, distances and edges are exact in every command."""
+    path = tmp_path / "t.csv"
+    times = [1_700_000_000_000_000_000 + 60 * (k % 4) for k in range(400)]
+    rows = [("lo" if (k * k + k % 4) % 5 < 3 else "hi", time) for k, time in enumerate(times)]
+    path.write_text("income,time\n" + "".join(f"{s},{x}\n" for s, x in rows))
+    middle = f"edges:{times[0]},{times[1]},{times[2]},{times[3]}"
+    for rule, size in (("categories", 4), ("quantiles:4", 3), (middle, 3)):
+        folder = tmp_path / rule.partition(":")[0]
+        folder.mkdir()
+        design, released, receipt = folder / "d.zip", folder / "released.csv", folder / "receipt.json"
+        line = (path, "--private", "income", "--useful", "time", "--bins", f"time={rule}")
+        result = run("fit", *line, "--distortion", "time=absolute", "--budget", 20, "--out", design, "--json", "-")
+        assert result.exit_code == 0, result.output
+        record = strict_json(result.stdout)
+        assert len(Mechanism.load(design).released) == size
+        assert float(record["on_the_design"]["distortion"]["upper"]) <= 20
+        assert float(record["on_the_design"]["leakage"]["lower"]) > 0
+        assert run("release", path, "--design", design, "--out", released, "--receipt", receipt).exit_code == 0
+        result = run("verify", receipt, "--design", design, "--released", released, "--records", path)
+        assert result.exit_code == 0, result.output
