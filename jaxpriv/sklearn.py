@@ -11,8 +11,9 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
-from jaxpriv.estimation.tables.readers import EXACT, Column, column_of, is_frame, is_series, parts_of_frame
+from jaxpriv.estimation.tables.readers import Column, column_of, is_frame, is_series, parts_of_frame
 from jaxpriv.mechanism import fit
+from jaxpriv.verifier.releases import EXACT
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin

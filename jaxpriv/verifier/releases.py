@@ -205,6 +205,8 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
 
 
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+# From here on float64 does not hold every whole number: one that is this large may have been rounded.
+EXACT = 2**53
 # No more digits than the largest float64 has: the time of a conversion grows with their square.
 WHOLE = re.compile(r"-?[0-9]{1,309}", re.ASCII)
 # The spellings of a boolean that readers of CSV files know (pandas, polars, Arrow), with its one text form.
@@ -258,8 +260,9 @@ def number_of(text: str) -> float | Decimal:
     if not NUMBER.fullmatch(text):
         return math.nan
     value = float(text)
-    exact = 2**53 <= abs(value) < math.inf and "e" not in text.lower()
-    return Decimal(text) if exact else value
+    if -EXACT < value < EXACT or math.isinf(value) or "e" in text.lower():
+        return value
+    return Decimal(text)
 
 
 def edge_of(text: str) -> float:

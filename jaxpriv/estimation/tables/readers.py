@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
+from jaxpriv.verifier.releases import EXACT
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -36,9 +37,6 @@ Source: TypeAlias = object
 NO_TABLE = "tables are read from .csv, .tsv (also .gz) and .parquet files"
 
 Kind = Literal["integer", "number", "text"]
-
-# From here on float64 does not hold every whole number: one that is this large may have been rounded.
-EXACT = 2**53
 
 
 @dataclass(frozen=True)

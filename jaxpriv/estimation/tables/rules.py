@@ -36,8 +36,8 @@ from numpy.typing import ArrayLike
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables.readers import EXACT, Column
-from jaxpriv.verifier.releases import BOOLEANS, NUMBER, WHOLE, codes_by_text, number_of
+from jaxpriv.estimation.tables.readers import Column
+from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, WHOLE, codes_by_text, number_of
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook
@@ -368,7 +368,7 @@ def _as_text(column: Column) -> Column:
 def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     """Values as float64, or as Python's numbers where some are whole and too large for float64; 0 where missing."""
     if column.kind == "text":
-        exact = column.mapped(lambda text: number_of(text) if isinstance(text, str) else math.nan, object)
+        exact = column.mapped(number_of, object)
     else:
         exact = column.values
     numbers = exact.astype(np.float64)
