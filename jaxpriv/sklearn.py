@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.tables import Categories, Quantiles, Rule
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
+from jaxpriv.estimation.tables.readers import Column, column_of, is_frame, is_series, parts_of_frame
 from jaxpriv.mechanism import fit
+from jaxpriv.verifier.releases import EXACT
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -40,8 +42,8 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         leakage_budget: the largest leakage, with the least change; `budget` is None then.
         leakage: the measure, a name of `jaxpriv.leakage.by_name`.
         rules: classes of columns by name or position, as for `jaxpriv.estimation.tables.count_table`.
-        bins: quantile classes of numbers without a rule; text and up to ten different whole numbers are classes as they
-            are.
+        bins: quantile classes of numbers without a rule; text, booleans, dates (UTC, in the shortest form of ISO 8601)
+            and up to ten different whole numbers are classes as they are.
         unseen: what a combination of classes comes to that `fit` had not: `nearest`, `suppress` or `refuse`.
         encode: `ordinal`, the number of each class, int64; `labels`, its text.
 
@@ -75,37 +77,44 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
     def fit(self, X: object, y: object = None) -> "PrivacyMapping":
         """Design the mapping on the rows of X (and y, if that is what is private).
 
+        Every column has a type of its own, also in an array of objects or a list. A missing value (None, null, NA; NaN
+        in pandas, and where the column has a class for missing values) is an error if its column has no such class.
+
         Raises `InputError` (a ValueError) for bad parameters and columns, `InfeasibleError` if no mapping meets the
         budget.
         """
         if self.encode not in ("ordinal", "labels"):
             raise InputError("encode must be ordinal or labels")
-        rows: Any = X  # scikit-learn's own annotation has the default alone
-        table: Any = validate_data(self, rows, dtype=None, ensure_min_samples=2)
+        parts = self._parts(X, reset=True)
         names = self._names()
+        if not names:
+            raise InputError("X has no columns")
         chosen = self._private_places(names)
-        columns = {name: _column(table[:, place]) for place, name in enumerate(names)}
+        rules = self._given_rules(names)
+        columns = {name: _column(name, part, rules.get(name)) for name, part in zip(names, parts, strict=True)}
+        size = len(next(iter(columns.values())).values)
         private = [names[place] for place in chosen]
         if not chosen:
             if y is None:
                 raise InputError(
                     "requires y to be passed, but the target y is None: it is private where private is None"
                 )
-            target = column_or_1d(_array(y, ensure_2d=False, input_name="y"))
-            if len(target) != len(table):
-                raise InputError(f"X and y must have the same number of rows, not {len(table)} and {len(target)}")
             private = [_free(_TARGET, names)]
-            columns[private[0]] = _column(target)
-        useful = [name for place, name in enumerate(names) if place not in chosen]
-        useful = [name for name in useful if len(np.unique(columns[name].astype(str))) > 1]  # nothing to release else
+            columns[private[0]] = _column(private[0], _target(y), rules.get(private[0]))
+            rows = len(columns[private[0]].values)
+            if rows != size:
+                raise InputError(f"X and y must have the same number of rows, not {size} and {rows}")
+        useful = [name for place, name in enumerate(names) if place not in chosen and not _constant(columns[name])]
         if not useful:
             raise InputError("X has no useful column that is not constant")
-        rules = self._rules(columns, names)
+        for name in (*private, *useful):
+            if rules.get(name) is None:
+                rules[name] = self._default_rule(columns[name], name in private)
         found = fit(
             columns,
             private=private,
             useful=useful,
-            rules=rules,
+            rules={name: rule for name, rule in rules.items() if name in (*private, *useful) or name not in names},
             leakage=self.leakage,
             split=1.0,
             unseen=self.unseen,
@@ -120,8 +129,8 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
     def transform(self, X: object) -> np.ndarray:
         """One draw for each row of X, (n, released columns): with or without the private columns of `fit`."""
         check_is_fitted(self)
-        table, names = self._table(X)
-        columns = {name: _column(table[:, place]) for place, name in enumerate(names)}
+        parts, book = self._parts_by_name(X), self.mechanism_.codebook
+        columns = {name: _column(name, parts[name], book.rules[name]) for name in book.useful}
         outputs = self.mechanism_.sample(self.mechanism_.symbols(columns))
         if self.encode == "ordinal":
             return self.mechanism_.released[outputs]
@@ -163,52 +172,96 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             raise InputError("private must name different columns of X")
         return sorted(places)
 
-    def _rules(self, columns: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, Rule]:
-        given = {names[name] if isinstance(name, int) else name: rule for name, rule in (self.rules or {}).items()}
-        for name, values in columns.items():
-            numbers = values.dtype.kind in "if"
-            many = numbers and (values.dtype.kind == "f" or len(np.unique(values)) > _CATEGORIES)
-            if name not in given and many:
-                given[name] = Quantiles(self.bins)
-            elif name not in given:
-                given[name] = Categories()
+    def _given_rules(self, names: Sequence[str]) -> dict[str, Rule | None]:
+        given: dict[str, Rule | None] = {}
+        for name, rule in (self.rules or {}).items():
+            place = isinstance(name, int)
+            if place and not 0 <= name < len(names):
+                raise InputError(f"rules: {name!r} is not a column of X")
+            given[names[name] if place else name] = rule
         return given
 
-    def _table(self, X: object) -> tuple[np.ndarray, list[str]]:
-        """The rows of X; where the private columns are left out, under the names of the others."""
-        shape = getattr(X, "shape", ())
-        width = shape[1] if len(shape) == 2 else None
+    def _default_rule(self, column: Column, private: bool) -> Rule:
+        values = column.values[~column.missing]
+        different = len(np.unique(values))
+        if column.kind == "text":
+            if private and different > max(_CATEGORIES, len(values) / ROWS_PER_SYMBOL):
+                raise InputError(
+                    f"column {column.name!r} is private and has {different} different texts in {len(values)} rows, too "
+                    "many for classes: give it a rule in `rules`, Categories(least=10) for one"
+                )
+            return Categories()
+        whole = column.kind == "integer" or ((values == np.rint(values)) & (abs(values) < EXACT)).all()
+        return Categories() if whole and different <= _CATEGORIES else Quantiles(self.bins)
+
+    def _parts(self, X: object, *, reset: bool) -> list[object]:
+        """The columns of X one by one: series of a frame, or parts of an array."""
+        rows: Any = _untyped(X)  # scikit-learn's own annotation has the default alone
+        if is_frame(X):
+            validate_data(self, rows, reset=reset, skip_check_array=True)
+            return [part for _, part in parts_of_frame(X)]
+        least = 2 if reset else 1
+        # What is not finite is for the rule of its column.
+        table: Any = validate_data(
+            self, rows, dtype=None, reset=reset, ensure_all_finite=False, ensure_min_samples=least
+        )
+        return list(table.T)
+
+    def _parts_by_name(self, X: object) -> dict[str, object]:
+        """The columns of X, which may lack the private ones."""
         kept = [name for place, name in enumerate(self._columns) if place not in self._chosen]
-        if self._chosen and width == len(kept):
-            given = [str(name) for name in getattr(X, "columns", kept)]
-            if given != kept and hasattr(self, "feature_names_in_"):
-                raise InputError("X has other columns than the useful ones of fit")
-            return _array(X), kept
-        rows: Any = X
-        table: Any = validate_data(self, rows, dtype=None, reset=False)
-        return table, self._columns
+        X = _untyped(X)
+        shape = getattr(X, "shape", ())
+        if not (self._chosen and len(shape) == 2 and shape[1] == len(kept)):
+            return dict(zip(self._columns, self._parts(X, reset=False), strict=True))
+        parts = parts_of_frame(X) if is_frame(X) else None
+        given = [name for name, _ in parts] if parts else list(getattr(X, "columns", kept))
+        if given != kept and hasattr(self, "feature_names_in_"):
+            raise InputError("X has other columns than the useful ones of fit")
+        return dict(zip(kept, [part for _, part in parts] if parts else _array(X).T, strict=True))
 
 
 def _array(values: object, *, ensure_2d: bool = True, input_name: str = "") -> np.ndarray:
-    """An array of any kind, checked as scikit-learn does."""
+    """An array of any kind, checked as scikit-learn does; what is not finite is for the rule of its column."""
     keep: Any = None
-    checked: Any = check_array(values, dtype=keep, ensure_2d=ensure_2d, input_name=input_name)
+    given: Any = values
+    checked: Any = check_array(
+        given, dtype=keep, ensure_2d=ensure_2d, input_name=input_name, ensure_all_finite=not ensure_2d
+    )
     return checked
 
 
-def _column(values: np.ndarray) -> np.ndarray:
-    """A column of X as whole numbers, real numbers or text."""
-    if values.dtype.kind == "O":
-        listed = values.tolist()
-        if all(isinstance(one, (int, float, np.number)) and not isinstance(one, bool) for one in listed):
-            values = np.array(listed)
-        else:
-            return np.array([str(one) for one in listed], dtype=object)
-    if values.dtype.kind in "US":
-        return values.astype(str).astype(object)
-    if values.dtype.kind == "f" and (values == np.rint(values)).all() and (abs(values) < 2**53).all():
-        return values.astype(np.int64)
-    return values.astype(np.float64) if values.dtype.kind == "f" else values
+def _untyped(values: object) -> object:
+    """A list as an array of what it holds: NumPy would make one type of all its columns."""
+    return np.array(values, dtype=object) if isinstance(values, (list, tuple)) else values
+
+
+def _target(y: object) -> object:
+    """The column y: a series, or an array of one dimension."""
+    return y if is_series(y) else column_or_1d(_array(_untyped(y), ensure_2d=False, input_name="y"))
+
+
+def _column(name: str, values: object, rule: Rule | None) -> Column:
+    """A series of a frame, or a column of an array, in which objects that are NaN or NA are missing."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "O":
+            values = values.copy()
+            values[[_is_gap(value) for value in values.tolist()]] = None
+        elif values.dtype.kind == "S":
+            values = values.astype(str)
+        elif values.dtype.kind == "f" and rule is not None and rule.missing is not None:
+            values = np.ma.masked_where(np.isnan(values), values)
+    return column_of(name, values, dates=True)
+
+
+def _is_gap(value: object) -> bool:
+    is_nan = isinstance(value, (float, np.floating)) and value != value
+    return is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _constant(column: Column) -> bool:
+    """Whether there is nothing to release; a missing value is another one."""
+    return len(np.unique(column.values[~column.missing])) + int(column.missing.any()) < 2
 
 
 def _free(name: str, names: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """`jaxpriv.sklearn`: what scikit-learn asks of an estimator, frames, pipelines and searches."""
 
+import datetime
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Edges
+from jaxpriv.estimation.tables import Categories, Edges, Quantiles
 from jaxpriv.sklearn import PrivacyMapping
 from tests.mechanism.conftest import people
 
@@ -109,3 +111,114 @@ def test_positions_arrays_and_a_private_target():
     by_position = PrivacyMapping(private=0, budget=0.3).fit(with_private)
     assert by_position.transform(with_private).shape == by_position.transform(numbers).shape == (400, 2)
     assert list(by_position.get_feature_names_out()) == ["x1", "x2"]
+
+
+# -- every column by its own type ----------------------------------------------------------------------
+
+SIZE = 300
+DAYS = [datetime.date(2024, 1, 1 + k % 4) for k in range(SIZE)]
+OWN = {
+    "booleans": [k % 3 == 0 for k in range(SIZE)],
+    "dates": DAYS,
+    "times": [datetime.datetime(day.year, day.month, day.day, 12) for day in DAYS],
+    "ages": [18 + k % 62 for k in range(SIZE)],
+    "texts": ["xyz"[k % 3] for k in range(SIZE)],
+}
+INCOME = ["lo" if (k * k) % 7 < 3 else "hi" for k in range(SIZE)]
+FRAMES = {
+    "pandas": lambda rows: pytest.importorskip("pandas").DataFrame(rows),
+    "polars": lambda rows: pytest.importorskip("polars").DataFrame(rows),
+    "arrow": lambda rows: pytest.importorskip("pyarrow").table(rows),
+    "objects": lambda rows: np.array(list(zip(*rows.values(), strict=True)), dtype=object),
+    "lists": lambda rows: [list(row) for row in zip(*rows.values(), strict=True)],
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("name", OWN)
+def test_rows_without_the_private_column_are_the_rows_of_fit(name, kind):
+    """Beside other columns NumPy makes objects of them, alone an array of their type: the classes are the same."""
+    made = FRAMES[kind]
+    rows = {"income": INCOME, name: OWN[name]}
+    mapping = PrivacyMapping(private=0, budget=0.0, encode="labels").fit(made(rows))
+    released = mapping.transform(made({name: OWN[name]})).ravel().tolist()
+    assert released == mapping.transform(made(rows)).ravel().tolist()
+    wanted = {
+        "booleans": {"false", "true"},
+        "dates": {f"2024-01-0{k}" for k in range(1, 5)},
+        "times": {f"2024-01-0{k}T12:00" for k in range(1, 5)},
+        "texts": {"x", "y", "z"},
+    }
+    assert len(set(released)) == 4 if name == "ages" else set(released) == wanted[name]
+
+
+GAPS = {
+    "booleans": ([True, None, False, True], "object"),
+    "nullable booleans": ([True, None, False, True], "boolean"),
+    "texts": (["x", None, "y", "x"], "object"),
+    "typed texts": (["x", None, "y", "x"], "string"),
+    "whole numbers": ([1, None, 2, 1], "Int64"),
+    "floats": ([1.0, None, 2.0, 1.0], "float64"),
+    "dates": ([DAYS[0], None, DAYS[1], DAYS[0]], "object"),
+}
+
+
+@pytest.mark.parametrize("case", GAPS)
+@pytest.mark.parametrize("kind", ["pandas", "polars", "array"])
+def test_missing_cells_are_missing(case, kind):
+    """An error, or the class that is declared for them; never a class "None"."""
+    pandas = pytest.importorskip("pandas")
+    values, dtype = GAPS[case]
+    if kind == "polars":
+        table = pytest.importorskip("polars").DataFrame({"s": ["a", "b"] * 40, "x": values * 20})
+    else:
+        table = pandas.DataFrame({"s": ["a", "b"] * 40, "x": pandas.Series(values * 20, dtype=dtype)})
+        table = table.to_numpy(dtype=object) if kind == "array" else table
+    with pytest.raises(InputError, match=r"column '(x|x1)', row 1 \(from 0\) is missing \(such rows: 20\)"):
+        PrivacyMapping(private=0).fit(table)
+    mapping = PrivacyMapping(private=0, budget=0.0, encode="labels", rules={1: Categories(missing="gap")}).fit(table)
+    released = mapping.transform(table).ravel()
+    assert (released == "gap").tolist() == [False, True, False, False] * 20
+    assert len(set(released)) == 3
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "UInt16", "float32"])
+def test_numbers_of_every_type_are_cut_at_quantiles(dtype):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"income": INCOME, "age": OWN["ages"]}).astype({"age": dtype})
+    mapping = PrivacyMapping(private="income").fit(table)
+    assert len(mapping.mechanism_.released) == 4
+
+
+def test_nan_of_an_array_is_missing_where_its_column_has_a_class_for_it():
+    numbers = np.random.default_rng(0).normal(size=(SIZE, 2))
+    numbers[3, 1] = np.nan
+    y = [value == "lo" for value in INCOME]
+    with pytest.raises(InputError, match=r"column 'x1', row 3 \(from 0\) is NaN"):
+        PrivacyMapping().fit(numbers, y)
+    rule = Quantiles(3, missing="gap")
+    mapping = PrivacyMapping(budget=0.0, encode="labels", rules={1: rule}).fit(numbers, y)
+    assert np.flatnonzero(mapping.transform(numbers)[:, 1] == "gap").tolist() == [3]
+    numbers[4, 1] = np.inf
+    with pytest.raises(InputError, match=r"row 4 .* infinite"):
+        PrivacyMapping(rules={1: rule}).fit(numbers, y)
+
+
+def test_a_private_target_by_its_own_type():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    numbers = np.random.default_rng(0).normal(size=(SIZE, 1))
+    flags = OWN["booleans"]
+    for y in (flags, np.array(flags), pandas.Series(flags, dtype="boolean"), polars.Series(flags)):
+        assert len(PrivacyMapping().fit(numbers, y).claims_) > 0
+    with pytest.raises(InputError, match=r"column 'y', row 0 \(from 0\) is missing"):
+        PrivacyMapping().fit(numbers, pandas.Series([None, *flags[1:]], dtype="boolean"))
+    with pytest.raises(InputError, match="'y' is private and has 300 different texts"):
+        PrivacyMapping().fit(numbers, [f"{k}.25" for k in range(SIZE)])
+
+
+def test_rules_by_a_position_that_is_none_and_tables_without_columns(frame):
+    for place in (3, -1):
+        with pytest.raises(InputError, match="rules"):
+            PrivacyMapping(private="income", rules={place: Categories()}).fit(frame)
+    with pytest.raises(InputError, match="no columns"):
+        PrivacyMapping().fit(frame[[]], frame["income"])

@@ -66,8 +66,16 @@ class RecordOptions:
         typer.Option(
             metavar="COL=RULE",
             help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real "
-            "numbers) or categories:10 (values with fewer than 10 records become the class 'other'); repeat the option "
-            "for other columns.",
+            "numbers) or categories:10 (values with fewer than 10 records become the class 'other', see --other); "
+            "repeat the option for other columns.",
+        ),
+    ] = None
+    other: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=LABEL",
+            help="Values of this column that no other class holds become a class with this label (no '='). Without it "
+            "they are an error, or with categories:10 the class 'other' ('other_2' where a class is called so).",
         ),
     ] = None
     missing: Annotated[
@@ -85,8 +93,8 @@ class RecordOptions:
         return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
 
     def rules(self, columns: Sequence[str]) -> "dict[str, Rule]":
-        """The rule of each column that --bins or --missing name; they must be among `columns`."""
-        from jaxpriv.estimation.tables import Categories
+        """The rule of each column that --bins, --other or --missing name; they must be among `columns`."""
+        from jaxpriv.estimation.tables import Categories, Quantiles
 
         rules: dict[str, Rule] = {}
         for text in self.bins or ():
@@ -95,12 +103,16 @@ class RecordOptions:
             if name in rules:
                 raise InputError(f"--bins gives column {name!r} twice")
             rules[name] = rule
-        for name, label in _pairs(self.missing, "--missing", "COL=LABEL").items():
-            _known("--missing", name, columns)
-            try:
-                rules[name] = replace(rules.get(name, Categories()), missing=label)
-            except InputError as error:
-                raise InputError(f"--missing, column {name!r}: {error}") from None
+        for field in ("other", "missing"):
+            for name, label in _pairs(getattr(self, field), f"--{field}", "COL=LABEL").items():
+                _known(f"--{field}", name, columns)
+                rule = rules.get(name, Categories())
+                if field == "other" and isinstance(rule, Quantiles):
+                    raise InputError(f"--other, column {name!r}: quantiles hold every number")
+                try:
+                    rules[name] = replace(rule, **{field: label})
+                except InputError as error:
+                    raise InputError(f"--{field}, column {name!r}: {error}") from None
         return rules
 
 
@@ -128,7 +140,8 @@ class ColumnOptions(RecordOptions):
         """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing."""
         from jaxpriv.estimation.tables import Codebook
 
-        own = [name for name in self.given if name in ("--private", "--useful", "--shared", "--bins", "--missing")]
+        about = ("--private", "--useful", "--shared", "--bins", "--other", "--missing")
+        own = [name for name in self.given if name in about]
         if self.codebook is not None:
             if own:
                 raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(own)}")
@@ -158,7 +171,7 @@ class ColumnOptions(RecordOptions):
 class CountOptions(ColumnOptions):
     """Options about a table whose joint is that of a problem."""
 
-    sparse: Annotated[bool, typer.Option("--sparse", help="Allow fewer than five rows for each useful symbol.")] = False
+    sparse: Annotated[bool, typer.Option("--sparse", help="Allow fewer than five rows for each symbol.")] = False
 
 
 @dataclass(frozen=True)
@@ -285,12 +298,12 @@ def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords)
 
 def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
     """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too."""
-    from jaxpriv.verifier.releases import escaped
+    from jaxpriv.verifier.releases import codes_by_text, escaped
 
     # A text that is the escaped form of one label and another label itself stands for the first where all do.
     codes = np.zeros(0, dtype=np.int64)
     for forms in ([escaped(label) for label in labels], labels):
-        place = {label: code for code, label in enumerate(forms)}
+        place = codes_by_text(forms)
         codes = np.array([place.get(str(value), -1) for value in column.values.tolist()], dtype=np.int64)
         if (codes >= 0).all():
             return codes
@@ -354,6 +367,7 @@ def counts_by_attributes(
 def _rule(text: str) -> "tuple[str, Rule]":
     """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
     from jaxpriv.estimation.tables import Categories, Edges, Quantiles
+    from jaxpriv.verifier.records import edge_of
 
     option = f"--bins {text!r}"
     name, equals, rule = text.rpartition("=")
@@ -366,7 +380,7 @@ def _rule(text: str) -> "tuple[str, Rule]":
         if kind == "quantiles":
             return name, Quantiles(int(parameter))
         if kind == "edges":
-            return name, Edges([float(edge) for edge in parameter.split(",")])
+            return name, Edges([edge_of(edge) for edge in parameter.split(",")])
         raise ValueError
     except InputError as error:
         raise InputError(f"{option}: {error}") from error

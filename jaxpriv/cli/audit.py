@@ -259,8 +259,10 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
     from jaxpriv._files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
-        if columns.private or released or columns.bins or columns.missing:
-            raise InputError("--private, --released, --bins, --missing are about tables of records, not about .npz")
+        if columns.private or released or columns.bins or columns.other or columns.missing:
+            raise InputError(
+                "--private, --released, --bins, --other, --missing are about tables of records, not about .npz"
+            )
         return load_npz_safely(path, ["counts"])["counts"], None, ()
     private = columns.private
     if not private or not released:

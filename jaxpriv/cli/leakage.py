@@ -236,6 +236,7 @@ def _counted(
     from jaxpriv.datasets._layout import distinct_rows, places_of
     from jaxpriv.estimation.tables import Categories, count_table
     from jaxpriv.estimation.tables.readers import read_columns
+    from jaxpriv.estimation.tables.rules import unused_label
 
     counted = count_table(table_file(table, read), private=private, useful=useful, rules=rules, sparse=True)
     columns = read_columns(table_file(other, read), released)
@@ -252,7 +253,8 @@ def _counted(
             own = None
     codes = own
     if codes is None:
-        plain = [Categories(missing="missing").fit(columns[name]) for name in released]
+        gaps = [unused_label("missing", columns[name].values.tolist()) for name in released]
+        plain = [Categories(missing=gap).fit(columns[name]) for gap, name in zip(gaps, released, strict=True)]
         codes = [rule.encode(columns[name]) for rule, name in zip(plain, released, strict=True)]
         labels = [len(rule.labels) for rule in plain]
     symbols, y = distinct_rows(np.stack(codes, axis=1), labels)

@@ -13,7 +13,7 @@ from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
-from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
+from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
@@ -37,8 +37,6 @@ from jaxpriv.verifier.records import UNSEEN
 
 # A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
 _LARGEST = 2**24
-# Records for each useful symbol: the least expected count that the chi-squared test asks for (Cochran 1954).
-_ROWS_PER_SYMBOL = 5
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
 _RUNGS = 12
 _CAUSES = 3  # of what a watchdog withholds: so many are stated
@@ -397,12 +395,8 @@ def _counted(
     for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
         sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
     (private_codes, s), (useful_codes, x) = sides
-    if first.sum() < _ROWS_PER_SYMBOL * len(useful_codes) and not sparse:
-        raise InputError(
-            f"{first.sum()} records for the design, {len(useful_codes)} useful symbols: fewer than {_ROWS_PER_SYMBOL} "
-            "records each; use fewer classes (on the command line --bins COL=quantiles:4) or columns, or declare with "
-            "`sparse` that this is meant"
-        )
+    symbols = {"useful": len(useful_codes), "private": len(private_codes)}
+    enough_rows(int(first.sum()), "rows for the design", codebook, symbols, sparse=sparse)
     counts = []
     for part in (first, ~first):
         table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)

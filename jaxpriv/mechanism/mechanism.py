@@ -33,7 +33,7 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, edge_of
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -318,9 +318,9 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
     return book
 
 
-def _edge(edge: str | float, name: str) -> str | float:
+def _edge(edge: str, name: str) -> str | float:
     try:
-        return edge if edge in ("-inf", "inf") else float(edge)
+        return edge if edge in ("-inf", "inf") else edge_of(edge)
     except (TypeError, ValueError):
         raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
 

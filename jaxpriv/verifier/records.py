@@ -44,6 +44,15 @@ def unsealed(content: bytes, name: str, kind: str) -> dict[str, Any]:
     return record
 
 
+# No more digits than the largest float64 has: the time of a conversion grows with their square.
+WHOLE = re.compile(r"-?[0-9]{1,309}", re.ASCII)
+
+
+def edge_of(text: str) -> float:
+    """The edge of a text: an int for a whole number without a point, which no float64 may be; otherwise float64."""
+    return int(text) if WHOLE.fullmatch(text) else float(text)
+
+
 def intervals(edges: Sequence[float]) -> tuple[str, ...]:
     """The labels of the intervals between rising edges."""
     shown = [f"{edge:.12g}" for edge in edges]
@@ -169,10 +178,10 @@ def _label(value: Json, place: str) -> None:
 
 
 def _edges(value: Json, place: str) -> None:
-    """At least two rising numbers, each the text of a float; the first and the last may be infinite."""
+    """At least two rising numbers, each the text of a float or of a whole number; the outer two may be infinite."""
     _texts(value, place)
     try:
-        edges = [float(edge) for edge in value]  # type: ignore[union-attr]
+        edges = [edge_of(str(edge)) for edge in value]  # type: ignore[union-attr]
     except ValueError:
         edges = []
     rising = all(low < high for low, high in itertools.pairwise(edges)) and all(map(math.isfinite, edges[1:-1]))
@@ -207,7 +216,7 @@ def _column(*, private: bool) -> Form:
             own = rule["values"] or ()
             good = bool(own) or private
         else:
-            own = rule["names"] or intervals(tuple(map(float, rule["edges"])))
+            own = rule["names"] or intervals(tuple(map(edge_of, rule["edges"])))
             good = len(own) == len(rule["edges"]) - 1
         extras = (rule[name] for name in ("other", "missing") if rule[name] is not None)
         if not good or labels != [*own, *extras]:

@@ -38,6 +38,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import accumulate, combinations
 from typing import Any
 
@@ -45,7 +46,7 @@ from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import decompressed, digest
 from jaxpriv.verifier.claims import ONE, Matrix
 from jaxpriv.verifier.designs import DesignFile
-from jaxpriv.verifier.records import RECEIPT, unsealed
+from jaxpriv.verifier.records import RECEIPT, edge_of, unsealed
 
 # What spreadsheets take for a formula: some skip blanks, control characters and marks without width before it, and some
 # take a tab or a line break alone for the start of one. A number is none.
@@ -273,10 +274,15 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
 
 # The useful symbol of every record of a CSV table, by the classes that a design states.
 #
-# The rules are those of `jaxpriv.estimation.tables`, written again from what they say. Standard library only.
+# The rules are those of `jaxpriv.estimation.tables`, written again from what they say; what a text means, a number or a
+# boolean, is defined here for both. Standard library only.
 
 
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+# From here on float64 does not hold every whole number: one that is this large may have been rounded.
+EXACT = 2**53
+# The spellings of a boolean that readers of CSV files know (pandas, polars, Arrow), with its one text form.
+BOOLEANS = {spelling: form for form in ("false", "true") for spelling in (form, form.capitalize(), form.upper())}
 
 # Stands for a record that is released independently of what it is.
 SUPPRESSED = -1
@@ -317,6 +323,30 @@ def _nearest(design: DesignFile, codes: tuple[int, ...]) -> int:
     return min(range(len(design.useful)), key=apart)
 
 
+def number_of(text: str) -> float | Decimal:
+    """The number of a text: float64, exact from 2^53 on where all digits are given; NaN if it is no decimal number.
+
+    Below 2^53 a whole number is a float64. The others are rounded to the nearest one, as edges are, and so are those
+    with an exponent, which states no digit beyond its own.
+    """
+    if not NUMBER.fullmatch(text):
+        return math.nan
+    value = float(text)
+    if -EXACT < value < EXACT or math.isinf(value) or "e" in text.lower():
+        return value
+    return Decimal(text)
+
+
+def codes_by_text(values: Sequence[str]) -> dict[str, int]:
+    """The place of every value, and for the other spellings of a boolean that of the only value that is one of them."""
+    codes = {value: code for code, value in enumerate(values)}
+    forms = [BOOLEANS.get(value) for value in values]
+    for spelling, form in BOOLEANS.items():
+        if spelling not in codes and forms.count(form) == 1:
+            codes[spelling] = forms.index(form)
+    return codes
+
+
 def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     """A text as its code; -1 without one. Classes for other and missing values come last, in that order."""
     extras = [name for name in ("other", "missing") if rule[name] is not None]
@@ -324,17 +354,17 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     extra = {name: first + place for place, name in enumerate(extras)}
     tokens = set(rule["tokens"])
     if rule["kind"] == "categories":
-        known = {value: code for code, value in enumerate(rule["values"])}
+        known = codes_by_text(rule["values"])
 
         def classed(text: str) -> int:
             return known.get(text, extra.get("other", -1))
     else:
-        edges = [float(edge) for edge in rule["edges"]]
+        edges = [edge_of(edge) for edge in rule["edges"]]
 
         def classed(text: str) -> int:
-            if not _NUMBER.fullmatch(text):
+            value = number_of(text)
+            if not math.isfinite(value):
                 return -1
-            value = float(text)
             if not edges[0] <= value <= edges[-1]:
                 return extra.get("other", -1)
             return min(bisect_right(edges, value) - 1, len(edges) - 2)
@@ -373,7 +403,7 @@ def check_kept(
 
 
 def _as_float(value: str) -> str:
-    return repr(float(value)) if _NUMBER.fullmatch(value) else value
+    return repr(float(value)) if NUMBER.fullmatch(value) else value
 
 
 def _as_whole(value: str) -> str:

@@ -8,6 +8,7 @@ import stat
 import numpy as np
 import pytest
 
+from jaxpriv.estimation.tables import Codebook
 from jaxpriv.mechanism import Evidence, Mechanism
 from tests.cli.conftest import refused, strict_json
 from tests.mechanism.conftest import people
@@ -198,3 +199,99 @@ def test_rare_classes_and_survey_weights(run, tmp_path):
         np.testing.assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
     refused(run(*line[:-4], "--bins", "town=categories:x", "--out", out), 2, "--bins")
     refused(run(*line, "--survey-weight", "town"), 2, "weights", "'town'")
+
+
+def test_a_value_called_other_and_names_for_the_rest(run, tmp_path):
+    """Frequent values called like the classes of the rest and of empty cells, in every command that counts a table."""
+    path, design = tmp_path / "t.csv", tmp_path / "d.zip"
+    jobs = ["other"] * 60 + ["clerk"] * 60 + [""] * 20 + ["judge", "poet", "smith", "mayor"] * 2
+    rows = [(("lo", "hi")[(k * 7 + len(job)) % 3 == 0], job) for k, job in enumerate(jobs)]
+    path.write_text("income,job\n" + "".join(f"{s},{x}\n" for s, x in rows))
+    columns = ("--private", "income", "--useful", "job", "--bins", "job=categories:10")
+    for options, labels in (
+        (("--missing", "job=none"), ["clerk", "other", "other_2", "none"]),
+        (("--missing", "job=none", "--other", "job=other"), ["clerk", "other", "other_2", "none"]),
+        (("--missing", "job=other_2"), ["clerk", "other", "other_3", "other_2"]),
+        (("--missing", "job=none", "--other", "job=rest"), ["clerk", "other", "rest", "none"]),
+    ):
+        line = (path, *columns, *options)
+        out, book = tmp_path / "joint.npz", tmp_path / "book.json"
+        for command in (
+            ("joint", *line, "--out", out, "--codebook-out", book),
+            ("solve", *line, "--budget", 0.1),
+            ("frontier", *line, "--budget", 0.1, 0.2),
+            ("fit", *line, "--budget", 0.1, "--out", design),
+        ):
+            result = run(*command)
+            assert result.exit_code == 0, (command, result.output)
+        assert Codebook.load(book).rules["job"].labels == tuple(labels)
+        assert list(Mechanism.load(design).released_labels[0]) == labels
+    refused(run("joint", path, *columns, "--missing", "job=other", "--out", out), 2, "'job'", "--missing COL=LABEL")
+    refused(run("joint", *line, "--other", "income=x", "--other", "income=y", "--out", out), 2, "--other", "twice")
+    refused(run("joint", path, *columns, "--missing", "job=x", "--other", "job=x", "--out", out), 2, "different labels")
+    refused(run("joint", path, *columns[:4], "--other", "age=x", "--out", out), 2, "--other", "'age'")
+    refused(
+        run("joint", path, *columns[:4], "--bins", "job=quantiles:3", "--other", "job=x", "--out", out), 2, "--other"
+    )
+
+
+def test_too_many_private_classes_are_refused_before_the_work(run, tmp_path):
+    """Incomes with cents are text in a CSV, a class each: a solve of that many private symbols takes minutes."""
+    path, rng = tmp_path / "t.csv", np.random.default_rng(0)
+    incomes = rng.lognormal(10, 0.5, 2000)
+    path.write_text("income,town\n" + "".join(f"{income:.2f},{'abc'[k % 3]}\n" for k, income in enumerate(incomes)))
+    columns = ("--private", "income", "--useful", "town")
+    for command in (
+        ("fit", "--budget", 0.1, "--out", tmp_path / "d.zip"),
+        ("joint", "--out", tmp_path / "j.npz"),
+        ("solve", "--budget", 0.1),
+        ("watchdog", "--target-leakage", 0.5),
+    ):
+        line = (command[0], path, *columns, *command[1:])
+        refused(run(*line), 2, "private symbols", "'income'", "--bins income=quantiles:4", "--sparse")
+        assert run(*line, "--bins", "income=quantiles:4").exit_code == 0
+
+
+def test_a_release_and_its_records_by_other_writers_of_booleans(run, tmp_path):
+    """A design of a CSV as one tool writes booleans is applied to, audited and verified on that of another tool."""
+    rng, design = np.random.default_rng(0), tmp_path / "d.zip"
+    flags = rng.random(400) < 0.4
+    private = np.where(rng.random(400) < 0.2 + 0.5 * flags, "a", "b")
+    paths = []
+    for spelling in (str, lambda flag: str(flag).upper(), lambda flag: str(flag).lower()):
+        paths.append(tmp_path / f"{spelling(True)}.csv")
+        lines = [f"{spelling(bool(flag))},{s}\n" for flag, s in zip(flags, private, strict=True)]
+        paths[-1].write_text("flag,s\n" + "".join(lines))
+    assert run("fit", paths[0], "--private", "s", "--useful", "flag", "--budget", 0.1, "--out", design).exit_code == 0
+    for k, path in enumerate(paths):
+        released, receipt = tmp_path / f"released{k}.csv", tmp_path / f"receipt{k}.json"
+        assert run("release", path, "--design", design, "--out", released, "--receipt", receipt).exit_code == 0
+        line = ("verify", receipt, "--design", design, "--released", released, "--records", path)
+        assert run(*line).exit_code == 0, path
+        for records, releases in ((paths[0], released), (path, paths[0])):
+            audit = ("audit", design, "--counts", records, "--measures", "mutual-information", "--bootstrap", 0)
+            result = run(*audit, "--releases", releases, "--json", "-")
+            assert result.exit_code == 0, result.output
+
+
+def test_large_whole_numbers_from_fit_to_verify(run, tmp_path):
+    """Nanoseconds 60 apart, which float64 merges: their classes, distances and edges are exact in every command."""
+    path = tmp_path / "t.csv"
+    times = [1_700_000_000_000_000_000 + 60 * (k % 4) for k in range(400)]
+    rows = [("lo" if (k * k + k % 4) % 5 < 3 else "hi", time) for k, time in enumerate(times)]
+    path.write_text("income,time\n" + "".join(f"{s},{x}\n" for s, x in rows))
+    middle = f"edges:{times[0]},{times[1]},{times[2]},{times[3]}"
+    for rule, size in (("categories", 4), ("quantiles:4", 3), (middle, 3)):
+        folder = tmp_path / rule.partition(":")[0]
+        folder.mkdir()
+        design, released, receipt = folder / "d.zip", folder / "released.csv", folder / "receipt.json"
+        line = (path, "--private", "income", "--useful", "time", "--bins", f"time={rule}")
+        result = run("fit", *line, "--distortion", "time=absolute", "--budget", 20, "--out", design, "--json", "-")
+        assert result.exit_code == 0, result.output
+        record = strict_json(result.stdout)
+        assert len(Mechanism.load(design).released) == size
+        assert float(record["on_the_design"]["distortion"]["upper"]) <= 20
+        assert float(record["on_the_design"]["leakage"]["lower"]) > 0
+        assert run("release", path, "--design", design, "--out", released, "--receipt", receipt).exit_code == 0
+        result = run("verify", receipt, "--design", design, "--released", released, "--records", path)
+        assert result.exit_code == 0, result.output

@@ -14,6 +14,7 @@ from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
 from jaxpriv.estimation.tables.readers import _from_array, read_columns
+from jaxpriv.estimation.tables.rules import _prices
 
 INF = math.inf
 
@@ -385,3 +386,119 @@ def test_no_edge_of_quantiles_is_a_value_of_a_record():
         values = np.asarray(values)
         edges = Quantiles(3).fit(_from_array("a", values)).edges
         assert not set(edges) & set(values.astype(float).tolist())
+
+
+# -- whole numbers that float64 would round ----------------------------------------------------------
+
+LARGE = {
+    "beside 2^53": [2**53 + k for k in (0, 1, 2, 3)],
+    "nanoseconds": [1_700_000_000_000_000_000 + 60 * k for k in range(4)],
+    "31 digits": [10**30 + 7 * k for k in range(4)],
+    "negative": [-(2**60) - k for k in (3, 2, 1, 0)],
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_large_whole_numbers_are_exact(case, as_text):
+    """Distances of classes and of intervals, edges and quantiles: a float would make two neighbours one."""
+    numbers = LARGE[case]
+    if case == "31 digits" and not as_text:
+        with pytest.raises(InputError, match="beyond 64 bits"):
+            column(numbers)
+        return
+    source = column([str(number) for number in numbers] if as_text else np.array(numbers))
+    step = numbers[1] - numbers[0]
+    rule = Categories().fit(source)
+    apart = np.array([[abs(a - b) for b in numbers] for a in numbers], dtype=float)
+    assert set(rule.labels) == set(map(str, numbers))
+    order = [rule.labels.index(str(number)) for number in numbers]
+    for kind, wanted in (("absolute", apart), ("squared", apart**2)):
+        found = _prices(kind, rule, "a")[np.ix_(order, order)]
+        np.testing.assert_array_equal(found, wanted)
+    edges = Edges(numbers)
+    assert edges.encode(source).tolist() == [0, 1, 2, 2]
+    np.testing.assert_array_equal(_prices("absolute", edges, "a"), apart[:3, :3])
+    with pytest.raises(InputError, match=r"row 0 \(from 0\) is outside of the edges"):
+        Edges(numbers[1:]).encode(source)
+    fitted = Quantiles(2).fit(source)
+    assert fitted.encode(source).tolist() == [0, 1, 1, 1]
+    assert numbers[0] < fitted.edges[1] <= numbers[0] + step
+    book = Codebook(("s",), ("a", "b"), {"s": Categories(("x", "y")), "a": edges, "b": fitted})
+    assert Codebook.from_json(book.to_json()) == book
+
+
+def test_distances_that_no_float_is_are_refused_with_the_reason():
+    for values, kind, words in (
+        (["1e400", "2"], "absolute", "beyond the floating-point numbers"),
+        (["1e-400", "2"], "absolute", "beyond the floating-point numbers"),
+        (["1e200", "3"], "squared", "nearer to or farther from"),
+        (["1e-200", "3e-200"], "squared", "nearer to or farther from"),
+        (["1_000", "2"], "absolute", "no number"),
+    ):
+        with pytest.raises(InputError, match=words):
+            _prices(kind, Categories().fit(column(values)), "a")
+    same = _prices("absolute", Categories(("01", "1", "1.0", "0e9999999999")), "a")
+    assert same.tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 1, 0]]
+
+
+def test_floats_that_may_be_rounded_whole_numbers_are_no_categories():
+    for value in (2.0**53, 1e30):
+        with pytest.raises(InputError, match=r"row 1 \(from 0\) is beyond 2\^53 and a float"):
+            Categories().fit(column([1.0, value]))
+    with pytest.raises(InputError, match="floats would round"):
+        column([2**60 + 1, 2.5])
+    with pytest.raises(InputError, match="beyond 64 bits"):
+        column([2**63, -1])  # NumPy makes floats of these
+    assert column([2**62 + 1, None]).values.tolist() == [2**62 + 1, 0]
+
+
+def test_stored_edges_of_other_texts_are_refused():
+    book = Codebook(("s",), ("a",), {"s": Categories(("x", "y")), "a": Edges((0, 2**53 + 1))})
+    text = book.to_json()
+    assert '"9007199254740993"' in text  # no JSON number: older versions would round it
+    for bad in ('"1.5"', '"nan"', f'"{"9" * 310}"', '"0x1"'):
+        with pytest.raises(IntegrityError, match=r"edges|beyond"):
+            Codebook.from_json(text.replace('"9007199254740993"', bad))
+
+
+# -- labels of the rest ------------------------------------------------------------------------------
+
+
+def test_the_rest_has_a_label_that_is_no_class():
+    values = ["other"] * 9 + ["a"] * 9 + ["b", "c"]
+    rule = Categories(least=5).fit(column(values))
+    assert rule.labels == ("a", "other", "other_2")
+    assert np.bincount(rule.encode(column(values))).tolist() == [9, 9, 2]
+    assert Categories(least=5, missing="other").fit(column(["a"] * 9 + ["b", ""])).labels == ("a", "other_2", "other")
+    # A rare value of that name is one of the rest.
+    rare = Categories(least=5).fit(column(["a"] * 9 + ["b"] * 9 + ["other"]))
+    assert rare.labels == ("a", "b", "other")
+    # A name that was chosen is not changed.
+    for bad in ({"other": "a"}, {"missing": "other"}):
+        with pytest.raises(InputError, match=r"column 'a': .* repeats an earlier label; other=LABEL"):
+            Categories(least=5, **bad).fit(column(values))
+    with pytest.raises(InputError, match="different labels"):
+        Categories(other="x", missing="x")
+
+
+def test_a_published_codebook_does_not_say_that_a_private_value_is_called_other():
+    rows = {"s": ["other"] * 10 + ["a"] * 10 + ["b"], "x": ["0", "1", "1"] * 7}
+    book = fit_codebook(rows, private="s", useful="x", rules={"s": Categories(least=5)})
+    assert book.rules["s"].other == "other_2"
+    public = book.without_private_values()
+    assert "other_2" not in public.to_json()
+    assert len(set(public.encode(rows).private.ravel().tolist())) == 3
+    assert json.loads(public.to_json())["columns"]["s"]["other"] == "other"
+
+
+# -- too few rows ------------------------------------------------------------------------------------
+
+
+def test_too_few_rows_for_the_private_symbols():
+    rows = {"s": [f"{k}.25" for k in range(40)], "job": [f"j{k}" for k in range(40)], "x": ["0", "1"] * 20}
+    for name, repair in (("s", "quantiles:4"), ("job", "categories:10")):
+        with pytest.raises(InputError, match=rf"40 private symbols, fewer than 5 .* --bins {name}={repair}"):
+            count_table(rows, private=name, useful="x")
+        assert count_table(rows, private=name, useful="x", sparse=True).sparse
+    assert not count_table(rows, private="s", useful="x", rules={"s": Quantiles(4)}).sparse

@@ -104,6 +104,90 @@ def test_missing_values_are_found_whatever_the_source(kind):
             (Edges((0, 9)) if name == "r" else Categories()).fit(columns[name]).encode(columns[name])
 
 
+# -- booleans --------------------------------------------------------------------------------------
+
+FLAGS = {"flag": [True, False, True, True, False] * 20, "s": ["a", "b", "a"] * 33 + ["b"]}
+
+
+def spelled(spelling, folder):
+    path = folder / f"{spelling(True)}.csv"
+    path.write_text("flag,s\n" + "".join(f"{spelling(x)},{s}\n" for x, s in zip(*FLAGS.values(), strict=True)))
+    return path
+
+
+BOOLEANS = {
+    "True": lambda folder: spelled(str, folder),
+    "TRUE": lambda folder: spelled(lambda x: str(x).upper(), folder),
+    "true": lambda folder: spelled(lambda x: str(x).lower(), folder),
+    "pandas of True": lambda folder: pd.read_csv(spelled(str, folder)),
+    "pandas of TRUE": lambda folder: pd.read_csv(spelled(lambda x: str(x).upper(), folder)),
+    "pandas, text": lambda _: pd.DataFrame(FLAGS).astype({"flag": str}),
+    "pandas, nullable": lambda _: pd.DataFrame(FLAGS).astype({"flag": "boolean"}),
+    "polars": lambda _: pl.DataFrame(FLAGS),
+    "polars of True": lambda folder: pl.read_csv(spelled(str, folder)),
+    "arrow": lambda _: pa.table(FLAGS),
+    "parquet": lambda folder: as_parquet(FLAGS, folder / "t.parquet"),
+    "arrays": lambda _: {name: np.array(values) for name, values in FLAGS.items()},
+    "lists": lambda _: FLAGS,
+    "series": lambda _: {name: pd.Series(values) for name, values in FLAGS.items()},
+}
+
+
+@pytest.mark.parametrize("kind", BOOLEANS)
+def test_a_boolean_is_one_value_in_every_reader(kind, tmp_path):
+    """A design fitted to any of these is applied to any other."""
+    book = fit_codebook(BOOLEANS[kind](tmp_path), private="s", useful="flag")
+    assert book.rules["flag"].labels == ("false", "true")
+    for other in BOOLEANS.values():
+        assert book.encode_useful(other(tmp_path)).ravel().tolist() == list(map(int, FLAGS["flag"]))
+
+
+def test_spellings_of_a_boolean_among_other_texts(tmp_path):
+    """They keep their text as a label; a batch that is all boolean, which pandas would convert, is still of these."""
+    rows = {"flag": ["True", "False", "unknown", "True"] * 10, "s": ["a", "b"] * 20}
+    book = fit_codebook(rows, private="s", useful="flag")
+    assert book.rules["flag"].labels == ("False", "True", "unknown")
+    for batch in ([True, False], np.array([True, False]), ["TRUE", "FALSE"], ["true", "False"]):
+        assert book.encode_useful({"flag": batch}).ravel().tolist() == [1, 0]
+    # Several spellings as classes of their own: what is none of them exactly has no class.
+    several = Categories(("True", "TRUE", "no"))
+    assert several.encode(read_columns({"a": ["TRUE", "True"]}, ["a"])["a"]).tolist() == [1, 0]
+    with pytest.raises(InputError, match="row 0"):
+        several.encode(read_columns({"a": [True]}, ["a"])["a"])
+    # Different spellings in a column of booleans are the same value, and count together.
+    mixed = Categories(least=3).fit(read_columns({"a": ["true", "True", "TRUE", "false"]}, ["a"])["a"])
+    assert mixed.labels == ("true", "other")
+
+
+@pytest.mark.parametrize("kind", ["text", "integer", "number"])
+def test_tokens_mean_missing_in_every_reader(kind):
+    values = {"text": ["-9", "1", "2"], "integer": np.array([-9, 1, 2]), "number": np.array([-9.0, 1.0, 2.0])}[kind]
+    source = read_columns({"a": values}, ["a"])["a"]
+    for rule in (Categories(tokens=("-9", ""), missing="?"), Edges((0, 2, 9), tokens=("-9",), missing="?")):
+        assert rule.fit(source).encode(source).tolist() == [2, 0, 1]
+
+
+def test_objects_of_one_kind_are_that_kind():
+    """As a frame without types gives them, and a list with gaps."""
+    found = {
+        "whole": ([1, None, 2**60 + 1], "integer", [1, 0, 2**60 + 1]),
+        "real": (np.array([1, 2.5, None], dtype=object), "number", [1.0, 2.5, 0.0]),
+        "nullable": (pd.Series([2**53 + 1, None], dtype="Int64"), "integer", [2**53 + 1, 0]),
+        "unsigned": (np.array([1, 255], dtype=np.uint8), "integer", [1, 255]),
+    }
+    for values, kind, wanted in found.values():
+        column = read_columns({"a": values}, ["a"])["a"]
+        assert (column.kind, column.values.tolist()) == (kind, wanted)
+    assert read_columns({"a": found["real"][0]}, ["a"])["a"].missing.tolist() == [False, False, True]
+
+
+def test_decimals_that_floats_would_round_are_refused():
+    large = pl.DataFrame({"a": ["1", "9007199254740993"]}).cast({"a": pl.Decimal(38, 0)})
+    with pytest.raises(InputError, match="floats would round"):
+        read_columns(large, ["a"])
+    assert read_columns(large.head(1), ["a"])["a"].values.tolist() == [1.0]
+
+
 def test_only_the_columns_asked_for_are_looked_at(tmp_path):
     source = {"a": [1, 2], "bad": [[1], [2]], "worse": [np.nan, np.inf]}
     assert list(read_columns(source, ["a"])) == ["a"]

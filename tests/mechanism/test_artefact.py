@@ -394,3 +394,14 @@ def test_samples_need_symbols(fitted):
     for bad in ([size], [-1], [0.5], [[0]], [True]):
         with pytest.raises(InputError, match="symbols"):
             fitted.mechanism.sample(bad)
+
+
+def test_a_stored_design_keeps_its_labels_of_booleans_and_takes_their_other_spellings(tmp_path):
+    """Designs that were made when a CSV of True and False had these classes."""
+    rows = {"flag": ["True", "False", "False"] * 40, "s": ["a", "b"] * 60}
+    made = fit(rows, private="s", useful="flag", rules={"flag": Categories(("False", "True"))}, budget=0.1)
+    made.mechanism.save(tmp_path / "design.zip")
+    loaded = Mechanism.load(tmp_path / "design.zip")
+    assert loaded.released_labels == (("False", "True"),)
+    for batch in (np.array([True, False]), ["TRUE", "FALSE"], ["true", "false"], ["True", "False"]):
+        assert loaded.symbols({"flag": batch}).tolist() == [1, 0]

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxpriv._files import atomic_write
 from jaxpriv._module import summary
-from jaxpriv.datasets._layout import Dataset, Side, counted, places_of
+from jaxpriv.datasets._layout import Dataset, Side, counted, distinct_rows, places_of
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables.csv_files import TableFile
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
@@ -38,6 +38,8 @@ from jaxpriv.estimation.tables.rules import (
     numbers_of,
 )
 from jaxpriv.verifier.archive import read_file
+from jaxpriv.verifier.records import WHOLE
+from jaxpriv.verifier.releases import NUMBER
 
 __all__ = [
     "Categories",
@@ -102,7 +104,7 @@ class Codebook:
         """
         hidden = set(self.private) - set(self.useful)
         rules = {
-            name: replace(rule, values=None) if name in hidden and isinstance(rule, Categories) else rule
+            name: rule.without_values() if name in hidden and isinstance(rule, Categories) else rule
             for name, rule in self.rules.items()
         }
         return replace(self, rules=rules)
@@ -141,7 +143,7 @@ class Codebook:
             raise IntegrityError(f"{path} is not a codebook: {error}") from None
 
     def to_json(self) -> str:
-        """Strict JSON; infinite edges are the texts "-inf" and "inf"."""
+        """Strict JSON; infinite edges are texts, and so are whole numbers that no float64 is."""
         record = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -268,7 +270,9 @@ def _rule_record(rule: FittedRule) -> dict[str, object]:
     kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
     record = {name: getattr(rule, name) for name in _stored(type(rule))}
     if isinstance(rule, Edges):
-        record["edges"] = [edge if math.isfinite(edge) else str(edge) for edge in rule.edges]
+        record["edges"] = [
+            edge if isinstance(edge, float) and math.isfinite(edge) else str(edge) for edge in rule.edges
+        ]
     return {"kind": kind, **record}
 
 
@@ -301,13 +305,13 @@ def _edges(value: object, where: str) -> tuple[float, ...]:
     ends = {"-inf": -math.inf, "inf": math.inf}
     if not isinstance(value, list):
         raise IntegrityError(f"{where}: edges must be a list")
-    edges = [ends.get(edge, edge) if isinstance(edge, str) else edge for edge in value]
-    if not all(isinstance(edge, (int, float)) and not isinstance(edge, bool) for edge in edges):
-        raise IntegrityError(f"{where}: edges must be numbers")
-    try:
-        return tuple(float(edge) for edge in edges)
-    except OverflowError:
-        raise IntegrityError(f"{where}: an edge is beyond all floating-point numbers") from None
+    edges: list[float] = []
+    for edge in value:
+        number = ends.get(edge, int(edge) if WHOLE.fullmatch(edge) else edge) if isinstance(edge, str) else edge
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise IntegrityError(f"{where}: edges must be numbers")
+        edges.append(number)
+    return tuple(edges)
 
 
 def _texts(value: object, where: str, *, empty: bool = False) -> tuple[str, ...]:
@@ -352,8 +356,32 @@ def _strict(text: str) -> object:
     return record
 
 
-# Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
-_ROWS_PER_SYMBOL = 5
+# Below this many rows for each symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1. It is the least
+# expected count that the chi-squared test asks for (Cochran 1954).
+ROWS_PER_SYMBOL = 5
+
+
+def enough_rows(rows: int, what: str, codebook: Codebook, symbols: Mapping[str, int], *, sparse: bool) -> bool:
+    """Whether there are five rows for each of the `useful` and the `private` symbols, so many of which occur.
+
+    `what` is the name of the rows in the `InputError` that is raised if there are not, unless `sparse` declares it.
+    """
+    for side, size in symbols.items():
+        if rows >= ROWS_PER_SYMBOL * size:
+            continue
+        if sparse:
+            return False
+        names = getattr(codebook, side)
+        widest = max(names, key=lambda name: len(codebook.rules[name].labels))
+        rule = codebook.rules[widest]
+        words = isinstance(rule, Categories) and not all(map(NUMBER.fullmatch, rule.values or ()))
+        repair = "categories:10" if words else "quantiles:4"
+        raise InputError(
+            f"{rows} {what} make {size} {side} symbols, fewer than {ROWS_PER_SYMBOL} rows each; column {widest!r} has "
+            f"{len(rule.labels)} classes: use fewer classes (on the command line --bins {widest}={repair}) or columns, "
+            "or declare with `sparse` that this is meant"
+        )
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +392,7 @@ class CountedTable:
         dataset: joint, counts, labels and attribute codes of the symbols that occur.
         codebook: the classes.
         private_symbols, useful_symbols: `(n,)` int64, the s and the x of every row.
-        sparse: whether there are fewer than five rows for each useful symbol. What is measured on
+        sparse: whether there are fewer than five rows for each useful or each private symbol. What is measured on
             such a joint may be far from the population.
     """
 
@@ -407,7 +435,7 @@ def count_table(
     """The joint distribution of a table: classes as in `fit_codebook` (or a given `codebook`), then counts.
 
     Symbols are the combinations of classes that occur, in the order of their codes. `sparse=True`
-    declares that fewer than five rows for each useful symbol are meant; otherwise that is an error.
+    declares that fewer than five rows for each useful or private symbol are meant; otherwise that is an error.
     `name` becomes `dataset.source`.
 
     `weights` names a column of survey weights, finite numbers >= 0 with a positive total: the joint is then that of the
@@ -429,22 +457,16 @@ def count_table(
     records = codebook.encode({name: columns[name] for name in codebook.columns})
     codebook = records.codebook
     rows = len(records.private)
-    dataset, s, x = counted(
-        codebook.side(codebook.private, records.private),
-        codebook.side(codebook.useful, records.useful),
-        np.ones(rows, dtype=np.int64),
-        name,
-    )
+    sides = {
+        "useful": codebook.side(codebook.useful, records.useful),
+        "private": codebook.side(codebook.private, records.private),
+    }
+    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in sides.items()}
+    enough = enough_rows(rows, "rows", codebook, symbols, sparse=sparse)
+    dataset, s, x = counted(sides["private"], sides["useful"], np.ones(rows, dtype=np.int64), name)
     if weights is not None:
         dataset = _weighted(dataset, columns[weights], s, x)
-    symbols = dataset.counts.shape[1]
-    few = rows < _ROWS_PER_SYMBOL * symbols
-    if few and not sparse:
-        raise InputError(
-            f"{rows} rows make {symbols} useful symbols, fewer than {_ROWS_PER_SYMBOL} rows each: use fewer classes "
-            "(on the command line --bins COL=quantiles:4) or columns, or declare with `sparse` that this is meant"
-        )
-    return CountedTable(dataset, codebook, s, x, few)
+    return CountedTable(dataset, codebook, s, x, not enough)
 
 
 def _weighted(dataset: Dataset, column: Column, s: np.ndarray, x: np.ndarray) -> Dataset:

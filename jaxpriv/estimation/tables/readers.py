@@ -7,9 +7,12 @@ does not mean missing, are errors.
 
 CSV is read by Python's own reader, strictly and in one pass: it names the line of a malformed or
 ragged record, where faster readers fill short records with nulls. Every CSV column is text; a rule that
-needs numbers parses them.
+needs numbers parses them. Booleans are the texts "true" and "false"; categories take their other spellings too.
+
+Whole numbers that a float would round are integers, texts, or an error.
 """
 
+import datetime
 import os
 import re
 import stat
@@ -23,6 +26,7 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
+from jaxpriv.verifier.releases import EXACT
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -93,7 +97,7 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
         columns = _from_file(source, names)
     elif isinstance(source, Mapping):
         need_columns(list(source), names, "the table")
-        columns = {name: _from_array(name, source[name]) for name in names}
+        columns = {name: column_of(name, source[name]) for name in names}
     else:
         columns = _from_frame(source, names)
     sizes = {name: len(column.values) for name, column in columns.items()}
@@ -110,6 +114,14 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
 
 
 def _from_frame(source: object, names: Sequence[str]) -> dict[str, Column]:
+    parts = parts_of_frame(source)
+    need_columns([name for name, _ in parts], names, "the table")
+    series = dict(parts)
+    return {name: column_of(name, series[name]) for name in names}
+
+
+def parts_of_frame(source: object) -> list[tuple[str, object]]:
+    """The name and the series of each column of a frame, in their order; `InputError` for what is no frame."""
     try:
         import narwhals as nw  # an extra
     except ImportError as error:
@@ -123,12 +135,14 @@ def _from_frame(source: object, names: Sequence[str]) -> dict[str, Column]:
         ) from None
     except nw.exceptions.DuplicateError:
         raise InputError("two columns of the table have the same name; rename them") from None
-    need_columns(frame.columns, names, "the table")
-    return {name: _from_series(nw, name, frame[name]) for name in names}
+    return [(series.name, series) for series in frame.iter_columns()]
 
 
-def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
+def _from_series(nw: ModuleType, name: str, series: "Series[Any]", dates: bool) -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
+    if dates and kind in (nw.Date, nw.Datetime):
+        values = series.to_numpy()
+        return (_dates if values.dtype.kind == "M" else _from_dates)(name, values, missing)
     if kind == nw.Boolean:
         return _logical(name, series.fill_null(False).to_numpy(), missing)
     if kind in (nw.Int128, nw.UInt128):
@@ -136,19 +150,55 @@ def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
     if kind.is_integer():
         return _whole(name, series.fill_null(0).to_numpy(), missing)
     if kind.is_numeric():  # decimals become floats
-        return _number(name, series.cast(nw.Float64).fill_null(0.0).to_numpy(), missing)
+        numbers = series.cast(nw.Float64).fill_null(0.0).to_numpy()
+        if kind.is_decimal() and (abs(numbers) >= EXACT).any():
+            raise _rounded(name)
+        return _number(name, numbers, missing)
     if kind in (nw.String, nw.Categorical, nw.Enum):
         texts = series if kind == nw.String else series.cast(nw.String)
         # A list: on its way to an array of text a NUL at the end would be dropped.
         return _text(name, texts.fill_null("").to_list(), missing)
     if kind == nw.Object:
-        return _from_objects(name, series.to_numpy(), missing)
+        return _from_objects(name, series.to_numpy(), missing, dates)
     raise _unusable(name)
 
 
-def _from_array(name: str, values: object) -> Column:
+def column_of(name: str, values: object, *, dates: bool = False) -> Column:
+    """A series of pandas, polars or Arrow, or an array, as a column.
+
+    `dates`: dates and times are texts, in the shortest form of ISO 8601 and UTC; otherwise they are an error.
+    """
     if isinstance(values, Column):  # read before
         return values
+    if is_series(values):
+        import narwhals as nw
+
+        given: Any = values
+        return _from_series(nw, name, nw.from_native(given, series_only=True), dates)
+    return _from_array(name, values, dates)
+
+
+def is_series(values: object) -> bool:
+    """Whether it is a series of a table library; without narwhals none is known."""
+    return _is_native(values, "is_into_series")
+
+
+def is_frame(values: object) -> bool:
+    """Whether it is a frame of a table library; without narwhals none is known."""
+    return _is_native(values, "is_into_dataframe")
+
+
+def _is_native(values: object, asked: str) -> bool:
+    if isinstance(values, (np.ndarray, list, tuple)):
+        return False
+    try:
+        from narwhals import dependencies  # an extra
+    except ImportError:
+        return False
+    return getattr(dependencies, asked)(values)
+
+
+def _from_array(name: str, values: object, dates: bool = False) -> Column:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         missing = np.ma.getmaskarray(values)
         values = np.ma.getdata(values)
@@ -166,19 +216,27 @@ def _from_array(name: str, values: object) -> Column:
             return _number(name, values, missing)
         case "U":
             return _text(name, values.tolist(), missing)
+        case "M" if dates:
+            return _dates(name, values, missing | np.isnat(values))
         case "O":
-            return _from_objects(name, values, missing | np.array([value is None for value in values], dtype=bool))
+            gaps = missing | np.array([value is None for value in values], dtype=bool)
+            return _from_objects(name, values, gaps, dates)
     raise _unusable(name)
 
 
 def _as_array(name: str, values: object) -> np.ndarray:
-    """An array of what is there: NumPy would turn a list of texts and other things into texts, NaN into "nan"."""
+    """An array of what is there: NumPy would turn a list of texts and other things into texts, NaN into "nan".
+
+    It would also round large whole numbers of a list that has negative ones or floats as well.
+    """
     try:
         array = np.asarray(values)
     except ValueError:
         raise InputError(f"column {name!r} holds sequences of several lengths; make it text or numbers first") from None
-    if array.dtype.kind == "U" and array.ndim == 1 and isinstance(values, (list, tuple)):
-        return _objects(values)
+    if array.ndim == 1 and isinstance(values, (list, tuple)):
+        whole = array.dtype.kind == "f" and any(isinstance(one, int) and abs(one) >= EXACT for one in values)
+        if array.dtype.kind == "U" or whole:
+            return _objects(values)
     return array
 
 
@@ -189,14 +247,32 @@ def _objects(values: Sequence[object]) -> np.ndarray:
     return array
 
 
-def _from_objects(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
-    """A column without a type of its own: all text, or all true and false."""
+def _from_objects(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) -> Column:
+    """A column without a type of its own, which all its values that are not missing have."""
     present = values[~missing].tolist()
-    if all(isinstance(value, str) for value in present):
+
+    def only(*kinds: type) -> bool:
+        return all(isinstance(value, kinds) for value in present)
+
+    if only(str):
         return _text(name, np.where(missing, "", values).tolist(), missing)
-    if all(isinstance(value, (bool, np.bool_)) for value in present):
+    if only(bool, np.bool_):
         return _logical(name, np.where(missing, False, values), missing)
-    raise InputError(f"column {name!r} holds things of several kinds; make it text or numbers first")
+    if dates and only(datetime.date, np.datetime64):
+        return _from_dates(name, values, missing)
+    whole = [value for value in present if isinstance(value, (int, np.integer))]
+    if only(int, float, np.integer, np.floating) and not any(isinstance(value, bool) for value in whole):
+        large = max(map(abs, map(int, whole)), default=0)
+        if len(whole) < len(present):
+            if large >= EXACT:
+                raise _rounded(name)
+            return _number(name, np.where(missing, 0.0, values).astype(np.float64), missing)
+        if large >= 2**63:
+            raise _beyond(name)
+        return _whole(name, np.where(missing, 0, values).astype(np.int64), missing)
+    raise InputError(
+        f"column {name!r} holds things of several kinds, or neither numbers nor text; make it text or numbers first"
+    )
 
 
 def _unusable(name: str) -> InputError:
@@ -204,7 +280,27 @@ def _unusable(name: str) -> InputError:
 
 
 def _beyond(name: str) -> InputError:
-    return InputError(f"column {name!r} holds whole numbers beyond 64 bits; make it text first")
+    return InputError(f"column {name!r} holds whole numbers beyond 64 bits with a sign; make it text first")
+
+
+def _rounded(name: str) -> InputError:
+    return InputError(f"column {name!r} holds numbers beyond 2^53 that floats would round; make it text first")
+
+
+def _dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    return _text(name, np.datetime_as_string(values, unit="auto"), missing)
+
+
+def _from_dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    """The same of things: dates of Python, pandas and NumPy."""
+    present = np.where(missing, datetime.date(1970, 1, 1), values)
+    return _dates(name, np.array([_instant(value) for value in present.tolist()]), missing)
+
+
+def _instant(value: datetime.date | np.datetime64) -> np.datetime64:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return np.datetime64(getattr(value, "asm8", value))  # of pandas: with nanoseconds
 
 
 def _logical(name: str, values: np.ndarray, missing: np.ndarray) -> Column:

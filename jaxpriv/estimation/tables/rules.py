@@ -5,7 +5,10 @@ without values take those of the data. A fitted rule turns values into codes 0 .
 (`encode`). What it has no class for is an error, unless a class is declared: `other` for values that
 no class holds, `missing` for missing values. Both come last in `labels`, in that order.
 
-Missing is what the source calls missing, and the texts in `tokens` (by default the empty text).
+Missing is what the source calls missing, and the texts in `tokens` (by default the empty text); in a column of numbers
+those that are whole numbers.
+
+Whole numbers are compared and subtracted exactly, however large. Other numbers of a text are rounded to float64.
 
 The distortion of records adds up what changing each column costs,
 
@@ -20,9 +23,11 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -32,27 +37,31 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import BROKEN, Column
-from jaxpriv.verifier.records import intervals
+from jaxpriv.verifier.records import WHOLE, intervals
+from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook
-
-
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
-_WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Categories:
     """Every value is its own class; values are compared as text, exactly ("1", "01" and "1.0" differ).
 
+    Readers spell booleans differently: true, True and TRUE are one value, as are false, False and FALSE, unless
+    `values` has several spellings of it. A column of booleans alone has the classes "false" and "true".
+
     Attributes:
         values: the classes, texts; None takes those of the data, sorted (by number if all are whole numbers).
         other: label of the class of all other values; None makes them an error.
         missing: label of the class of missing values; None makes them an error.
         tokens: texts that mean missing.
-        least: values with fewer records than this are merged into the class `other` ("other" unless named); only where
-            the classes are those of the data. The fitted rule has the classes that are left, and no number.
+        least: values with fewer records than this are merged into the class `other`; only where the classes are those
+            of the data. Its label is "other" unless named. The fitted rule has the classes that are left, and no
+            number.
+
+    Where the classes are those of the data, one of them may be called "other": then the label of all other values is
+    "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
 
     Classes of the data that differ only in blanks around them or in how accents are composed stay apart, with a warning
     (`TableFile` can read them as one: blanks, nfc).
@@ -69,8 +78,6 @@ class Categories:
             whole = not isinstance(self.least, bool) and isinstance(self.least, (int, np.integer))
             if not (whole and self.least >= 1) or self.values is not None:
                 raise InputError("least must be a whole number >= 1, and goes without values")
-            if self.other is None:
-                object.__setattr__(self, "other", "other")
         _declared(self)
         if self.values is not None:
             _fixed(self, "values", str)
@@ -85,27 +92,38 @@ class Categories:
         """The rule with the classes of a column, where it has none of its own."""
         if self.values is not None:
             return self
+        column = _as_text(column)
         missing = _missing(column, self)
         if column.factors is None:
-            present, records = np.unique(_texts(column)[~missing], return_counts=True)
+            present, counts = np.unique(column.values[~missing], return_counts=True)
         else:
-            places, records = np.unique(column.factors[1][~missing], return_counts=True)
+            places, counts = np.unique(column.factors[1][~missing], return_counts=True)
             present = column.factors[0][places]
-        _apart(column, present.tolist())
-        if self.least is not None:
-            present = present[records >= self.least]
-        found = sorted(present.tolist(), key=_order)
+        records: Counter[str] = Counter()
+        boolean = all(map(BOOLEANS.__contains__, present.tolist()))
+        for value, count in zip(present.tolist(), counts.tolist(), strict=True):
+            records[BOOLEANS[value] if boolean else value] += count
+        _apart(column, list(records))
+        named = [value for value in records if records[value] >= (self.least or 1)]
+        other = self.other
+        if other == REST or (other is None and self.least is not None):
+            other = unused_label(REST, {*named, self.missing})
         try:
-            return replace(self, values=tuple(found), least=None)
+            return replace(self, values=tuple(sorted(named, key=_order)), other=other, least=None)
         except InputError as error:
             raise InputError(f"column {column.name!r}: {error}") from None
 
+    def without_values(self) -> "Categories":
+        """The rule without what was found in the data: the values, and that one of them is called `other`."""
+        automatic = self.other is not None and re.fullmatch(f"{REST}_[0-9]+", self.other)
+        return replace(self, values=None, other=unused_label(REST, {self.missing}) if automatic else self.other)
+
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
-        place: dict[str, int] = {value: code for code, value in enumerate(self.values or ())}
-        texts = column if column.kind == "text" else Column(column.name, "text", _texts(column), column.missing)
-        codes = texts.mapped(lambda text: place.get(text, -1), np.int64)
-        return _closed(codes, len(place), column, self, "is not among the categories")
+        column, values = _as_text(column), self.values or ()
+        known = codes_by_text(values)
+        codes = column.mapped(lambda text: known.get(text, -1), np.int64)
+        return _closed(codes, len(values), column, self, "is not among the categories")
 
 
 @dataclass(frozen=True)
@@ -116,7 +134,7 @@ class Edges:
     it is an error, or of class `other`. Text is parsed as decimal numbers.
 
     Attributes:
-        edges: the k + 1 edges.
+        edges: the k + 1 edges, float64; a whole number that no float64 is stays an int, as the digits that it has.
         names: the k labels; None makes them from the edges.
         other, missing, tokens: as for `Categories`.
     """
@@ -154,7 +172,9 @@ class Edges:
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
         numbers = _numbers(column, _missing(column, self))
-        edges = np.array(self.edges)
+        exact = numbers.dtype == object or not all(isinstance(edge, float) for edge in self.edges)
+        kind = object if exact else np.float64
+        edges, numbers = np.array(self.edges, dtype=kind), numbers.astype(kind)
         codes = np.searchsorted(edges, numbers, side="right") - 1
         codes[numbers == edges[-1]] = len(edges) - 2
         codes[(numbers < edges[0]) | (numbers > edges[-1])] = -1
@@ -168,9 +188,9 @@ class Quantiles:
     An interval begins at the smallest value v with at least the fraction k/count of the rows below
     or at v, as in an empirical distribution function. What is stored is the number of fewest decimal
     digits between v and the next smaller value, which divides the rows in the same way and is nobody's
-    (the middle of neighbouring whole numbers; v itself only where no float lies between). The first and the last
-    interval are half-lines: the smallest and the largest value are not stored either. Equal edges (ties in the data)
-    are one edge, so there may be fewer intervals.
+    (the middle of neighbouring whole numbers; v itself only where neither a float64 nor a whole number lies between).
+    The first and the last interval are half-lines: the smallest and the largest value are not stored either. Equal
+    edges (ties in the data) are one edge, so there may be fewer intervals.
     """
 
     count: int
@@ -188,17 +208,23 @@ class Quantiles:
         numbers = _numbers(column, missing)[~missing]
         if not numbers.size:
             raise InputError(f"column {column.name!r} has no value that is not missing")
-        levels = np.arange(1, self.count) / self.count
-        inner = np.unique(np.quantile(numbers, levels, method="inverted_cdf"))
-        inner = inner[inner > numbers.min()]  # nothing would lie below
-        if not inner.size:
+        values, records = np.unique(numbers, return_counts=True)
+        # In whole numbers: a fraction k/count is rounded.
+        places = np.searchsorted(self.count * np.cumsum(records), np.arange(1, self.count) * len(numbers))
+        places = np.unique(places[places > 0])  # below the smallest value nothing would lie
+        if not places.size:
             raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use edges or categories")
-        distinct = np.unique(numbers)
-        below = distinct[np.searchsorted(distinct, inner) - 1]
-        inner = np.array([_roundest(low, high) for low, high in zip(below.tolist(), inner.tolist(), strict=True)])
-        return Edges((-math.inf, *inner.tolist(), math.inf), missing=self.missing, tokens=self.tokens)
+        inner = [_roundest(*pair) for pair in zip(values[places - 1].tolist(), values[places].tolist(), strict=True)]
+        edges = [edge for edge in inner if edge is not None]
+        if len(edges) < len(inner):
+            raise InputError(
+                f"column {column.name!r}: a quantile lies between numbers beyond 2^53 that no edge separates, as they "
+                "have digits after the point; use edges or categories"
+            )
+        return Edges((-math.inf, *edges, math.inf), missing=self.missing, tokens=self.tokens)
 
 
+Number: TypeAlias = float | Decimal
 Rule: TypeAlias = Categories | Edges | Quantiles
 FittedRule: TypeAlias = Categories | Edges
 
@@ -225,8 +251,8 @@ def default_rule(column: Column) -> Categories:
     return Categories()
 
 
-def _roundest(low: float, high: float) -> float:
-    """The number of fewest decimal digits between `low` and `high`; `high` if they are neighbouring floats.
+def _roundest(low: Number, high: Number) -> float | None:
+    """The edge of fewest decimal digits between `low` and `high`; `high` if no edge lies between, None if it is none.
 
     Between whole numbers it is a whole number, or the middle of neighbouring ones.
     """
@@ -237,10 +263,19 @@ def _roundest(low: float, high: float) -> float:
         for power in range(largest, finest - 1, -1):
             step = Decimal(1).scaleb(power)
             candidate = ((bottom / step).to_integral_value(ROUND_FLOOR) + 1) * step
-            if candidate < top and low < float(candidate) < high:
-                return float(candidate)
-    middle = low + 0.5 * (high - low)
-    return middle if low < middle < high else high
+            if candidate < top and low < (edge := _edge(candidate)) < high:
+                return edge
+        middle = float((bottom + top) / 2)
+    if low < middle < high:
+        return middle
+    return _edge(top) if _edge(top) == high else None
+
+
+def _edge(number: Number) -> float:
+    """A number as an edge: a float, or an int for a whole number that no float is. OverflowError beyond all floats."""
+    value = float(number)
+    rounded = math.isfinite(value) and number != value and number == int(number)
+    return int(number) if rounded else value
 
 
 def _fixed(rule: object, field: str, kind: type) -> None:
@@ -256,7 +291,7 @@ def _fixed(rule: object, field: str, kind: type) -> None:
         if kind is str and BROKEN.search(item):
             raise InputError(f"{field}[{place}] holds a NUL character, or one half of a character")
     try:
-        object.__setattr__(rule, field, tuple(kind(item) for item in given))
+        object.__setattr__(rule, field, tuple(str(item) if kind is str else _edge(item) for item in given))
     except OverflowError:
         raise InputError(f"{field}: a number is beyond all floating-point numbers") from None
 
@@ -268,6 +303,8 @@ def _declared(rule: Rule) -> None:
         label = getattr(rule, field, None)
         if not (label is None or (isinstance(label, str) and label.strip() and label.isprintable())):
             raise InputError(f"{field} must be the label of a class (one line of text, not blank), or None")
+    if rule.missing is not None and getattr(rule, "other", None) == rule.missing:
+        raise InputError("other and missing are two classes and need different labels")
 
 
 def _with_extras(labels: Sequence[str], rule: Categories | Edges) -> tuple[str, ...]:
@@ -279,50 +316,71 @@ def _distinct(labels: Sequence[str], name: str) -> None:
         raise InputError(f"{name} is empty")
     if len(set(labels)) < len(labels):
         repeated = next(place for place, label in enumerate(labels) if label in labels[:place])
-        raise InputError(f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label")
+        raise InputError(
+            f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label; other=LABEL and "
+            "missing=LABEL (on the command line --other COL=LABEL, --missing COL=LABEL) name another one"
+        )
+
+
+# The label of the values that are too rare for a class of their own.
+REST = "other"
+
+
+def unused_label(label: str, taken: Collection[str | None]) -> str:
+    """The label, or with the first number from 2 on with which it is not among those that are taken."""
+    return next(one for one in (label, *(f"{label}_{n}" for n in range(2, len(taken) + 3))) if one not in taken)
 
 
 def _order(text: str) -> tuple[int, int, str]:
     """Whole numbers by size, before everything else."""
-    return (0, int(text), text) if len(text) < 20 and _WHOLE.fullmatch(text) else (1, 0, text)
+    return (0, int(text), text) if WHOLE.fullmatch(text) else (1, 0, text)
 
 
 def _missing(column: Column, rule: Rule) -> np.ndarray:
-    if column.kind != "text":
-        return column.missing
     tokens = set(rule.tokens)
-    return column.missing | column.mapped(tokens.__contains__, bool)
-
-
-def _texts(column: Column) -> np.ndarray:
-    """Values as text; whole numbers in floats (pandas stores whole numbers with gaps so) as whole numbers."""
     if column.kind == "text":
-        return column.values
+        return column.missing | column.mapped(tokens.__contains__, bool)
+    # A file has the texts of these numbers.
+    numbers = [int(token) for token in tokens if WHOLE.fullmatch(token) and str(int(token)) == token]
+    limit = 2**63 if column.kind == "integer" else EXACT
+    numbers = np.array([number for number in numbers if abs(number) < limit], dtype=column.values.dtype)
+    return column.missing | np.isin(column.values, numbers)
+
+
+def _as_text(column: Column) -> Column:
+    """A column of texts; whole numbers in floats (pandas stores whole numbers with gaps so) are whole numbers."""
+    if column.kind == "text":
+        return column
     values = column.values
     if column.kind == "number":
-        broken = np.flatnonzero((values != np.rint(values)) | (np.abs(values) > 2**53))
-        if broken.size:
-            raise InputError(
-                f"{column.where(broken[0])} is not a whole number: categories need Quantiles or Edges there"
-            )
+        for broken, fault in (
+            (values != np.rint(values), "is not a whole number: categories need Quantiles or Edges there"),
+            (
+                abs(values) >= EXACT,
+                "is beyond 2^53 and a float, which may be a rounded whole number: categories need "
+                "a column of whole numbers or texts there",
+            ),
+        ):
+            if broken.any():
+                raise InputError(f"{column.where(np.flatnonzero(broken)[0])} {fault}")
         values = values.astype(np.int64)
     distinct, place = np.unique(values, return_inverse=True)
-    return np.array([str(value) for value in distinct.tolist()], dtype=object)[place]
+    texts = np.array([str(value) for value in distinct.tolist()], dtype=object)
+    return replace(column, kind="text", values=texts[place], factors=(texts, place))
 
 
 def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
-    """Values as float64; 0 where missing."""
-    if column.kind != "text":
-        return np.where(missing, 0.0, column.values.astype(np.float64))
-
-    def parsed(text: str) -> float:
-        return float(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else math.nan
-
-    numbers = column.mapped(parsed, np.float64)
+    """Values as float64, or as Python's numbers where some are whole and too large for float64; 0 where missing."""
+    if column.kind == "text":
+        exact = column.mapped(number_of, object)
+    else:
+        exact = column.values
+    numbers = exact.astype(np.float64)
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
         raise InputError(f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one")
-    return np.where(missing, 0.0, numbers)
+    rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
+    return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
 
 
 def numbers_of(column: Column) -> np.ndarray:
@@ -330,10 +388,10 @@ def numbers_of(column: Column) -> np.ndarray:
     missing = _missing(column, Categories())
     if missing.any():
         raise InputError(f"{column.where(np.flatnonzero(missing)[0])} is missing (such rows: {missing.sum()})")
-    return _numbers(column, missing)
+    return _numbers(column, missing).astype(np.float64)
 
 
-_OPTIONS = {"other": "--bins COL=categories:N or wider edges", "missing": "--missing COL=LABEL"}
+_OPTIONS = {"other": "--other COL=LABEL, --bins COL=categories:N or wider edges", "missing": "--missing COL=LABEL"}
 
 
 def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
@@ -403,37 +461,59 @@ def _prices(kind: str | float | ArrayLike, rule: FittedRule, column: str) -> np.
         raise InputError(f"{what} must be one of {', '.join(KINDS)}, or a table of prices")
     if kind == "changed":
         return 1.0 - np.eye(size)
-    values = _values(rule, column)
-    apart = abs(values[:, None] - values)
-    far = np.nanmax(apart)
-    apart = np.where(np.isnan(apart), far, apart)
-    np.fill_diagonal(apart, 0.0)
-    return apart if kind == "absolute" else apart**2
-
-
-def _values(rule: FittedRule, column: str) -> np.ndarray:
-    """A number for each class; NaN for the classes of other and missing values."""
-    if isinstance(rule, Edges):
-        values = [_middle(low, high) for low, high in itertools.pairwise(rule.edges)]
-    else:
-        values = [_as_number(text, column) for text in rule.values or ()]
-    extras = len(rule.labels) - len(values)
-    return np.array([*values, *[math.nan] * extras])
-
-
-def _middle(low: float, high: float) -> float:
-    if math.isinf(low) and math.isinf(high):
-        return 0.0
-    return high if math.isinf(low) else low if math.isinf(high) else low + (high - low) / 2
-
-
-def _as_number(text: str, column: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    values = _values(rule, what)
+    apart = _differences(values)
+    if kind == "squared":
+        with np.errstate(over="ignore", under="ignore"):
+            apart = apart**2
+    same = len(values) + 2 * sum(math.comb(count, 2) for count in Counter(values).values())
+    if not np.isfinite(apart).all() or (apart == 0).sum() > same:
         raise InputError(
-            f"distortion of column {column!r}: a category is no number, so only `changed` can be asked for"
+            f"{what}: two classes are nearer to or farther from each other than a floating-point number can say; use "
+            "`changed` or a table of prices"
         )
-    return value
+    prices = np.full((size, size), apart.max(initial=0.0))  # classes without a value
+    prices[: len(values), : len(values)] = apart
+    np.fill_diagonal(prices, 0.0)
+    return prices
+
+
+def _differences(values: Sequence[Fraction]) -> np.ndarray:
+    """|a - b| for every two of the numbers, float64 (k, k), each rounded once."""
+    scale = math.lcm(*(value.denominator for value in values))
+    whole = [value.numerator * (scale // value.denominator) for value in values]
+    least = min(whole, default=0)
+    whole = [number - least for number in whole]
+    if max(whole, default=0) < EXACT and scale < EXACT:
+        numbers = np.array(whole, dtype=np.float64)
+        return abs(numbers[:, None] - numbers) / scale
+    return np.array([[_ratio(abs(one - other), scale) for other in whole] for one in whole])
+
+
+def _ratio(above: int, below: int) -> float:
+    try:
+        return above / below
+    except OverflowError:
+        return math.inf
+
+
+def _values(rule: FittedRule, what: str) -> list[Fraction]:
+    """The number of each class; the classes of other and missing values, which come last, have none."""
+    if isinstance(rule, Edges):
+        return [_middle(low, high) for low, high in itertools.pairwise(rule.edges)]
+    return [_fraction(text, what) for text in rule.values or ()]
+
+
+def _middle(low: float, high: float) -> Fraction:
+    ends = [Fraction(edge) for edge in (low, high) if not math.isinf(edge)]
+    return sum(ends, Fraction(0)) / max(len(ends), 1)
+
+
+def _fraction(text: str, what: str) -> Fraction:
+    if not NUMBER.fullmatch(text):
+        raise InputError(f"{what}: a category is no number, so only `changed` can be asked for")
+    nearest = float(text)
+    zero = not text.lower().partition("e")[0].strip().strip("+-0.")
+    if math.isinf(nearest) or (nearest == 0) != zero:
+        raise InputError(f"{what}: a category is beyond the floating-point numbers; use `changed` or a table of prices")
+    return Fraction(0) if zero else Fraction(Decimal(text))
