@@ -17,7 +17,9 @@ Conventions shared by all measures.
 * Arrays: `joint` (s, x) with total 1, `mechanism` (x, y) with rows summing to 1. They
   are not checked: a measure is a pure function for `jit`, `vmap` and `grad`. `jaxpriv.leakage.evaluate`
   checks and then calls it. Arrays of JAX have one dtype, in which the value is computed. Arrays of NumPy give a
-  number of NumPy, computed in float64 whatever precision JAX is set to.
+  number of NumPy, computed in float64 whatever precision JAX is set to. `jax.jit(measure)` compiles it with its
+  parameters as constants, `eqx.filter_jit(measure)` with arrays among them as arguments: another order then runs the
+  same program.
 * Zero mass: 0 ln 0 = 0; an output without mass contributes nothing; a symbol with p_s = 0 is outside
   every sum and maximum. In arrays of JAX masses below the smallest normal number of the dtype count as zero; in those
   of NumPy every positive mass counts.
@@ -36,9 +38,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
@@ -189,8 +193,25 @@ class Traits(NamedTuple):
     stacks: bool = False  # `rules` take joints and limits with a leading axis, that of a batch, and there is no `shift`
 
 
+def _hash_of(leaf: object) -> int:
+    if isinstance(leaf, Tracer):
+        return id(leaf)
+    # Equal numbers have equal bytes: adding 0 makes -0 to 0.
+    return hash((np.asarray(leaf, np.float64) + 0.0).tobytes()) if eqx.is_array_like(leaf) else hash(leaf)
+
+
 class AbstractRuled(Module):
-    """What measures, divergences and costs share: traits, and the adversary's decision rules where they have some."""
+    """What measures, divergences and costs share: traits, and the adversary's decision rules where they have some.
+
+    Equal ones, with equal parameters, have the same hash: each is a key of a dictionary, and of a compiled function.
+    """
+
+    def __hash__(self) -> int:
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(_hash_of, leaves)))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(eqx.tree_equal(self, other))
 
     @property
     @abstractmethod
