@@ -69,7 +69,8 @@ def arguments(*arrays: ArrLike) -> tuple[Arr, ...]:
     """
     if _any_jax(arrays):
         return tuple(jnp.asarray(array) for array in arrays)
-    return tuple(array if has_lanes(array) else np.asarray(array, np.float64) for array in arrays)
+    # What is of a batch passes for an array of NumPy (`_lanes`).
+    return tuple(_lanes.with_lanes(one.lanes) if has_lanes(one) else np.asarray(one, np.float64) for one in arrays)
 
 
 def in_double(function: Callable[..., PyTree], *args: PyTree) -> PyTree:

@@ -91,7 +91,7 @@ def cache(
 
     A process that needs one of them loads it in a tenth of a second. Problems of up to about 64 symbols, and
     those that a kernel solves, are not compiled at first. The environment variable JAXPRIV_CACHE=off switches this off;
-    an absolute path there is used in place of the user's cache folder.
+    an absolute path there, of a new or an empty folder, is used in place of the user's cache folder.
     """
     shapes = [_shape(text) for text in warm or ()]
     _output.check_outputs({"--json": json}, {})

@@ -325,7 +325,7 @@ class ChiSquared(AbstractDivergence):
 
     def between(self, q: Column, p: PrivateMarginal) -> Scalar:
         excess = safe_divide(q, p) - 1.0
-        return ((p * excess) * excess).sum()  # in this order: the square alone may be no float64
+        return xp.matmul(p * excess, excess)  # the square alone may be no float64
 
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         return (t - 1.0) ** 2
