@@ -73,7 +73,7 @@ _LARGE = 2.0**500
 _NORMAL = 2.0**120
 
 
-class Outputs(NamedTuple):
+class OutputColumns(NamedTuple):
     """What several joints (J, S, X) show through one mechanism (X, Y), with the digits of the smallest masses."""
 
     columns: np.ndarray  # (J, S, Y): multiples of P(s, y), of each output another one where masses are tiny
@@ -82,7 +82,7 @@ class Outputs(NamedTuple):
     priors: np.ndarray | None  # (J, Y, S): what the column of each output is a joint with; None: `prior`
 
     @staticmethod
-    def of(joints: np.ndarray, mechanism: np.ndarray, mean: bool) -> "Outputs":
+    def of(joints: np.ndarray, mechanism: np.ndarray, mean: bool) -> "OutputColumns":
         """`mean`: for measures that are averages of their outcomes (`AbstractMeanLeakage`)."""
         if mean:
             joints = _lifted(joints, _TINY)
@@ -90,12 +90,12 @@ class Outputs(NamedTuple):
         masses = columns.sum(axis=1)
         tiny = (masses < _RAREST).any(axis=0) & (mechanism > 0).any(axis=0)
         if not tiny.any() and not ((prior > 0) & (prior < _VAGUE)).any():
-            return Outputs(columns, masses, prior, None)
+            return OutputColumns(columns, masses, prior, None)
         # Where an output has other symbols too, a symbol of so small a mass counts through its P(y|s) alone.
         normal = _lifted(joints, _VAGUE)
         columns = normal @ mechanism
         priors = np.repeat(normal.sum(axis=2)[:, None, :], columns.shape[2], axis=1)
-        # Outputs of tiny mass, each in a unit of its own.
+        # OutputColumns of tiny mass, each in a unit of its own.
         rows, units = unit_of(joints, axis=2)[..., None], unit_of(mechanism[:, tiny], axis=0)
         own = (joints / rows) @ (mechanism[:, tiny] / units)
         size = np.where(own > 0, rows, 0.0).max(axis=1, keepdims=True)
@@ -104,7 +104,7 @@ class Outputs(NamedTuple):
         factor = 1.0 if mean else _LARGE  # others than averages take the masses relative to one another
         masses = masses * factor
         masses[:, tiny] = own.sum(axis=1) * (size[:, 0] * factor) * units
-        return Outputs(columns, masses, prior, priors)
+        return OutputColumns(columns, masses, prior, priors)
 
 
 def _lifted(joints: np.ndarray, least: float) -> np.ndarray:
@@ -126,12 +126,12 @@ def _compiled_outcomes(measure: AbstractLeakage, outputs: OutputJoint, prior: Pr
     return measure.outcomes(outputs, prior)
 
 
-def _in_numpy(measure: AbstractLeakage, seen: Outputs) -> bool:
+def _in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> bool:
     """Whether NumPy computes the measure of these outputs: of few, and where masses are too small for XLA."""
     return measure.in_numpy and (seen.columns[0].size <= _SMALL or seen.priors is not None)
 
 
-def _outcomes_in_numpy(measure: AbstractLeakage, seen: Outputs) -> np.ndarray:
+def _outcomes_in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> np.ndarray:
     """`outcome` of the outputs of several joints: (J, Y), all in one call."""
     count, symbols, size = seen.columns.shape
     columns = with_lanes(np.swapaxes(seen.columns, 1, 2).reshape(count * size, symbols))
@@ -143,7 +143,7 @@ def _outcomes_in_numpy(measure: AbstractLeakage, seen: Outputs) -> np.ndarray:
         return spread(in_host_arrays(measure).outcome(columns, priors), count * size).reshape(count, size)
 
 
-def _values_in_numpy(measure: AbstractLeakage, seen: Outputs) -> np.ndarray:
+def _values_in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> np.ndarray:
     """The values of a measure for the outputs of several joints: (J,)."""
     outcomes = _outcomes_in_numpy(measure, seen)
     with np.errstate(all="ignore"):
@@ -154,7 +154,7 @@ def _values_in_numpy(measure: AbstractLeakage, seen: Outputs) -> np.ndarray:
 def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism: np.ndarray) -> list[float]:
     """The value of every measure; compiled in one program where NumPy does not compute them."""
     means = [isinstance(measure, AbstractMeanLeakage) for measure in measures]
-    of_kind = {mean: Outputs.of(joint[None], mechanism, mean) for mean in {*means}}
+    of_kind = {mean: OutputColumns.of(joint[None], mechanism, mean) for mean in {*means}}
     seen = [of_kind[mean] for mean in means]
     left = tuple(measure for measure, one in zip(measures, seen, strict=True) if not _in_numpy(measure, one))
     compiled = iter(_compiled_values(left, _lifted(joint, _RAREST), mechanism) if left else ())
@@ -234,7 +234,7 @@ def values_of_joints(
             some = table[begin : begin + step]
             if isinstance(measure, AbstractPointwiseLeakage):
                 values = log_ratios(measure, some, rows)
-            elif _in_numpy(measure, seen := Outputs.of(some, rows, isinstance(measure, AbstractMeanLeakage))):
+            elif _in_numpy(measure, seen := OutputColumns.of(some, rows, isinstance(measure, AbstractMeanLeakage))):
                 values = _values_in_numpy(measure, seen)
             else:
                 values = [exact_values((measure,), joint, rows)[0] for joint in some]
@@ -246,7 +246,8 @@ def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, u
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
     Masses count down to the smallest float64. Only a private symbol with a probability below 1e-313 may be taken as
-    more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05.
+    more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05 (below 2e-308: chi-squared, where an output
+    of so small a mass has other symbols too).
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
     stay what they are, with their unit in `Evaluation.units`. Worst-outcome measures and infinite values
@@ -279,7 +280,7 @@ def _evaluation(
 
 
 def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness:
-    seen = Outputs.of(joint[None], mechanism, isinstance(measure, AbstractMeanLeakage))
+    seen = OutputColumns.of(joint[None], mechanism, isinstance(measure, AbstractMeanLeakage))
     if _in_numpy(measure, seen):
         outcomes = _outcomes_in_numpy(measure, seen)[0]
     else:
