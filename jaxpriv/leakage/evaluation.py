@@ -245,9 +245,9 @@ def values_of_joints(
 def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
-    Masses count down to the smallest float64. Only a private symbol with a probability below 1e-313 may be taken as
-    more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05 (below 2e-308: chi-squared, where an output
-    of so small a mass has other symbols too).
+    Masses count down to the smallest float64, with two exceptions. A private symbol with a probability below 1e-313 may
+    be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05; one
+    below 2e-308 changes chi-squared, if an output of so small a mass has a symbol of ordinary probability too.
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
     stay what they are, with their unit in `Evaluation.units`. Worst-outcome measures and infinite values
