@@ -8,6 +8,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,11 +28,18 @@ SEAL = FOLDER / "kernels.sha256"  # of the library: a damaged one would end the 
 FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
 
 
+def compiler_command(asked: str) -> list[str] | None:
+    """The C compiler that CC asks for, a path or a command with options as in a shell; one that is found, or None."""
+    if asked.strip():
+        return [asked] if Path(asked).exists() else shlex.split(asked)
+    return next(([name] for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+
+
 def compile_kernels(root: Path) -> str | None:
     """Compile the library beside its sources; the reason if that cannot be."""
     if os.environ.get("JAXPRIV_KERNELS", "").lower() == "off":
         return "switched off by JAXPRIV_KERNELS"
-    compiler = os.environ.get("CC") or next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+    compiler = compiler_command(os.environ.get("CC", ""))
     if compiler is None:
         return "no C compiler"
     try:
@@ -46,7 +54,7 @@ def compile_kernels(root: Path) -> str | None:
         with tempfile.TemporaryDirectory(dir=root / LIBRARY.parent) as folder:
             made = Path(folder) / LIBRARY.name
             inputs = [f'-DSOURCE_DIGEST="{digest}"', f"-I{include}", *map(str, sources)]
-            command = [*compiler.split(), *FLAGS, *inputs, "-o", str(made), "-lm"]
+            command = [*compiler, *FLAGS, *inputs, "-o", str(made), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 return f"{' '.join(command)} failed:\n{done.stderr}"

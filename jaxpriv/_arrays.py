@@ -63,6 +63,37 @@ def _any_jax(tree: PyTree) -> bool:
     return any(_JAX[type(leaf)] for leaf in jax.tree.leaves(tree))
 
 
+def arguments(*arrays: ArrLike) -> tuple[Arr, ...]:
+    """What a public function computes with: arrays of JAX if one of those given is such, in their own precision;
+    otherwise float64 arrays of NumPy, whatever precision JAX is set to.
+    """
+    if _any_jax(arrays):
+        return tuple(jnp.asarray(array) for array in arrays)
+    # What is of a batch passes for an array of NumPy (`_lanes`).
+    return tuple(_lanes.with_lanes(one.lanes) if has_lanes(one) else np.asarray(one, np.float64) for one in arrays)
+
+
+def in_double(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
+    """`function(*args)`, written with `jax.numpy` alone, of arrays of NumPy: in float64, and NumPy's again.
+
+    What depends on a traced number that the function closes over stays traced.
+    """
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        of_jax = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf  # noqa: E731
+        found = function(*jax.tree.map(of_jax, args))
+    return jax.tree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else np.asarray(leaf), found)
+
+
+def double_on_host(function: Callable[..., T]) -> Callable[..., T]:
+    """A function written with `jax.numpy` alone, which computes `in_double` where no argument is an array of JAX."""
+
+    @functools.wraps(function)
+    def either(*args: PyTree) -> T:
+        return function(*args) if _any_jax(args) else in_double(function, *args)
+
+    return either
+
+
 def called(function: Callable[..., PyTree], *args: Arr) -> PyTree:
     """`function(*args)`, an array or a tuple of them, which a user may have written with `jax.numpy` alone.
 
@@ -206,6 +237,13 @@ def put(a: Arr, index: Index, value: ArrLike) -> Arr:
     a = a.copy()
     a[index] = value
     return a
+
+
+def part(a: Arr, start: ScalarLike, width: int, axis: int) -> Arr:
+    """`width` entries along an axis, from `start` on, which may be traced."""
+    if of(a, start) is jnp:
+        return lax.dynamic_slice_in_dim(a, start, width, axis=axis)
+    return a[(slice(None),) * axis + (slice(int(start), int(start) + width),)]
 
 
 def add_at(a: Arr, index: Index, value: ArrLike) -> Arr:

@@ -172,10 +172,42 @@ _LOGGER = logging.getLogger("jaxpriv")
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Float64 and NumPy's broadcasting rules for our own work; the caller's JAX settings are put back."""
+    """Float64 and NumPy's broadcasting rules for our own work; the caller's JAX settings are put back.
+
+    Those by which a caller looks for infinities, steps or transfers in programs of his own are off: in ours infinities
+    are answers, loops are compiled, and arrays of the host are given to the device.
+
+    Raises:
+        ResourceError: JAX has no device.
+    """
     refuse_after_fork()
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+    default_backend()
+    with (
+        jax.enable_x64(True),
+        jax.numpy_rank_promotion("allow"),
+        jax.debug_nans(False),
+        jax.debug_infs(False),
+        jax.disable_jit(False),
+        jax.transfer_guard("allow"),
+    ):
         yield
+
+
+def default_backend() -> str:
+    """The platform of JAX's default device.
+
+    Raises:
+        ResourceError: there is none of those that JAX may use.
+    """
+    try:
+        return jax.default_backend()
+    except (AssertionError, RuntimeError) as error:  # the first where nothing but absent accelerators is allowed
+        asked = jax.config.jax_platforms
+        raise ResourceError(
+            f"JAX finds no device: JAX_PLATFORMS={asked} allows none that is here; leave it out, or add cpu to it"
+            if asked
+            else f"JAX finds no device: {error}"
+        ) from error
 
 
 @contextmanager
@@ -265,7 +297,7 @@ def target_platform() -> str:
     """The platform of the device that programs are compiled for."""
     chosen = jax.config.jax_default_device
     if chosen is None:
-        return jax.default_backend()
+        return default_backend()
     return chosen if isinstance(chosen, str) else chosen.platform
 
 

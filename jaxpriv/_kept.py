@@ -12,6 +12,9 @@ What is trusted is the user's own account: who can write as the user needs no ca
 
 Files are written under other names and renamed, so that processes which write the same one do not disturb each other.
 Beyond `MOST_BYTES` the least recently used ones are removed.
+
+A folder that JAXPRIV_CACHE names may be a user's: it is used if it was empty at first, and has a mark since. Without
+the mark nothing in it is touched, and with it only files with names of ours.
 """
 
 import functools
@@ -20,6 +23,7 @@ import hmac
 import logging
 import os
 import pickle
+import re
 import secrets
 import stat
 import sys
@@ -42,6 +46,10 @@ MOST_BYTES = 256 * 2**20
 # The file with the key of the HMAC-SHA256 of every executable; the key is as long as the hash (RFC 2104, section 3).
 _SECRET, _SECRET_BYTES = "secret", 32
 _SUFFIX, _TEMPORARY = ".executable", ".tmp"
+# Names of executables (a key of `_compile.key_of`) and of files that are being written.
+_OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}|[0-9a-f]{{16}}{re.escape(_TEMPORARY)}")
+# An empty file in every folder of ours.
+_MARK = ".jaxpriv-executables"
 # Loaded by JAX, with the functions that it calls by address, when it first lowers a program that has any of them.
 _LAPACK = "scipy.linalg.cython_lapack"
 # A temporary file that is older was left behind by a process that was killed.
@@ -119,11 +127,14 @@ def contents() -> Contents:
 
 
 def clear() -> Contents:
-    """Remove everything that is kept, the secret too, and say what that was; raises `UnusableError` as `folder`."""
+    """Remove everything that is kept, the secret and the mark too, and say what that was.
+
+    Raises `UnusableError` as `folder`, and for a folder that is not ours.
+    """
     with _opened(create=False, safe=False) as place:
         found = _files(place)
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in found]
-        for name in [*(entry.name for entry in found), _SECRET]:
+        for name in [*(entry.name for entry in found), _SECRET, _MARK]:
             _remove(place, name)
     return Contents(len(sizes), sum(sizes))
 
@@ -230,9 +241,30 @@ def _opened(*, create: bool, safe: bool = True) -> Iterator[int]:
                 "used (`jaxpriv cache` prints its name; remove it, or take the rights of others away)",
                 unsafe=True,
             )
+        _claim(place, create)
         yield place
     finally:
         os.close(place)
+
+
+def _claim(place: int, create: bool) -> None:
+    """See that the folder is ours; with `create` an empty one, and that in the user's cache folder, becomes so.
+
+    Raises:
+        UnusableError: it is not.
+    """
+    with suppress(FileNotFoundError):
+        os.stat(_MARK, dir_fd=place, follow_symlinks=False)
+        return
+    if os.environ.get(SWITCH) and os.listdir(place):
+        raise UnusableError(
+            f"the folder that {SWITCH} names has files in it and was not made by jaxpriv: nothing there is used or "
+            "removed; name a new or an empty folder",
+            unsafe=True,
+        )
+    if create:
+        with suppress(FileExistsError):  # another process was first
+            os.close(os.open(_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place))
 
 
 def _private(status: os.stat_result, owner_only: bool = True) -> bool:
@@ -286,7 +318,7 @@ def _secret(place: int, *, create: bool) -> bytes | None:
 
 def _files(place: int) -> list[os.DirEntry[str]]:
     with os.scandir(place) as entries:
-        return [entry for entry in entries if entry.name.endswith((_SUFFIX, _TEMPORARY))]
+        return [entry for entry in entries if _OURS.fullmatch(entry.name)]
 
 
 def _evict(place: int) -> None:

@@ -1,7 +1,7 @@
 """Elementary functions with a chosen value AND a chosen gradient where the formula is 0 ln 0.
 
 `where(p > 0, p * log(p), 0)` has the right value and a NaN gradient; `xlogy` and `entr` have
-infinite ones. Each function below states both. Masses under the smallest normal float count as
+infinite ones. Each function below states both. In JAX masses under the smallest normal float count as
 zero: XLA flushes subnormals, so their logarithm would be -inf on one device and finite on another.
 They take arrays of NumPy, of its batches and of JAX (`_arrays`).
 
@@ -19,6 +19,9 @@ from jaxtyping import Array
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr
 
+# The largest power of two in float64.
+LARGEST = 2.0**1023
+
 
 def unit_of(values: np.ndarray, axis: int | tuple[int, ...] | None = None) -> Arr:
     """The power of two next below the largest modulus along `axis` (of all), 1 where all are 0.
@@ -30,11 +33,11 @@ def unit_of(values: np.ndarray, axis: int | tuple[int, ...] | None = None) -> Ar
 
 
 def positive(x: Arr) -> Arr:
-    """Whether a mass counts as present: not below the smallest normal number of its dtype.
+    """Whether a mass counts as present: above 0 in NumPy; in JAX not below the smallest normal number of its dtype.
 
     NaN is not below it, so a NaN is not left out like a missing mass: what is computed from it is NaN.
     """
-    return ~(x < jnp.finfo(x.dtype).tiny)
+    return ~(x <= 0) if xp.of(x) is np else ~(x < jnp.finfo(x.dtype).tiny)
 
 
 def safe_log(x: Arr) -> Arr:
@@ -56,8 +59,11 @@ def xlogx(x: Arr) -> Arr:
 
 
 def safe_divide(x: Arr, y: Arr) -> Arr:
-    """x / y where y is a positive mass; 0 with zero gradients where it is not."""
-    return _differentiable_ratio(x, y) if xp.of(x, y) is jnp else _ratio(x, y)
+    """x / y where y is a positive mass; 0 with zero gradients where it is not.
+
+    In NumPy, where y may be subnormal, at most `LARGEST`.
+    """
+    return _differentiable_ratio(x, y) if xp.of(x, y) is jnp else xp.minimum(_ratio(x, y), LARGEST)
 
 
 def _ratio(x: Arr, y: Arr) -> Arr:
@@ -83,6 +89,10 @@ _SERIES = 1e-2
 _EXP_QUOTIENT = tuple(1.0 / math.factorial(k + 1) for k in range(7, -1, -1))  # (e^z - 1)/z
 _LOG_QUOTIENT = tuple((-1.0) ** k / (k + 1) for k in range(8, -1, -1))  # ln(1+z)/z
 _EXCESS = tuple((-1.0) ** k / ((k + 1) * (k + 2)) for k in range(8, -1, -1))  # ((1+z)ln(1+z) - z)/z^2
+
+
+# A lift t of which t^2 is a float64.
+_LARGEST_LIFT = 1e150
 
 
 def _horner(coefficients: tuple[float, ...], z: Arr) -> Arr:
@@ -121,6 +131,20 @@ def kl_excess(t: Arr) -> Arr:
     return xp.where(near, series * series * _horner(_EXCESS, series), xlogx(t) - z)
 
 
+def relative_entropy(q: Arr, p: Arr) -> Arr:
+    """D(q || p) = sum_i p_i (t ln t - t + 1), t = q/p, of distributions with q = 0 where p = 0.
+
+    No term is negative, and the gradient in q is exactly ln t. Where p is so small that t ln t is no float64 the term
+    is q (ln q - ln p) - q + p.
+    """
+    lift = safe_divide(q, p)
+    plain = p * kl_excess(lift)
+    if xp.of(lift) is not np:
+        return plain.sum()
+    rare = lift > _LARGEST_LIFT
+    return xp.where(rare, q * (safe_log(q) - safe_log(p)) - q + p, plain).sum()
+
+
 def expectation(weights: Arr, values: Arr) -> Arr:
     """sum_i weights[i] values[i] with 0 * inf = 0: infinite only where a positive weight meets an infinite value.
 
@@ -142,7 +166,8 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
     mass = xp.where(present, weights, 0.0)
     total = mass.sum()
     some = positive(total)
-    share = mass / xp.where(some, total, 1.0)
+    total = xp.where(some, total, 1.0)
+    share = mass / total
     x = xp.where(present, values, 0.0)
     highest = xp.where(present, values, -xp.inf).max()
     lowest = xp.where(present, values, xp.inf).min()
@@ -155,11 +180,14 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
     x_near = xp.where(near, x, 0.0)
     mean = (share * x_near * expm1_quotient(r * x_near)).sum()
     near_value = mean * log1p_quotient(xp.where(near, r * mean, 0.0))
-    # ... elsewhere the largest term is taken out first, so nothing overflows.
+    # ... elsewhere the largest term is taken out first, so nothing overflows: its weight may be that of a rare entry.
     reference = xp.constant(extreme)
-    shifted = xp.where(near | ~present, 0.0, r * (x - reference))
-    far_sum = (share * xp.exp(shifted)).sum()
-    far_value = reference + xp.log(xp.where(near, 1.0, far_sum)) / xp.where(near, 1.0, r)
+    used = present & ~near
+    log_share = xp.log(xp.where(used, mass, 1.0)) - xp.log(total)
+    term = xp.where(used, r * (x - reference) + log_share, -xp.inf)
+    largest = xp.constant(xp.where(near, 0.0, term.max()))
+    far_sum = xp.exp(term - largest).sum()
+    far_value = reference + (largest + xp.log(xp.where(near, 1.0, far_sum))) / xp.where(near, 1.0, r)
     return xp.where(endless, extreme, xp.where(near, near_value, far_value))
 
 

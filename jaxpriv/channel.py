@@ -21,6 +21,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr
 from jaxpriv.distortion import AbstractDistortion
@@ -139,6 +140,7 @@ class Gibbs(AbstractChannel):
     def shape(self) -> tuple[int, int]:
         return self.distortions[0].shape
 
+    @xp.double_on_host
     def weights(self, index: Arr) -> Arr:
         data = block(self.joint, self.prior, index, jnp.ones(len(index), bool))
         costs = jnp.swapaxes(all_costs(self.distortions, index, self.prior.dtype), 1, 2)
@@ -176,6 +178,7 @@ class Deterministic(AbstractChannel):
     def shape(self) -> tuple[int, int]:
         return self.target.shape[0], self.outputs
 
+    @xp.double_on_host
     def weights(self, index: Arr) -> Arr:
         return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
 
@@ -200,6 +203,7 @@ class _AbstractCoset(AbstractChannel):
     def _targets(self, index: Arr) -> tuple[Arr, Arr]:
         """(released symbols, probabilities), both (B, `reached`)."""
 
+    @xp.double_on_host
     def weights(self, index: Arr) -> Arr:
         targets, probabilities = self._targets(index)  # targets may coincide
         rows = jnp.arange(len(targets))[:, None]
@@ -322,6 +326,7 @@ class Mixture(AbstractChannel):
     def shape(self) -> tuple[int, int]:
         return self.first.shape
 
+    @xp.double_on_host
     def weights(self, index: Arr) -> Arr:
         return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
 
@@ -340,10 +345,12 @@ class Mixture(AbstractChannel):
 def push(
     channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
 ) -> Pushed:
-    """`channel.push`, compiled; the parts of a mixture one by one, so that each is compiled once."""
+    """`channel.push`, compiled, in the precision of the arrays; the parts of a mixture one by one, so that each is
+    compiled once.
+    """
     if isinstance(channel, Mixture):
-        return channel.push(joint, distortions, mesh)
-    return _push(channel, joint, distortions, mesh=mesh)
+        return _in_float64(channel.push, joint, distortions, mesh)
+    return _in_float64(partial(_push, mesh=mesh), channel, joint, distortions)
 
 
 @partial(jax.jit, static_argnames="mesh")

@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
@@ -81,7 +81,7 @@ class Matrix(AbstractDistortion):
         return self.values[index]
 
     def tile(self, index: Arr, start: ScalarLike, width: int) -> Arr:
-        return lax.dynamic_slice_in_dim(self.values[index], start, width, axis=1)
+        return xp.part(self.values[index], start, width, axis=1)
 
     def pairs(self, x: Arr, y: Arr) -> Arr:
         return self.values[x, y]
@@ -130,6 +130,7 @@ class Custom(AbstractRule):
 
     function: Callable[[PyTree, PyTree], PyTree] = eqx.field(static=True)
 
+    @xp.double_on_host
     def __call__(self, x: Arr, y: Arr) -> Arr:
         lead = jnp.broadcast_shapes(x.shape[:-1], y.shape[:-1])
         pairs = [jnp.broadcast_to(f, (*lead, f.shape[-1])).reshape(-1, f.shape[-1]) for f in (x, y)]
@@ -160,7 +161,7 @@ class Pairwise(AbstractDistortion):
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])
 
     def tile(self, index: Arr, start: ScalarLike, width: int) -> Arr:
-        y = lax.dynamic_slice_in_dim(self.y_features, start, width)
+        y = xp.part(self.y_features, start, width, axis=0)
         return self.rule(self.x_features[index][:, None, :], y[None, :, :])
 
     def pairs(self, x: Arr, y: Arr) -> Arr:

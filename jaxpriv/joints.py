@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ArrayInput
 from jaxpriv._validation import finite, is_traced, real_array, sum_tolerance
 from jaxpriv.errors import InputError
@@ -124,6 +125,7 @@ class Computed(AbstractJoint):
     def shape(self) -> tuple[int, int]:
         return self.private, self.features.shape[0]
 
+    @xp.double_on_host
     def columns(self, index: Arr) -> Arr:
         return jax.vmap(self.likelihood)(jnp.asarray(self.features)[index]).T.astype(self.total.dtype) / self.total
 

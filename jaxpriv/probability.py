@@ -2,14 +2,17 @@
 
 Notation: S private, X useful, Y released, S - X - Y a Markov chain; `joint[s, x] = P(S=s, X=x)`,
 `mechanism[x, y] = P(Y=y | X=x)`. Zero masses follow the limits (0 ln 0 = 0).
+
+Arrays of NumPy, and lists of numbers, give float64 arrays of NumPy, whatever precision JAX is set to; arrays of JAX
+give arrays of JAX in their own precision.
 """
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import kl_excess, safe_divide, xlogx
-from jaxpriv._types import Arr, ArrayInput, Joint, Mechanism
+from jaxpriv._types import Arr, ArrayInput, Joint, Mechanism, Scalar
 from jaxpriv._validation import before_computing, joint_array, nonnegative, real_array
 
 
@@ -27,40 +30,43 @@ def from_counts(counts: ArrayInput) -> Arr:
     return joint_array(table, "counts", normalise=True)
 
 
-def private_marginal(joint: Joint) -> Float[Array, " s"]:
+def private_marginal(joint: Joint) -> Float[Arr, " s"]:
     """P_S(s) = sum_x joint[s, x]."""
-    return jnp.sum(jnp.asarray(joint), axis=1)
+    (joint,) = xp.arguments(joint)
+    return joint.sum(axis=1)
 
 
-def useful_marginal(joint: Joint) -> Float[Array, " x"]:
+def useful_marginal(joint: Joint) -> Float[Arr, " x"]:
     """P_X(x) = sum_s joint[s, x]."""
-    return jnp.sum(jnp.asarray(joint), axis=0)
+    (joint,) = xp.arguments(joint)
+    return joint.sum(axis=0)
 
 
-def output_joint(joint: Joint, mechanism: Mechanism) -> Float[Array, "s y"]:
+def output_joint(joint: Joint, mechanism: Mechanism) -> Float[Arr, "s y"]:
     """w[s, y] = P(S=s, Y=y) = sum_x joint[s, x] mechanism[x, y]."""
     sizes = float(np.size(joint)), float(np.size(mechanism)), float(np.shape(joint)[0]) * np.shape(mechanism)[-1]
     before_computing(f"P(s,y) of arrays of {sizes[0]:g} and {sizes[1]:g} numbers", sum(sizes), joint, mechanism)
-    return jnp.matmul(jnp.asarray(joint), jnp.asarray(mechanism), precision="highest")
+    return xp.matmul(*xp.arguments(joint, mechanism))
 
 
-def posterior(joint: Float[Arr, "a b"]) -> Float[Array, "a b"]:
+def posterior(joint: Float[Arr, "a b"]) -> Float[Arr, "a b"]:
     """P(a | b) = joint[a, b] / sum_a joint[a, b]; a column without mass gives a column of zeros."""
     before_computing(f"posteriors of shape {np.shape(joint)}", 2.0 * np.size(joint), joint)
-    joint = jnp.asarray(joint)
-    return jnp.asarray(safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True)))
+    (joint,) = xp.arguments(joint)
+    return safe_divide(joint, joint.sum(axis=0, keepdims=True))
 
 
-def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[Array, "..."]:
+def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[Arr, "..."] | np.floating:
     """H(p) = -sum p ln p in nats, over `axis` (all axes if None)."""
-    return -jnp.sum(xlogx(jnp.asarray(distribution)), axis=axis)
+    (distribution,) = xp.arguments(distribution)
+    return -xlogx(distribution).sum(axis=axis)
 
 
-def mutual_information(joint: Float[Arr, "a b"]) -> Float[Array, ""]:
+def mutual_information(joint: Float[Arr, "a b"]) -> Scalar:
     """I(A;B) of a joint distribution `(a, b)`, in nats; never negative."""
     before_computing(f"mutual information of shape {np.shape(joint)}", 3.0 * np.size(joint), joint)
-    joint = jnp.asarray(joint)
-    product = jnp.sum(joint, axis=1, keepdims=True) * jnp.sum(joint, axis=0, keepdims=True)
+    (joint,) = xp.arguments(joint)
+    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     # sum (a ln(a/b) - a + b) has no negative term and keeps its accuracy when I is tiny; three
     # entropies would cancel. The extra parts cancel in exact arithmetic.
-    return jnp.sum(kl_excess(safe_divide(joint, product)) * product)
+    return (kl_excess(safe_divide(joint, product)) * product).sum()

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,19 @@ def test_clang_compiles_the_kernels(tmp_path, monkeypatch):
     monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
     assert hatch_build().compile_kernels(tmp_path) is None
     assert (tmp_path / "jaxpriv/_native/kernels.so").is_file()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize("options", [[], ["-pipe", "-DOWN=a b"]])
+def test_a_compiler_may_stand_in_a_folder_with_blanks(tmp_path, options):
+    """CC is the path of a program, if there is one of that name, or a command as in a shell."""
+    compiler = tmp_path / "my tools" / "cc"
+    compiler.parent.mkdir()
+    compiler.symlink_to(shutil.which("cc"))
+    asked = shlex.join([str(compiler), *options]) if options else str(compiler)
+    found = hatch_build().compiler_command(asked)
+    assert found == [str(compiler), *options]
+    assert subprocess.run([*found, "--version"], capture_output=True, check=False).returncode == 0
 
 
 def build(root, target, folder, **environment):

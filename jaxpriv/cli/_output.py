@@ -1,6 +1,5 @@
 """Results on their way out: strict JSON, numbers rounded against us, files that appear whole or not at all."""
 
-import contextlib
 import io
 import json
 import math
@@ -19,6 +18,7 @@ import typer
 
 from jaxpriv._files import write_together
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.verifier.__main__ import emit as emit
 from jaxpriv.verifier.claims import lower as lower
 from jaxpriv.verifier.claims import upper as upper
 
@@ -189,18 +189,6 @@ def deliver(
         private=[*private_files, *([json] if private and json is not None else [])],
         announce=lambda: emit(json_text(record) if is_stdout(json) else text),
     )
-
-
-def emit(text: str) -> None:
-    """Write to stdout now; `ResourceError` if the reader has closed it or the disk behind it is full."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        # What is left in the buffer would fail again, with a traceback, when Python exits.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def measure_label(row: JsonRecord) -> str:

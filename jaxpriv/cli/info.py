@@ -32,6 +32,7 @@ def _installation() -> dict[str, object]:
 
     from jaxpriv import __version__, _native
     from jaxpriv import _kept as kept
+    from jaxpriv._compile import default_backend
     from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
@@ -42,7 +43,7 @@ def _installation() -> dict[str, object]:
             **{name: metadata.version(name) for name in _PACKAGES},
         },
         "platform": f"{platform.system()} {platform.machine()}",
-        "backend": jax.default_backend(),
+        "backend": default_backend(),
         "devices": [device.device_kind for device in jax.devices()],
         "cpu_kernels": _native.instruction_set(),
         "cpu_kernels_absent": _native.absence(),
@@ -90,7 +91,7 @@ def cache(
 
     A process that needs one of them loads it in a tenth of a second. Problems of up to about 64 symbols, and
     those that a kernel solves, are not compiled at first. The environment variable JAXPRIV_CACHE=off switches this off;
-    an absolute path there is used in place of the user's cache folder.
+    an absolute path there, of a new or an empty folder, is used in place of the user's cache folder.
     """
     shapes = [_shape(text) for text in warm or ()]
     _output.check_outputs({"--json": json}, {})

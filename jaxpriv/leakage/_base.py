@@ -14,12 +14,15 @@ AbstractAverageLeakage) and the smallest eps with `column(w_y) <= eps |w_y|` for
 where `column` is homogeneous of degree 1.
 
 Conventions shared by all measures.
-* Arrays: `joint` (s, x) with total 1, `mechanism` (x, y) with rows summing to 1, in one dtype. They
+* Arrays: `joint` (s, x) with total 1, `mechanism` (x, y) with rows summing to 1. They
   are not checked: a measure is a pure function for `jit`, `vmap` and `grad`. `jaxpriv.leakage.evaluate`
-  checks and then calls it. A Module with array fields is an argument or a constant of a compiled
-  function: `eqx.filter_jit(measure)`, or `jax.jit` of a function that calls it.
+  checks and then calls it. Arrays of JAX have one dtype, in which the value is computed. Arrays of NumPy give a
+  number of NumPy, computed in float64 whatever precision JAX is set to. `jax.jit(measure)` compiles it with its
+  parameters as constants, `eqx.filter_jit(measure)` with arrays among them as arguments: another order then runs the
+  same program.
 * Zero mass: 0 ln 0 = 0; an output without mass contributes nothing; a symbol with p_s = 0 is outside
-  every sum and maximum. Masses below the smallest normal number of the dtype count as zero.
+  every sum and maximum. In arrays of JAX masses below the smallest normal number of the dtype count as zero; in those
+  of NumPy every positive mass counts.
 * NaN in, NaN out: if an entry of the joint or of the mechanism is NaN or infinite, the value and every entry of
   the gradient are NaN.
 * Infinite values are answers (`inf`, never NaN). Gradients are finite: a term without mass is left
@@ -33,17 +36,29 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
+from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._module import Module
-from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
-from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._numerics import (
+    LARGEST,
+    expectation,
+    expm1_quotient,
+    exponential_mean,
+    log1p_quotient,
+    positive,
+    safe_divide,
+    safe_log,
+)
+from jaxpriv._types import Arr, ArrLike, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import before_computing, is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
@@ -53,6 +68,8 @@ from jaxpriv.probability import output_joint, private_marginal
 # "nats" can be converted to bits; the others are what they are.
 Unit = Literal["nats", "probability", "dimensionless", "cost"]
 
+
+M = TypeVar("M", bound="AbstractLeakage")
 
 # Arrays of the size of P(s, y) that a measure holds at a time.
 OUTPUT_ARRAYS = 4
@@ -126,6 +143,18 @@ def lift_of(w: Column, prior: PrivateMarginal) -> Column:
     return safe_divide(posterior_of(w), prior)
 
 
+def log_lift_of(w: Column, prior: PrivateMarginal) -> Column:
+    """ln t of the lifts t; -inf where t = 0."""
+    lift = lift_of(w, prior)
+    present = positive(lift)
+    logarithm = xp.where(present, xp.log(xp.where(present, lift, 1.0)), -np.inf)
+    if xp.of(lift) is not np:
+        return logarithm
+    # p_s below 5e-309 has lifts that are no float64.
+    posterior = posterior_of(w)
+    return xp.where(lift == LARGEST, safe_log(posterior) - safe_log(prior), logarithm)
+
+
 def parameter(value: object, name: str, *, low: float = -np.inf, open_low: bool = False, infinite: bool = False) -> Arr:
     """A number that a measure depends on, as an array: another one runs the same compiled program."""
     number = scalar(value, name, low=low, open_low=open_low, infinite=infinite)
@@ -164,8 +193,25 @@ class Traits(NamedTuple):
     stacks: bool = False  # `rules` take joints and limits with a leading axis, that of a batch, and there is no `shift`
 
 
+def _hash_of(leaf: object) -> int:
+    if isinstance(leaf, Tracer):
+        return id(leaf)
+    # Equal numbers have equal bytes: adding 0 makes -0 to 0.
+    return hash((np.asarray(leaf, np.float64) + 0.0).tobytes()) if eqx.is_array_like(leaf) else hash(leaf)
+
+
 class AbstractRuled(Module):
-    """What measures, divergences and costs share: traits, and the adversary's decision rules where they have some."""
+    """What measures, divergences and costs share: traits, and the adversary's decision rules where they have some.
+
+    Equal ones, with equal parameters, have the same hash: each is a key of a dictionary, and of a compiled function.
+    """
+
+    def __hash__(self) -> int:
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(_hash_of, leaves)))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(eqx.tree_equal(self, other))
 
     @property
     @abstractmethod
@@ -290,34 +336,56 @@ class AbstractLeakage(AbstractRuled):
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         """The value from the outcomes and the masses P(Y=y)."""
 
-    def outcomes(self, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Array, " y"]:
+    def outcomes(self, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Arr, " y"]:
         """`outcome` of every output."""
-        values = jax.vmap(self.outcome, in_axes=(1, None))(jnp.asarray(outputs), jnp.asarray(prior))
-        return jnp.asarray(values)
+        outputs, prior = self._arguments(outputs, prior)
+        if xp.of(outputs) is jnp:
+            return jnp.asarray(jax.vmap(self.outcome, in_axes=(1, None))(outputs, prior))
+        if not self.in_numpy:
+            return xp.in_double(self.outcomes, outputs, prior)
+        with np.errstate(all="ignore"):  # of entries that are left out, and of infinite values
+            return spread(in_host_arrays(self).outcome(with_lanes(outputs.T), prior), outputs.shape[1])
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         """The value where every entry is finite: the outcomes combined, for a measure that is made of them."""
-        return self.combine(self.outcomes(outputs, prior), jnp.sum(outputs, axis=0))
+        outputs, prior = self._arguments(outputs, prior)
+        if xp.of(outputs) is jnp:
+            return self.combine(self.outcomes(outputs, prior), outputs.sum(axis=0))
+        if not self.in_numpy:
+            return xp.in_double(self.value_of, outputs, prior)
+        outcomes = self.outcomes(outputs, prior)
+        with np.errstate(all="ignore"):
+            return in_host_arrays(self).combine(outcomes, outputs.sum(axis=0))
 
     def of_outputs(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         """The value from w[s, y] = P(S=s, Y=y) and p = P_S; NaN if one of them is not finite."""
         held = float(OUTPUT_ARRAYS * np.size(outputs))
         before_computing(f"leakage of outputs of shape {np.shape(outputs)}", held, outputs, prior)
-        outputs, prior = jnp.asarray(outputs), jnp.asarray(prior)
+        outputs, prior = self._arguments(outputs, prior)
         # Comparisons with NaN are false, so a maximum or a choice of terms can drop it. The factor (1 or NaN) on
         # the arrays makes every entry of the gradient NaN, the one on the value makes the value NaN.
-        valid = jnp.all(jnp.isfinite(outputs)) & jnp.all(jnp.isfinite(prior))
-        factor = jnp.where(valid, 1.0, jnp.nan)
+        valid = xp.isfinite(outputs).all() & xp.isfinite(prior).all()
+        factor = xp.where(valid, 1.0, np.nan)
         outputs, prior = outputs * factor, prior * factor
         value = self.value_of(outputs, prior)
-        return jnp.maximum(value, 0.0) * factor
+        return xp.maximum(value, 0.0) * factor
 
     def __call__(self, joint: Joint, mechanism: Mechanism) -> Scalar:
         shapes = np.shape(joint), np.shape(mechanism)
         if len(shapes[0]) == len(shapes[1]) == 2:
             (private, useful), outputs = shapes[0], shapes[1][1]
             before_computing(*evaluated(private, useful, outputs), joint, mechanism)
+        joint, mechanism = self._arguments(joint, mechanism)
         return self.of_outputs(output_joint(joint, mechanism), private_marginal(joint))
+
+    def _arguments(self, *arrays: ArrLike) -> tuple[Arr, ...]:
+        """`xp.arguments`, which are JAX's where a parameter of the measure is traced."""
+        return tuple(map(jnp.asarray, arrays)) if is_traced(self) else xp.arguments(*arrays)
+
+
+def in_host_arrays(measure: M) -> M:
+    """The measure with its parameters as arrays of NumPy."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, measure)
 
 
 class AbstractAverageLeakage(AbstractLeakage):

@@ -87,6 +87,9 @@ class CustomLoss(AbstractCost):
 
     def announcement(self, w: Column) -> Column:
         """The minimiser q* in the simplex: what the adversary announces."""
+        (w,) = xp.arguments(w)
+        if xp.of(w) is np:
+            return xp.in_double(self.announcement, w)
         posterior = posterior_of(w)
         if self.proper:
             return posterior
@@ -96,6 +99,9 @@ class CustomLoss(AbstractCost):
 
     def accuracy(self, w: Column) -> Scalar:
         """An upper bound on the error of `least(w)`, from convexity alone (0 if `proper`)."""
+        (w,) = xp.arguments(w)
+        if xp.of(w) is np:
+            return xp.in_double(self.accuracy, w)
         if self.proper:
             return jnp.zeros_like(jnp.sum(w))
         announced = self.announcement(w)

@@ -1,22 +1,30 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv._importing import refuse_after_fork
 from jaxpriv._lanes import spread, with_lanes
+from jaxpriv._numerics import unit_of
 from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._types import Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, joint_array, mechanism_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit, evaluated
+from jaxpriv.leakage._base import (
+    AbstractLeakage,
+    AbstractMeanLeakage,
+    AbstractWorstOutcomeLeakage,
+    Unit,
+    evaluated,
+    in_host_arrays,
+)
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.leakage.registry import by_name, forms_of, reported_rows
 from jaxpriv.leakage.shannon import MutualInformation, average_leakage
@@ -46,9 +54,8 @@ class Evaluation:
     witness: Witness | None
 
 
-# XLA reads masses below the smallest normal number as 0. A symbol rarer than this is given this
-# probability, with the same P(x|s): measures depend on such a p_s by no more than its size
-# (Arimoto's of order a by its a-th power), but on P(y|s) fully.
+# XLA reads masses below the smallest normal number as 0: NumPy computes where masses are below this. For a measure that
+# is written in JAX alone a rarer symbol is given this probability, with the same P(x|s).
 _RAREST = 1e-290
 
 
@@ -57,58 +64,104 @@ _RAREST = 1e-290
 _SMALL = 1 << 16
 
 
+_TINY = float(np.finfo(np.float64).tiny)
+# Products with smaller probabilities have fewer than ten digits.
+_VAGUE = 2.0**-1040
+# A power of two by which subnormal numbers become normal, and of which the square is a float64.
+_LARGE = 2.0**500
+# A power of two by which all subnormal numbers become larger than `_RAREST`.
+_NORMAL = 2.0**120
+
+
+class OutputColumns(NamedTuple):
+    """What several joints (J, S, X) show through one mechanism (X, Y), with the digits of the smallest masses."""
+
+    columns: np.ndarray  # (J, S, Y): multiples of P(s, y), of each output another one where masses are tiny
+    masses: np.ndarray  # (J, Y): P(y), or a multiple that is the same for all outputs
+    prior: np.ndarray  # (J, S): P(s)
+    priors: np.ndarray | None  # (J, Y, S): what the column of each output is a joint with; None: `prior`
+
+    @staticmethod
+    def of(joints: np.ndarray, mechanism: np.ndarray, mean: bool) -> "OutputColumns":
+        """`mean`: for measures that are averages of their outcomes (`AbstractMeanLeakage`)."""
+        if mean:
+            joints = _lifted(joints, _TINY)
+        prior, columns = joints.sum(axis=2), joints @ mechanism
+        masses = columns.sum(axis=1)
+        tiny = (masses < _RAREST).any(axis=0) & (mechanism > 0).any(axis=0)
+        if not tiny.any() and not ((prior > 0) & (prior < _VAGUE)).any():
+            return OutputColumns(columns, masses, prior, None)
+        # Where an output has other symbols too, a symbol of so small a mass counts through its P(y|s) alone.
+        normal = _lifted(joints, _VAGUE)
+        columns = normal @ mechanism
+        priors = np.repeat(normal.sum(axis=2)[:, None, :], columns.shape[2], axis=1)
+        # OutputColumns of tiny mass, each in a unit of its own.
+        rows, units = unit_of(joints, axis=2)[..., None], unit_of(mechanism[:, tiny], axis=0)
+        own = (joints / rows) @ (mechanism[:, tiny] / units)
+        size = np.where(own > 0, rows, 0.0).max(axis=1, keepdims=True)
+        own = own * (np.minimum(rows, size) / np.where(size > 0, size, 1.0))
+        columns[:, :, tiny], priors[:, tiny] = own, prior[:, None, :]
+        factor = 1.0 if mean else _LARGE  # others than averages take the masses relative to one another
+        masses = masses * factor
+        masses[:, tiny] = own.sum(axis=1) * (size[:, 0] * factor) * units
+        return OutputColumns(columns, masses, prior, priors)
+
+
+def _lifted(joints: np.ndarray, least: float) -> np.ndarray:
+    """Joints (..., S, X) with the symbols of less than the `least` probability more probable, all by one factor.
+
+    Averages depend on such a p_s by no more than its size, but on P(x|s) fully.
+    """
+    prior = joints.sum(axis=-1, keepdims=True)
+    return np.where(prior < least, joints * _NORMAL, joints)
+
+
 @eqx.filter_jit
 def _compiled_values(measures: tuple[AbstractLeakage, ...], joint: Joint, mechanism: Mechanism) -> tuple[Scalar, ...]:
     return tuple(measure(joint, mechanism) for measure in measures)
 
 
 @eqx.filter_jit
-def _compiled_outcomes(measure: AbstractLeakage, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Array, " y"]:
+def _compiled_outcomes(measure: AbstractLeakage, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Arr, " y"]:
     return measure.outcomes(outputs, prior)
 
 
-def _for_numpy(measure: AbstractLeakage, entries: int) -> AbstractLeakage | None:
-    """The measure with arrays of NumPy, where NumPy computes it for so many entries of P(s, y)."""
-    if entries > _SMALL or not measure.in_numpy:
-        return None
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, measure)
+def _in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> bool:
+    """Whether NumPy computes the measure of these outputs: of few, and where masses are too small for XLA."""
+    return measure.in_numpy and (seen.columns[0].size <= _SMALL or seen.priors is not None)
 
 
-def _outcomes_in_numpy(measure: AbstractLeakage, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """`outcome` of the outputs (J, S, Y) of several joints with the marginals (J, S): (J, Y), all in one call."""
-    count, symbols, size = outputs.shape
-    columns = with_lanes(np.swapaxes(outputs, 1, 2).reshape(count * size, symbols))
-    priors = prior[0] if count == 1 else with_lanes(np.repeat(prior, size, axis=0))
-    return spread(measure.outcome(columns, priors), count * size).reshape(count, size)
-
-
-def _values_in_numpy(measure: AbstractLeakage, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """The values of a measure for the outputs (J, S, Y) of several joints with the marginals (J, S): (J,)."""
+def _outcomes_in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> np.ndarray:
+    """`outcome` of the outputs of several joints: (J, Y), all in one call."""
+    count, symbols, size = seen.columns.shape
+    columns = with_lanes(np.swapaxes(seen.columns, 1, 2).reshape(count * size, symbols))
+    if seen.priors is not None:
+        priors = with_lanes(seen.priors.reshape(count * size, symbols))
+    else:
+        priors = seen.prior[0] if count == 1 else with_lanes(np.repeat(seen.prior, size, axis=0))
     with np.errstate(all="ignore"):  # of entries that are left out, and of infinite values
-        outcomes = _outcomes_in_numpy(measure, outputs, prior)
-        value = measure.combine(with_lanes(outcomes), with_lanes(outputs.sum(axis=1)))
-    return np.maximum(spread(value, len(outputs)), 0.0)
+        return spread(in_host_arrays(measure).outcome(columns, priors), count * size).reshape(count, size)
+
+
+def _values_in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> np.ndarray:
+    """The values of a measure for the outputs of several joints: (J,)."""
+    outcomes = _outcomes_in_numpy(measure, seen)
+    with np.errstate(all="ignore"):
+        value = in_host_arrays(measure).combine(with_lanes(outcomes), with_lanes(seen.masses))
+    return np.maximum(spread(value, len(outcomes)), 0.0)
 
 
 def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism: np.ndarray) -> list[float]:
     """The value of every measure; compiled in one program where NumPy does not compute them."""
-    outputs, prior = joint @ mechanism, joint.sum(axis=1)
-    own = [_for_numpy(measure, outputs.size) for measure in measures]
-    left = tuple(measure for measure, found in zip(measures, own, strict=True) if found is None)
-    compiled = iter(_compiled_values(left, joint, mechanism) if left else ())
+    means = [isinstance(measure, AbstractMeanLeakage) for measure in measures]
+    of_kind = {mean: OutputColumns.of(joint[None], mechanism, mean) for mean in {*means}}
+    seen = [of_kind[mean] for mean in means]
+    left = tuple(measure for measure, one in zip(measures, seen, strict=True) if not _in_numpy(measure, one))
+    compiled = iter(_compiled_values(left, _lifted(joint, _RAREST), mechanism) if left else ())
     return [
-        float(next(compiled) if found is None else _values_in_numpy(found, outputs[None], prior[None])[0])
-        for found in own
+        float(_values_in_numpy(measure, one)[0] if _in_numpy(measure, one) else next(compiled))
+        for measure, one in zip(measures, seen, strict=True)
     ]
-
-
-def _outcomes(measure: AbstractLeakage, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """`measure.outcomes`, by NumPy or compiled."""
-    found = _for_numpy(measure, outputs.size)
-    if found is None:
-        return np.asarray(_compiled_outcomes(measure, outputs, prior))
-    with np.errstate(all="ignore"):
-        return _outcomes_in_numpy(found, outputs[None], prior[None])[0]
 
 
 def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -121,10 +174,7 @@ def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np
     (private, useful), outputs = joint.shape, mechanism.shape[1]
     what, numbers = evaluated(private, useful, outputs)
     need_memory(8.0 * numbers, what, MERGE)
-    prior = joint.sum(axis=1, keepdims=True)
-    rare = (prior > 0) & (prior < _RAREST)
-    lifted = np.where(rare, joint * (_RAREST / np.where(rare, prior, 1.0)), joint)
-    return lifted, mechanism
+    return joint, mechanism
 
 
 def evaluate_all(
@@ -180,15 +230,14 @@ def values_of_joints(
     size = table.shape[1] * rows.shape[1]
     step = max(1, _SMALL // size)
     for place, measure in enumerate(measures):
-        own = None if isinstance(measure, AbstractPointwiseLeakage) else _for_numpy(measure, size)
         for begin in range(0, len(table), step):
             some = table[begin : begin + step]
             if isinstance(measure, AbstractPointwiseLeakage):
                 values = log_ratios(measure, some, rows)
-            elif own is None:
-                values = [exact_values((measure,), joint, rows)[0] for joint in some]
+            elif _in_numpy(measure, seen := OutputColumns.of(some, rows, isinstance(measure, AbstractMeanLeakage))):
+                values = _values_in_numpy(measure, seen)
             else:
-                values = _values_in_numpy(own, some @ rows, some.sum(axis=2))
+                values = [exact_values((measure,), joint, rows)[0] for joint in some]
             found[begin : begin + step, place] = values
     return found
 
@@ -196,10 +245,13 @@ def values_of_joints(
 def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
+    Masses count down to the smallest float64, with two exceptions. A private symbol with a probability below 1e-313 may
+    be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05; one
+    below 2e-308 changes chi-squared, if an output of so small a mass has a symbol of ordinary probability too.
+
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
     stay what they are, with their unit in `Evaluation.units`. Worst-outcome measures and infinite values
-    come with a `Witness`. Log-ratio measures take their value from the witness, computed in
-    logarithms on the host, so masses down to the smallest subnormal count.
+    come with a `Witness`, from which log-ratio measures take their value.
 
     Raises `InputError` naming argument and position for NaN, infinite or negative entries, totals
     other than 1, rows that do not sum to 1, shapes that do not match, tracers, unknown units, and what is no measure.
@@ -228,13 +280,16 @@ def _evaluation(
 
 
 def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness:
-    outputs, prior = joint @ mechanism, joint.sum(axis=1)
-    outcomes = _outcomes(measure, outputs, prior)
-    used = outputs.sum(axis=0) >= np.finfo(np.float64).tiny
-    output = int(np.argmax(np.where(used, outcomes, -np.inf)))
+    seen = OutputColumns.of(joint[None], mechanism, isinstance(measure, AbstractMeanLeakage))
+    if _in_numpy(measure, seen):
+        outcomes = _outcomes_in_numpy(measure, seen)[0]
+    else:
+        lifted = _lifted(joint, _RAREST)
+        outcomes = np.asarray(_compiled_outcomes(measure, lifted @ mechanism, lifted.sum(axis=1)))
+    output = int(np.argmax(np.where(seen.masses[0] > 0, outcomes, -np.inf)))
     if np.isfinite(outcomes[output]):
         return Witness(output)
-    excluded = np.flatnonzero((prior > 0) & (outputs[:, output] == 0))
+    excluded = np.flatnonzero((seen.prior[0] > 0) & (seen.columns[0, :, output] == 0))
     return Witness(output, lowered=int(excluded[0]) if excluded.size else None)
 
 
@@ -265,11 +320,15 @@ def _log_lifts(joint: np.ndarray, mechanism: np.ndarray) -> tuple[np.ndarray, np
     """(log-lifts (..., Y, S), symbols with mass (..., 1, S), masses of the outputs (..., Y))."""
     prior = joint.sum(axis=-1, keepdims=True)
     support = prior > 0
+    # Units of the outputs and of the joint cancel. These keep the digits of tiny numbers and of their products.
+    mechanism, joint = mechanism / unit_of(mechanism, axis=-2)[..., None, :], joint * _LARGE
     channel = np.where(support, joint / np.where(support, prior, 1.0), 0.0) @ mechanism
     masses = (joint.sum(axis=-2)[..., None, :] @ mechanism)[..., 0, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_lift = np.swapaxes(np.log(channel) - np.log(masses)[..., None, :], -1, -2)
-    return log_lift, np.swapaxes(support, -1, -2), masses
+    with np.errstate(all="ignore"):
+        lift = channel / masses[..., None, :]
+        logarithms = np.log(channel) - np.log(masses)[..., None, :]
+        log_lift = np.where((lift > 1 / _LARGE) & (lift < _LARGE), np.log(lift), logarithms)
+    return np.swapaxes(log_lift, -1, -2), np.swapaxes(support, -1, -2), masses
 
 
 # Every leakage measure of one mechanism, and the cap that needs no prior.
@@ -310,9 +369,10 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
 
     Whatever the joint of (S, X), it bounds mutual information, Sibson and Arimoto of every order,
     maximal leakage and min-entropy leakage of S. It needs no data. It bounds neither the worst
-    outcome measures nor f-information in general.
+    outcome measures nor f-information in general. Arrays of NumPy are computed with in float64.
     """
-    return jnp.log(jnp.sum(jnp.max(jnp.asarray(mechanism), axis=0)))
+    (mechanism,) = xp.arguments(mechanism)
+    return xp.log(mechanism.max(axis=0).sum())
 
 
 def report(joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Report:
@@ -323,7 +383,7 @@ def report(joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Repor
     joint, mechanism = checked_pair(joint, mechanism)
     asked = reported_rows()
     evaluations = evaluate_all(tuple(by_name(**row) for row in asked), joint, mechanism, units)
-    cap = float(np.log(mechanism.max(axis=0).sum()))
+    cap = float(prior_free_cap(mechanism))
     rows = tuple(
         Row(
             name=row["name"],

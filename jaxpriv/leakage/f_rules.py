@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import expectation, kl_excess, positive
+from jaxpriv._numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, lift_of, parameter
+from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, parameter, posterior_of
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, AbstractRuleSet, Boundary, Rules, Term, View
@@ -251,6 +251,10 @@ class AbstractDivergence(AbstractRuled):
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         """f(t)."""
 
+    def between(self, q: Column, p: PrivateMarginal) -> Scalar:
+        """D_f(q || p) = sum_s p_s f(q_s/p_s) of distributions with q = 0 where p = 0."""
+        return expectation(p, self(safe_divide(q, p)))
+
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds in a population: as for a measure."""
         del bounds
@@ -275,6 +279,9 @@ class KullbackLeibler(AbstractDivergence):
 
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.information
+
+    def between(self, q: Column, p: PrivateMarginal) -> Scalar:
+        return relative_entropy(q, p)
 
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         return kl_excess(t)
@@ -315,6 +322,10 @@ class ChiSquared(AbstractDivergence):
 
     def lower_bound(self, bounds: LowerBounds) -> float:
         return max(float(np.expm1(bounds.information)), 4 * bounds.variation**2)
+
+    def between(self, q: Column, p: PrivateMarginal) -> Scalar:
+        excess = safe_divide(q, p) - 1.0
+        return xp.matmul(p * excess, excess)  # the square alone may be no float64
 
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         return (t - 1.0) ** 2
@@ -462,7 +473,7 @@ class FInformation(AbstractMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D_f(w/|w| || p)."""
-        return expectation(prior, self.divergence(lift_of(w, prior)))
+        return self.divergence.between(posterior_of(w), prior)
 
 
 _DIVERGENCES: Mapping[str, Callable[[], AbstractDivergence]] = {

@@ -26,7 +26,7 @@ from jaxpriv.leakage._base import (
     MOST_NATS,
     AbstractWorstOutcomeLeakage,
     Traits,
-    lift_of,
+    log_lift_of,
     of_symbols,
     same_symbols,
 )
@@ -98,10 +98,8 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """`score` of l[s] = ln( w_s/(p_s |w|) ); 0 where |w| = 0."""
-        lift = lift_of(w, prior)
-        present = positive(lift)
-        log_lift = jnp.where(present, jnp.log(jnp.where(present, lift, 1.0)), -jnp.inf)
-        return jnp.where(jnp.any(present), self.score(log_lift, positive(prior)), 0.0)
+        log_lift = log_lift_of(w, prior)
+        return xp.where((log_lift != -np.inf).any(), self.score(log_lift, positive(prior)), 0.0)
 
 
 def _given(view: View) -> Arr:
@@ -403,11 +401,12 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
 def ldp_of_channel(channel: Float[Arr, "s y"], neighbours: ArrayLike | None = None) -> Scalar:
     """The eps of local differential privacy of a channel `channel[s, y] = P(y|s)`, over ALL inputs s.
 
-    A pure function like the measures: its rows must be distributions and are not checked. Any
-    prior with full support gives the same value; the uniform one is used.
+    A pure function like the measures, and in the same precision: its rows must be distributions and are not checked.
     """
     before_computing(f"leakage of a channel of shape {np.shape(channel)}", 2.0 * np.size(channel), channel)
-    array = jnp.asarray(channel)
-    size = array.shape[0]
-    prior = jnp.full((size,), 1.0 / size, dtype=array.dtype)
-    return LocalDifferentialPrivacy(neighbours).of_outputs(array * prior[:, None], prior)
+    (array,) = xp.arguments(channel)
+    present = positive(array)
+    logarithm = xp.where(present, xp.log(xp.where(present, array, 1.0)), -np.inf)
+    logarithm = xp.where(present.any(axis=0), logarithm, 0.0)  # an output without mass compares nothing
+    scores = LocalDifferentialPrivacy(neighbours).score(logarithm.T, np.ones(array.shape[0], np.bool_))
+    return xp.where(xp.isfinite(array).all(), xp.maximum(scores.max(), 0.0), np.nan)

@@ -30,7 +30,7 @@ from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     Scale,
     Traits,
-    lift_of,
+    log_lift_of,
     of_symbols,
     parameter,
     posterior_of,
@@ -239,8 +239,9 @@ class Sibson(_InformationOfOrder):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The Rényi divergence D_a(q || p) = 1/(a-1) ln sum_s q_s (q_s/p_s)^{a-1}, q = w/|w|."""
-        lift = lift_of(w, prior)
-        return exponential_mean(safe_log(lift), xp.where(positive(lift), w, 0.0), _excess(self.order, w))
+        log_lift = log_lift_of(w, prior)
+        present = log_lift != -np.inf
+        return exponential_mean(xp.where(present, log_lift, 0.0), xp.where(present, w, 0.0), _excess(self.order, w))
 
 
 @named("arimoto", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
@@ -310,7 +311,8 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln max_s P(y|s)/P(y)."""
-        return safe_log(lift_of(w, prior).max())
+        largest = log_lift_of(w, prior).max()
+        return xp.where(largest != -np.inf, largest, 0.0)
 
 
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
@@ -395,13 +397,18 @@ class MaximalAlphaLeakage(_OfOrder):
         return Sibson(self.order).combine(outcomes, masses)
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
+        outputs, prior = self._arguments(outputs, prior)
+        if xp.of(outputs) is np:
+            return xp.in_double(self.value_of, outputs, prior)
         channel = safe_divide(outputs, jnp.broadcast_to(prior[:, None], outputs.shape))
         own = prior / jnp.sum(prior)
         largest = jnp.where(self.order == 1.0, own, self.largest_prior(channel, positive(prior)))
         return Sibson(self.order).value_of(channel * largest[:, None], largest)
 
-    def largest_prior(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> Float[Array, " s"]:
+    def largest_prior(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> Float[Arr, " s"]:
         """The prior r (S,), 0 off `support`, of the largest value for P(y|s) (S, Y); of no meaning at order 1."""
+        if xp.of(channel, support) is np and not is_traced(self):
+            return xp.in_double(self.largest_prior, np.asarray(channel, np.float64), support)
         channel, support = jax.lax.stop_gradient(channel), jax.lax.stop_gradient(support)
         found = least_on_simplex(self._negative(channel), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
         kept = jnp.where(support, found, 0.0)
@@ -409,6 +416,9 @@ class MaximalAlphaLeakage(_OfOrder):
 
     def shortfall(self, channel: Float[Arr, "s y"]) -> Scalar:
         """By how much the value may be below the largest, in nats: sum_y( . )^{1/a} is concave in the prior."""
+        (channel,) = self._arguments(channel)
+        if xp.of(channel) is np:
+            return xp.in_double(self.shortfall, channel)
         prior = self.largest_prior(channel, jnp.ones(channel.shape[0], dtype=bool))
         value, slope = jax.value_and_grad(self._negative(channel))(prior)
         return jnp.log1p((jnp.sum(slope * prior) - jnp.min(slope)) / -value) / (1.0 - 1.0 / self._finite(prior))

@@ -7,14 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import kl_excess, xlogx
+from jaxpriv._numerics import relative_entropy, xlogx
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
     Traits,
-    lift_of,
     of_symbols,
     posterior_of,
     same_symbols,
@@ -36,17 +35,20 @@ def average_leakage(joint: np.ndarray, mechanism: np.ndarray) -> float:
     Summed as terms >= 0, so that small values keep their digits.
     """
     w = joint @ mechanism
-    product = w.sum(axis=1, keepdims=True) * w.sum(axis=0, keepdims=True)
+    prior, masses = w.sum(axis=1, keepdims=True), w.sum(axis=0, keepdims=True)
+    product = prior * masses
     present = product > np.finfo(w.dtype).tiny
     ratio = np.where(present, w, 1.0) / np.where(present, product, 1.0)
     log_ratio = np.log(np.where(ratio > 0, ratio, 1.0))
     # r ln r - r + 1 >= 0 term by term; the extra parts sum to sum(w) - sum(product) = 0.
-    return float(np.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0).sum())
+    terms = np.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0)
+    rare = ~present & (w > 0)  # rare symbols whose product is no float64 of full precision
+    terms[rare] = (w * (np.log(np.where(rare, w, 1.0)) - _log(prior) - _log(masses) - 1.0))[rare]
+    return float(terms.sum())
 
 
-def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
-    # sum_s p_s (t ln t - t + 1), t = lift: no negative term; its gradient in w is exactly ln t.
-    return (prior * kl_excess(lift_of(w, prior))).sum()
+def _log(masses: np.ndarray) -> np.ndarray:
+    return np.log(np.where(masses > 0, masses, 1.0))
 
 
 def posterior_entropy_rules(view: View, hidden: Arr | None = None) -> Rules:
@@ -86,7 +88,7 @@ class MutualInformation(AbstractMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
-        return _relative_entropy(w, prior)
+        return relative_entropy(posterior_of(w), prior)
 
 
 @named("relative-entropy", "worst")
@@ -109,7 +111,7 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
-        return _relative_entropy(w, prior)
+        return relative_entropy(posterior_of(w), prior)
 
 
 def _hidden(value: object) -> Arr | None:

@@ -1,6 +1,7 @@
 """`jaxpriv verify`, and `python -m jaxpriv.verifier`: the command line of the verifier. Standard library only."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -66,7 +67,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
             read=given.read,
         )
         text = json.dumps(found.record, indent=2) + "\n"
-        _emit(text if given.json == "-" else found.text)
+        emit(text if given.json == "-" else found.text)
         if given.json not in (None, "-"):
             _write(Path(given.json), text, [path for path in vars(given).values() if isinstance(path, Path)])
     except Exception as error:
@@ -97,12 +98,28 @@ def _write(path: Path, text: str, inputs: list[Path]) -> None:
         raise ResourceError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _emit(text: str) -> None:
+# Lines of tables, where the encoding of standard output has none.
+_LINES = str.maketrans({"\u2500": "-", "\u2501": "-", "\u2026": "..."})
+
+
+def emit(text: str) -> None:
+    """Write to standard output now; what its encoding does not have is written as `\\u2264`, lines of tables as `-`.
+
+    Raises:
+        ResourceError: the reader has closed it, or the disk behind it is full.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_LINES).encode(encoding, "backslashreplace").decode(encoding)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again at exit
+        # What is left in the buffer would fail again, with a traceback, when Python exits.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
 
 

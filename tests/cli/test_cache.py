@@ -78,6 +78,42 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run
     assert record(run, "cache", "--clear")["removed"] == 0
 
 
+USERS = {
+    "notes.tmp": "notes",
+    "thesis.executable": "thesis",
+    "secret": "a password",
+    f"{'a' * 64}.executable": "a program",
+}
+
+
+def test_files_of_the_user_stay(run, place):
+    """In a folder that jaxpriv did not make nothing is removed or written; in its own only what it wrote."""
+    place.mkdir(mode=0o700)
+    for name, text in USERS.items():
+        (place / name).write_text(text)
+    for line in (("--clear",), ("--warm", "2x2x2")):
+        refused(run("cache", *line), 6, "was not made by jaxpriv")
+    assert "was not made by jaxpriv" in record(run, "cache")["note"]
+    assert {path.name: path.read_text() for path in place.iterdir()} == USERS
+
+
+def test_what_a_user_puts_into_the_folder_later_stays(run, place):
+    kept.prepare()
+    for name in ("notes.tmp", "thesis.executable"):
+        (place / name).write_text("own")
+    (place / f"{'0' * 64}.executable").write_bytes(b"of ours")
+    assert record(run, "cache", "--clear")["removed"] == 1
+    assert sorted(path.name for path in place.iterdir()) == ["notes.tmp", "thesis.executable"]
+
+
+def test_an_empty_folder_of_the_user_may_be_named(place):
+    place.mkdir(mode=0o700)
+    kept.prepare()
+    assert kept.contents() == (0, 0)
+    kept.clear()
+    assert list(place.iterdir()) == []
+
+
 @pytest.mark.parametrize("shape", ["2x2", "2x0x2", "2x-1x2", "axbxc", "2x2x2x2", "²x2x2", "999x999x999"])
 def test_shapes_that_are_none(run, place, shape):
     refused(run("cache", "--warm", shape), 2, "--warm")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from jaxpriv._resources import need_memory
+from jaxpriv._types import Arr
 from jaxpriv._validation import finite, real_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence.sets import failure
@@ -203,7 +204,7 @@ def project(critic: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return critic - logsumexp(critic + np.log(prior), axis=1, keepdims=True)
 
 
-def projected(critic: Float[Array, "n s"], log_prior: Float[Array, " s"]) -> Float[Array, "n s"]:
+def projected(critic: Float[Arr, "n s"], log_prior: Float[Arr, " s"]) -> Float[Array, "n s"]:
     """The same inside a compiled function."""
     return critic - jax.nn.logsumexp(critic + log_prior[None, :], axis=1, keepdims=True)
 

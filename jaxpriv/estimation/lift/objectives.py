@@ -38,6 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.estimation.lift._base import projected
@@ -45,12 +46,12 @@ from jaxpriv.estimation.lift._base import projected
 # The Jensen-Shannon objective has its zero at h = 0: ln 2 + ln sigmoid(0) = 0.
 _LN2 = math.log(2.0)
 
-Scores = Float[Array, "n s"]
-Codes = Int[Array, " n"]
-Prior = Float[Array, " s"]
-Weights = Float[Array, " n"]
-Values = Float[Array, "..."]
-Number = Float[Array, ""]
+Scores = Float[Arr, "n s"]
+Codes = Int[Arr, " n"]
+Prior = Float[Arr, " s"]
+Weights = Float[Arr, " n"]
+Values = Float[Arr, "..."]
+Number = Float[Arr, ""]
 
 
 def on_pairs(scores: Scores, private: Codes) -> Weights:
@@ -70,13 +71,16 @@ class AbstractObjective(eqx.Module):
         """In words, for reports."""
 
     @abstractmethod
+    @xp.double_on_host
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         """Log-lift from raw critic values."""
 
     @abstractmethod
+    @xp.double_on_host
     def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         """J, to be maximised."""
 
+    @xp.double_on_host
     def selection(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         """What the best epoch is chosen by on validation rows: J, unless its mean over few rows is too noisy."""
         return self.value(scores, private, log_prior, weights)
@@ -96,9 +100,11 @@ class DonskerVaradhan(AbstractObjective):
     def name(self) -> str:
         return "Donsker-Varadhan" if self.normalise else "Donsker-Varadhan, raw form"
 
+    @xp.double_on_host
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         return projected(critic, log_prior) if self.normalise else critic
 
+    @xp.double_on_host
     def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         mean = jnp.vdot(weights, on_pairs(scores, private))
         if self.normalise:
@@ -110,18 +116,22 @@ class AbstractForm(AbstractObjective):
     """An f-divergence: J = E_P[a(h)] - E_Q[b(h)] of a projected critic, at most D_f(P||Q)."""
 
     @abstractmethod
+    @xp.double_on_host
     def joint(self, h: Values) -> Values:
         """a(h) = f'(e^h)."""
 
     @abstractmethod
+    @xp.double_on_host
     def product(self, h: Values) -> Values:
         """b(h) = f*(f'(e^h))."""
 
+    @xp.double_on_host
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         # The maximiser is a log-lift, so nothing is lost by searching among normalised critics; they are at most
         # -ln p_s, which keeps e^2h and the like from overflowing.
         return projected(critic, log_prior)
 
+    @xp.double_on_host
     def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         product = jnp.sum(jnp.exp(log_prior)[None, :] * self.product(scores), axis=1)
         return jnp.vdot(weights, self.joint(on_pairs(scores, private)) - product)
@@ -142,16 +152,20 @@ class ReverseKullbackLeiblerForm(AbstractForm):
 
     name: ClassVar[str] = "reverse Kullback-Leibler form"
 
+    @xp.double_on_host
     def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         floored = clip_inwards(jnp.minimum(scores, 0.0), jnp.asarray(self.limit, scores.dtype))
         return super().value(jnp.where(scores > 0, scores, floored), private, log_prior, weights)
 
+    @xp.double_on_host
     def selection(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         return jnp.vdot(weights, on_pairs(scores, private))
 
+    @xp.double_on_host
     def joint(self, h: Values) -> Values:
         return -jnp.expm1(-h)
 
+    @xp.double_on_host
     def product(self, h: Values) -> Values:
         return h
 
@@ -161,9 +175,11 @@ class ChiSquaredForm(AbstractForm):
 
     name: ClassVar[str] = "chi-squared form"
 
+    @xp.double_on_host
     def joint(self, h: Values) -> Values:
         return 2.0 * jnp.expm1(h)
 
+    @xp.double_on_host
     def product(self, h: Values) -> Values:
         return jnp.expm1(2.0 * h)
 
@@ -173,9 +189,11 @@ class JensenShannonForm(AbstractForm):
 
     name: ClassVar[str] = "Jensen-Shannon form"
 
+    @xp.double_on_host
     def joint(self, h: Values) -> Values:
         return 0.5 * (_LN2 + jax.nn.log_sigmoid(h))
 
+    @xp.double_on_host
     def product(self, h: Values) -> Values:
         return -0.5 * (_LN2 + jax.nn.log_sigmoid(-h))
 
@@ -185,9 +203,11 @@ class SquaredHellingerForm(AbstractForm):
 
     name: ClassVar[str] = "squared Hellinger form"
 
+    @xp.double_on_host
     def joint(self, h: Values) -> Values:
         return -jnp.expm1(-0.5 * h)
 
+    @xp.double_on_host
     def product(self, h: Values) -> Values:
         return jnp.expm1(0.5 * h)
 
@@ -235,9 +255,11 @@ class Trimmed(AbstractObjective):
 
     name: ClassVar[str] = "trimmed information density"
 
+    @xp.double_on_host
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         return clip_inwards(projected(critic, log_prior), jnp.asarray(self.limit, critic.dtype))
 
+    @xp.double_on_host
     def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         product = jnp.sum(jnp.exp(log_prior)[None, :] * jnp.expm1(scores), axis=1)
         return jnp.vdot(weights, on_pairs(scores, private) - product)

@@ -389,7 +389,7 @@ def _epoch(
     skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), split.scale.shape[0], rows.log_prior.shape[0])
     static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
-    def value(weights: PyTree, index: Array, function: Callable[..., Array]) -> Array:
+    def value(weights: PyTree, index: Array, function: Callable[..., Arr]) -> Arr:
         critic = jax.vmap(eqx.combine(weights, static))
         if rows.useful.ndim == 1:
             inputs = jax.nn.one_hot(rows.useful[index], split.scale.shape[0], dtype=jnp.float32)

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.extend.backend import backends
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from jaxpriv import _arrays as xp
 from jaxpriv import _native
+from jaxpriv._compile import own_settings, target_platform
 from jaxpriv._lanes import count_of, has_lanes, spread, with_lanes
 from jaxpriv._resources import processors
 from jaxpriv._types import Arr, ScalarLike
@@ -188,7 +190,7 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
 def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> Ended:
     """`solvers.last_state` inside of a trace: one operation where a kernel takes the program.
 
-    Larger programs and those of other devices than the CPU run the loop.
+    Larger programs, and any that is lowered for another platform than the CPU, run the loop.
     """
 
     def loop(program: Program, goal: Goal, max_steps: Arr) -> Ended:
@@ -197,12 +199,51 @@ def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sc
 
     if not takes(solver, program) or max(_sizes(program)[:3]) > _MOST_SYMBOLS:
         return loop(program, goal, jnp.asarray(max_steps))
-    kernel = partial(_called, solver)
-    arguments = program, goal, jnp.asarray(max_steps)
-    # Where the CPU is the only platform of the process the loop is not traced, which takes a second.
-    if list(backends()) == ["cpu"]:
-        return kernel(*arguments)
-    return lax.platform_dependent(*arguments, cpu=kernel, default=loop)
+    leaves, structure = jax.tree.flatten((program, goal, jnp.asarray(max_steps)))
+    found = jax.eval_shape(partial(_called, solver), *jax.tree.unflatten(structure, leaves))
+
+    def flat(function: Callable[..., Ended]) -> Callable[..., list[Arr]]:
+        def of_leaves(*arrays: Arr) -> list[Arr]:
+            with own_settings():  # a program may be lowered after the caller's have been put back
+                return jax.tree.leaves(function(*jax.tree.unflatten(structure, arrays)))
+
+        return of_leaves
+
+    ended = _by_platform.bind(*leaves, kernel=flat(partial(_called, solver)), loop=flat(loop))
+    return jax.tree.unflatten(jax.tree.structure(found), ended)
+
+
+# `lax.platform_dependent(*arrays, cpu=kernel, default=loop)`, but the loop is traced where a program is lowered for
+# another platform, and not always: that takes a second.
+_by_platform = Primitive("jaxpriv_by_platform")
+_by_platform.multiple_results = True
+
+
+@_by_platform.def_impl
+def _(*arrays: Arr, kernel: Callable[..., list[Arr]], loop: Callable[..., list[Arr]]) -> list[Arr]:
+    return (kernel if target_platform() == "cpu" else loop)(*arrays)
+
+
+@_by_platform.def_abstract_eval
+def _(*arrays: ShapedArray, kernel: Callable[..., list[Arr]], loop: Callable[..., list[Arr]]) -> list[ShapedArray]:
+    del loop
+    return [ShapedArray(found.shape, found.dtype) for found in jax.eval_shape(kernel, *arrays)]
+
+
+def _of_batch(
+    arrays: Sequence[Arr],
+    axes: Sequence[int | None],
+    *,
+    kernel: Callable[..., list[Arr]],
+    loop: Callable[..., list[Arr]],
+) -> tuple[list[Arr], list[int]]:
+    found = _by_platform.bind(*arrays, kernel=jax.vmap(kernel, in_axes=axes), loop=jax.vmap(loop, in_axes=axes))
+    return found, [0] * len(found)
+
+
+batching.primitive_batchers[_by_platform] = _of_batch
+mlir.register_lowering(_by_platform, mlir.lower_fun(lambda *arrays, kernel, loop: kernel(*arrays)), platform="cpu")
+mlir.register_lowering(_by_platform, mlir.lower_fun(lambda *arrays, kernel, loop: loop(*arrays)))
 
 
 def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:

@@ -1,0 +1,76 @@
+"""Measures, divergences and costs are keys: of dictionaries, and of compiled functions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+import jaxpriv.leakage as lk
+from jaxpriv.leakage.registry import reported_rows
+
+
+class Weighted(lk.AbstractMeanLeakage):
+    """A user's measure with an array, and a function."""
+
+    weights: Array
+    shape: object = eqx.field(static=True, default=jnp.abs)
+
+    traits = lk.Traits("dimensionless")
+
+    def outcome(self, w, prior):
+        return jnp.sum(self.weights * self.shape(lk.lift_of(w, prior) - 1.0))
+
+
+def square(t):
+    return (t - 1.0) ** 2
+
+
+def own_loss(q):
+    return -jnp.log(q)
+
+
+def every():
+    """New objects at each call."""
+    return [
+        *(lk.by_name(**row) for row in reported_rows()),
+        lk.MaximalAlphaLeakage(2.0),
+        lk.FInformation(lk.EGamma(1.5)),
+        lk.FInformation(lk.UserDivergence(square, 1.0)),
+        lk.GainLeakage([[1.0, 0.0], [0.0, 2.0]]),
+        lk.MaxInformation([0.0, 0.5]),
+        lk.LocalDifferentialPrivacy([[0, 1], [1, 0]]),
+        lk.AverageCostGain(lk.LossMatrix([[0.0, 1.0], [1.0, 0.0]])),
+        lk.MaxCostGain(lk.CustomLoss(own_loss, proper=True)),
+        Weighted(jnp.array([1.0, 2.0])),
+        Weighted(np.array([1.0, 2.0])),
+    ]
+
+
+@pytest.mark.parametrize("place", range(len(every())))
+def test_equal_measures_have_one_hash_and_one_compiled_function(place):
+    one, other = every()[place], every()[place]
+    assert one == other
+    assert hash(one) == hash(other)
+    assert {one: 1}[other] == 1
+    joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
+    expected = float(one(joint, mechanism))
+    assert float(jax.jit(one)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
+    assert float(jax.jit(other)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_other_parameters_are_other_keys():
+    assert lk.Sibson(2.0) != lk.Sibson(3.0)
+    assert lk.Sibson(2.0) != lk.Arimoto(2.0)
+    joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
+    values = {order: float(jax.jit(lk.Sibson(order))(joint, mechanism)) for order in (0.5, 2.0, 7.0)}
+    for order, value in values.items():
+        assert value == pytest.approx(lk.evaluate(lk.Sibson(order), joint, mechanism).value, rel=1e-12)
+    assert Weighted(np.array([1.0, 2.0])) != Weighted(np.array([1.0, 3.0]))
+
+
+def test_zeros_of_both_signs_are_one_key():
+    one, other = lk.LossMatrix([[0.0, 1.0]]), lk.LossMatrix([[-0.0, 1.0]])
+    assert one == other
+    assert hash(one) == hash(other)

@@ -1,0 +1,65 @@
+"""`jax.export` from a process of the CPU: programs for other platforms call no kernel of the CPU."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import jaxpriv as jp
+from jaxpriv import _native
+
+lk = jp.leakage
+JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
+COSTS = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+
+# One problem for each kernel of whole solves, by its target.
+FORMS = {
+    "budget": {"leakage": lk.MutualInformation()},
+    "leakage_budget": {"leakage": lk.MutualInformation()},
+    "least ratios": {"leakage": lk.MaxLift()},
+    "worst information": {"leakage": lk.MaxInformation()},
+}
+
+
+def value_of(form):
+    name = "leakage_budget" if form == "leakage_budget" else "budget"
+    return lambda t: jp.optimal_value(jp.DistortionProblem(JOINT, COSTS, **FORMS[form], **{name: t}), tol=1e-6)
+
+
+def kernels_of(exported):
+    return set(re.findall(r"custom_call @(jaxpriv_\w+)", exported.mlir_module()))
+
+
+@pytest.fixture(autouse=True)
+def _with_kernels():
+    if _native.absence() is not None:
+        pytest.skip(f"no kernels: {_native.absence()}")
+
+
+@pytest.mark.parametrize("form", ["budget", *(pytest.param(form, marks=pytest.mark.slow) for form in list(FORMS)[1:])])
+def test_solves_derivatives_and_batches_are_exported_for_accelerators(form):
+    targets = jnp.array([0.02, 0.05]) if form == "leakage_budget" else jnp.array([0.2, 0.3])
+    batch = jax.jit(jax.vmap(jax.value_and_grad(value_of(form))))
+    for platforms in (["cuda"], ["tpu"], ["cuda", "tpu"]):
+        exported = export.export(batch, platforms=platforms)(targets)
+        assert not kernels_of(exported)
+    assert re.search(r"custom_call @jaxpriv_\w+_call_v1", batch.lower(targets).as_text())  # of the CPU: the kernel
+
+
+def test_one_program_for_the_cpu_and_an_accelerator_takes_the_kernel_on_the_cpu():
+    targets = jnp.array([0.2, 0.3])
+    batch = jax.jit(jax.vmap(value_of("budget")))
+    allowed = [export.DisabledSafetyCheck.custom_call("jaxpriv_information_call_v1")]
+    exported = export.export(batch, platforms=["cpu", "cuda"], disabled_checks=allowed)(targets)
+    assert kernels_of(exported) == {"jaxpriv_information_call_v1"}
+    np.testing.assert_allclose(exported.call(targets), batch(targets), rtol=1e-12)
+
+
+def test_a_whole_solve_runs_where_jit_is_disabled():
+    expected = value_of("budget")(0.2)
+    with jax.disable_jit():
+        found = jax.vmap(value_of("budget"))(jnp.array([0.2]))
+    np.testing.assert_allclose(found, [expected], atol=1e-6)

@@ -1,0 +1,398 @@
+"""Public functions compute with arrays of NumPy in float64, whatever precision JAX is set to.
+
+The calls below run in a process whose JAX computes in float32, its default, and again with float64. Both times every
+number must be of float64, and the same.
+"""
+
+import importlib
+import inspect
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+
+lk = jp.leakage
+TABLE = np.array([[0.28, 0.11, 0.06], [0.07, 0.17, 0.31]])
+ROWS = np.array([[0.8, 0.2], [0.3, 0.7], [0.45, 0.55]])
+OUTPUTS, PRIOR = TABLE @ ROWS, TABLE.sum(axis=1)
+CHANNEL = OUTPUTS / PRIOR[:, None]
+LOG_LIFT = np.log(CHANNEL.T / OUTPUTS.sum(axis=0)[:, None])
+COUNTS = np.array([[31, 12, 7], [8, 19, 40]])
+DRAWS = np.array([31, 12])
+INDEX = np.arange(3)
+
+
+class Doubled(lk.AbstractMeanLeakage):
+    """A user's measure, written with jax.numpy alone."""
+
+    traits = lk.Traits("nats")
+
+    def outcome(self, w, prior):
+        t = lk.lift_of(w, prior)
+        return 2.0 * jnp.sum(prior * t * jnp.log(t))
+
+
+def own_loss(q):
+    return -jnp.log(q) / 3.0
+
+
+MEASURES = [lk.by_name(**row) for row in lk.registry.reported_rows()] + [
+    lk.GainLeakage(np.array([[0.3, 1.1], [0.7, 0.2]])),
+    lk.MaxInformation(np.array([0.1, 0.3])),
+    lk.LocalDifferentialPrivacy(~np.eye(2, dtype=bool)),
+    lk.FInformation(lk.EGamma(1.1)),
+    lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2 / 3.0, 1.0 / 3.0)),
+    lk.AverageCostGain(lk.LossMatrix(np.array([[0.1, 0.9], [0.7, 0.3]]))),
+    lk.AverageCostGain(lk.CustomLoss(own_loss)),
+    Doubled(),
+]
+COSTS = [lk.LogLoss(), lk.ZeroOneLoss(), lk.BrierLoss(), lk.LossMatrix(np.eye(2) / 3.0), lk.CustomLoss(own_loss)]
+DIVERGENCES = [measure.divergence for measure in MEASURES if isinstance(measure, lk.FInformation)]
+
+
+def problem(**form):
+    return jp.DistortionProblem(TABLE, jp.distortion.absolute(INDEX / 3.0), **(form or {"budget": 0.2}))
+
+
+def solved(**form):
+    return jp.solve(problem(**form))
+
+
+def program_parts():
+    one, found = problem(), solved()
+    shape = found.scores[0], found.weights, found.multipliers
+    return jp.program.program_of(one), found.mechanism, *shape
+
+
+def operator():
+    """A mechanism as an operator, and what it is one for."""
+    joint = jp.joints.from_function(lambda x: jnp.exp(-((x[0] - jnp.arange(2.0) / 3.0) ** 2)), INDEX / 7.0)
+    distortion = jp.distortion.from_function(lambda x, y: jnp.abs(x[0] - y[0]) ** 1.3, INDEX / 7.0)
+    gibbs = jp.channel.Gibbs(
+        joint, (distortion,), np.asarray(joint.matrix()).sum(axis=1), np.log(CHANNEL.T).repeat(2, 0)[:3], np.ones(1)
+    )
+    return joint, distortion, gibbs
+
+
+def objective(one):
+    scores, private = np.log(CHANNEL.T), np.array([0, 1])
+    log_prior, weights = np.log(PRIOR), np.array([0.3, 0.7])
+    parts = [one.scores(scores, log_prior)]
+    parts += [getattr(one, name)(parts[0], private, log_prior, weights) for name in ("value", "selection")]
+    parts += [getattr(one, name)(scores) for name in ("joint", "product") if hasattr(one, name)]
+    return parts
+
+
+def study_of(measure):
+    found = [measure(TABLE, ROWS), measure.of_outputs(OUTPUTS, PRIOR), measure.outcomes(OUTPUTS, PRIOR)]
+    found += [measure.value_of(OUTPUTS, PRIOR), lk.evaluate(measure, TABLE, ROWS).value]
+    if measure.in_numpy:  # the others' are functions of JAX, of one column
+        column = OUTPUTS[:, 0]
+        found += [measure.outcome(column, PRIOR), measure.column(column, PRIOR)]
+    return found
+
+
+def of_alpha():
+    measure = lk.MaximalAlphaLeakage(1.7)
+    return measure(TABLE, ROWS), measure.shortfall(CHANNEL)
+
+
+def of_loss():
+    cost = lk.CustomLoss(own_loss)
+    return cost.announcement(OUTPUTS[:, 0]), cost.accuracy(OUTPUTS[:, 0])
+
+
+def source():
+    return jp.gaussian.from_covariances(np.diag([1.0, 2.0]), np.eye(1), np.array([[0.3], [0.9]]))
+
+
+def population():
+    return jp.estimation.confidence.population(COUNTS)
+
+
+def samples():
+    rng = np.random.default_rng(0)
+    return jp.estimation.lift.from_symbols(rng.integers(0, 2, 400), rng.integers(0, 3, 400))
+
+
+def lift_report():
+    return jp.estimation.lift.estimate(jp.estimation.lift.named("plug-in"), jax.random.key(0), samples(), splits=2)
+
+
+confidence, audit, lift = jp.estimation.confidence, jp.estimation.audit, jp.estimation.lift
+SIZES = (2, 2)
+UNIFORM = np.full(4, 0.25)
+
+# For each public function, and for what else computes numbers, a call with arrays of NumPy.
+CALLS = {
+    "jaxpriv.certify": lambda: jp.certify(problem(), solved()).lower_bound,
+    "jaxpriv.frontier": lambda: jp.frontier(problem(), budgets=np.array([0.1, 0.3])).value,
+    "jaxpriv.max_entropy_noise": lambda: vars(jp.max_entropy_noise(INDEX / 3.0, 0.2)),
+    "jaxpriv.maximum_utility": lambda: jp.maximum_utility(TABLE, (lk.MaxLift(), 0.4)).value,
+    "jaxpriv.optimal_mechanism": lambda: jp.optimal_mechanism(problem()),
+    "jaxpriv.optimal_value": lambda: jp.optimal_value(problem()),
+    "jaxpriv.rate_distortion": lambda: jp.solve(jp.rate_distortion(PRIOR, 1 - np.eye(2), budget=0.2)).value,
+    "jaxpriv.sensitivity": lambda: jp.sensitivity(problem(), solved()).joint,
+    "jaxpriv.solve": lambda: [
+        (found.value, found.lower_bound, found.mechanism, found.scores, found.multipliers)
+        for found in (solved(), solved(leakage_budget=0.01), solved(multiplier=0.3))
+    ],
+    "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
+    "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
+    "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
+        jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
+    ).value,
+    "jaxpriv.solve_prior_ball": lambda: jp.solve_prior_ball(problem(), 0.01).value,
+    "jaxpriv.baselines.dropping": lambda: jp.baselines.dropping(np.array([[0, 1], [1, 0]]), [0]),
+    "jaxpriv.baselines.erasure": lambda: jp.baselines.erasure(3, 0.3),
+    "jaxpriv.baselines.exponential": lambda: [
+        jp.baselines.exponential(jp.distortion.absolute(INDEX / 3.0), 0.7), jp.baselines.exponential(operator()[1], 0.7)
+    ],
+    "jaxpriv.baselines.geometric": lambda: jp.baselines.geometric(3, 0.7),
+    "jaxpriv.baselines.merge": lambda: jp.baselines.merge(np.array([0, 0, 1])),
+    "jaxpriv.baselines.merging": lambda: jp.baselines.merging(3),
+    "jaxpriv.baselines.randomized_response": lambda: jp.baselines.randomized_response(3, 0.7),
+    "jaxpriv.baselines.staircase": lambda: jp.baselines.staircase(3, 0.7),
+    "jaxpriv.baselines.subset_selection": lambda: jp.baselines.subset_selection(4, 0.7, 2),
+    "jaxpriv.baselines.truncated_laplace": lambda: jp.baselines.truncated_laplace(INDEX / 3.0, 0.7),
+    "jaxpriv.certificates.average_leakage": lambda: jp.certificates.average_leakage(TABLE, ROWS),
+    "jaxpriv.certificates.certify_program": lambda: vars(jp.certificates.certify_program(*program_parts())),
+    "jaxpriv.certificates.valid_scores": lambda: jp.certificates.valid_scores(PRIOR, np.log(CHANNEL.T)),
+    "jaxpriv.certificates.violation_of": lambda: jp.certificates.violation_of(*program_parts()[:2]),
+    "jaxpriv.channel.push": lambda: jp.channel.push(operator()[2], *operator()[:1], operator()[1:2], None),
+    "jaxpriv.channel": lambda: [
+        getattr(operator()[2], name)(INDEX) for name in ("weights", "rows")
+    ] + [jp.channel.Deterministic(np.array([1, 0, 1]), 2).weights(INDEX), operator()[2].matrix()],
+    "jaxpriv.databases.all_priors_privacy": lambda: jp.databases.all_priors_privacy(CHANNEL).value,
+    "jaxpriv.databases.compose": lambda: jp.databases.compose(CHANNEL, CHANNEL),
+    "jaxpriv.databases.counting_query": lambda: jp.databases.counting_query(3, 0.3).max_information(np.eye(4)),
+    "jaxpriv.databases.dependent_records_privacy": lambda: vars(
+        jp.databases.dependent_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES)
+    ),
+    "jaxpriv.databases.deterministic_query": lambda: vars(jp.databases.deterministic_query(PRIOR, PRIOR / 3.0)),
+    "jaxpriv.databases.differential_privacy": lambda: jp.databases.differential_privacy(
+        np.repeat(CHANNEL, 2, 0), jp.databases.hamming_neighbours(SIZES)
+    ).value,
+    "jaxpriv.databases.entropy_bounded_privacy": lambda: vars(
+        jp.databases.entropy_bounded_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 0.5)
+    ),
+    "jaxpriv.databases.geometric_count": lambda: jp.databases.geometric_count(3, 0.7),
+    "jaxpriv.databases.group_information": lambda: jp.databases.group_information(
+        np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1
+    ),
+    "jaxpriv.databases.group_privacy_bound": lambda: jp.databases.group_privacy_bound(0.7, 2),
+    "jaxpriv.databases.independent_prior": lambda: jp.databases.independent_prior([PRIOR, PRIOR]),
+    "jaxpriv.databases.information_privacy": lambda: vars(
+        jp.databases.information_privacy(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES)
+    ),
+    "jaxpriv.databases.ladder": lambda: vars(jp.databases.ladder(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES)),
+    "jaxpriv.databases.perturbed_count": lambda: jp.databases.perturbed_count(3, 0.7),
+    "jaxpriv.databases.perturbed_records": lambda: jp.databases.perturbed_records(SIZES, 0.7),
+    "jaxpriv.databases.record_joint": lambda: jp.databases.record_joint(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1),
+    "jaxpriv.databases.sparse_count_bound": lambda: jp.databases.sparse_count_bound(12, 3, 0.7),
+    "jaxpriv.databases.sparse_count_leakage": lambda: jp.databases.sparse_count_leakage(12, 3, 0.7),
+    "jaxpriv.distortion.absolute": lambda: jp.distortion.absolute(INDEX / 3.0).matrix(),
+    "jaxpriv.distortion.as_distortion": lambda: jp.distortion.as_distortion(TABLE).tile(np.arange(2), 1, 2),
+    "jaxpriv.distortion.changed_attributes": lambda: jp.distortion.changed_attributes(
+        np.array([[0, 1], [1, 1]]), weights=np.array([0.3, 0.7])
+    ).matrix(),
+    "jaxpriv.distortion.dense": lambda: jp.distortion.dense(operator()[1]),
+    "jaxpriv.distortion.from_function": lambda: [
+        operator()[1].matrix(), operator()[1].rows(INDEX), operator()[1].tile(INDEX, 1, 2),
+        operator()[1].pairs(INDEX, INDEX[::-1]),
+    ],
+    "jaxpriv.distortion.hamming": lambda: jp.distortion.hamming(3).rows(INDEX),
+    "jaxpriv.distortion.squared": lambda: jp.distortion.squared(INDEX / 3.0).tile(INDEX, 0, 2),
+    "jaxpriv.funnels.elementary_bound": lambda: jp.funnels.elementary_bound(jp.FunnelProblem(TABLE, disclosure=0.3)),
+    "jaxpriv.funnels.measure_of": lambda: jp.funnels.measure_of(ROWS, TABLE.sum(axis=0)),
+    "jaxpriv.gaussian.bottleneck": lambda: vars(jp.gaussian.bottleneck(source(), 0.1)),
+    "jaxpriv.gaussian.bottleneck_curve": lambda: jp.gaussian.bottleneck_curve(source(), np.array([0.1, 0.2])),
+    "jaxpriv.gaussian.from_covariances": lambda: vars(source()),
+    "jaxpriv.gaussian.from_samples": lambda: vars(
+        jp.gaussian.from_samples(np.random.default_rng(0).normal(size=(50, 2)), np.arange(50.0)[:, None] % 7)
+    ),
+    "jaxpriv.gaussian.funnel": lambda: vars(jp.gaussian.funnel(source(), 0.1)),
+    "jaxpriv.gaussian.funnel_curve": lambda: jp.gaussian.funnel_curve(source(), np.array([0.1, 0.2])),
+    "jaxpriv.gaussian.information": lambda: tuple(jp.gaussian.information(source(), np.eye(2), np.eye(2))),
+    "jaxpriv.gaussian.time_sharing_curve": lambda: jp.gaussian.time_sharing_curve(source(), np.array([0.1, 0.2]), 0.3),
+    "jaxpriv.joints.arrays_of": lambda: list(jp.joints.arrays_of(operator()[0])),
+    "jaxpriv.joints.from_function": lambda: [operator()[0].matrix(), operator()[0].columns(INDEX)],
+    "jaxpriv.joints.in_double": lambda: jp.joints.in_double(jp.joints.Stored(TABLE)).matrix(),
+    "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
+    "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
+    "jaxpriv.leakage.evaluate": lambda: lk.evaluate(lk.Sibson(2.0), TABLE, ROWS).value,
+    "jaxpriv.leakage.evaluate_all": lambda: [one.value for one in lk.evaluate_all(tuple(MEASURES), TABLE, ROWS)],
+    "jaxpriv.leakage.exact_values": lambda: lk.exact_values(tuple(MEASURES), TABLE, ROWS),
+    "jaxpriv.leakage.ldp_of_channel": lambda: [
+        lk.ldp_of_channel(*given) for given in ((CHANNEL,), (CHANNEL.tolist(),), (CHANNEL, ~np.eye(2, dtype=bool)))
+    ],
+    "jaxpriv.leakage.lift_of": lambda: lk.lift_of(OUTPUTS[:, 0], PRIOR),
+    "jaxpriv.leakage.posterior_of": lambda: lk.posterior_of(OUTPUTS[:, 0]),
+    "jaxpriv.leakage.prior_free_cap": lambda: [lk.prior_free_cap(ROWS), lk.prior_free_cap(ROWS.tolist())],
+    "jaxpriv.leakage.report": lambda: [row.value for row in lk.report(TABLE, ROWS).rows],
+    "jaxpriv.leakage.MaximalAlphaLeakage": of_alpha,
+    "jaxpriv.leakage.CustomLoss": of_loss,
+    **{f"measure {place}: {one!r}": lambda one=one: study_of(one) for place, one in enumerate(MEASURES)},
+    **{f"cost: {type(one).__name__}": lambda one=one: one.least(OUTPUTS[:, 0]) for one in COSTS},
+    **{f"divergence {place}": lambda one=one: one(CHANNEL / 0.4) for place, one in enumerate(DIVERGENCES)},
+    "jaxpriv.probability.entropy": lambda: [jp.probability.entropy(TABLE), jp.probability.entropy(TABLE.tolist(), 1)],
+    "jaxpriv.probability.from_counts": lambda: jp.probability.from_counts(COUNTS),
+    "jaxpriv.probability.mutual_information": lambda: jp.probability.mutual_information(TABLE),
+    "jaxpriv.probability.output_joint": lambda: jp.probability.output_joint(TABLE, ROWS),
+    "jaxpriv.probability.posterior": lambda: jp.probability.posterior(TABLE),
+    "jaxpriv.probability.private_marginal": lambda: jp.probability.private_marginal(TABLE),
+    "jaxpriv.probability.useful_marginal": lambda: jp.probability.useful_marginal(TABLE),
+    "jaxpriv.program.program_of": lambda: jp.program.program_of(problem()),
+    "jaxpriv.testing.random_joint": lambda: jp.testing.random_joint(0, 2, 3),
+    "jaxpriv.testing.random_mechanisms": lambda: jp.testing.random_mechanisms(0, 2, 3, 3),
+    "jaxpriv.watchdog.compare": lambda: [vars(one) for one in jp.watchdog.compare(TABLE, epsilon=0.4).values()],
+    "jaxpriv.watchdog.estimated_staircase": lambda: vars(jp.watchdog.estimated_staircase(LOG_LIFT, PRIOR)),
+    "jaxpriv.watchdog.estimated_watchdog": lambda: vars(
+        jp.watchdog.estimated_watchdog(LOG_LIFT, PRIOR, epsilon=0.4)
+    ),
+    "jaxpriv.watchdog.log_lift": lambda: jp.watchdog.log_lift(TABLE),
+    "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
+    "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
+    "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism(),
+    "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
+    "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
+    "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
+    "jaxpriv.estimation.audit.g_test": lambda: audit.g_test(COUNTS),
+    "jaxpriv.estimation.audit.holm": lambda: audit.holm(np.array([0.01, 0.03])),
+    "jaxpriv.estimation.audit.information_bound": lambda: audit.information_bound(COUNTS, 0.05),
+    "jaxpriv.estimation.audit.leakage_bounds": lambda: audit.leakage_bounds(population(), ROWS, MEASURES[:4]),
+    "jaxpriv.estimation.audit.least_utility": lambda: audit.least_utility(population(), ROWS),
+    "jaxpriv.estimation.audit.drift": lambda: vars(audit.drift(COUNTS[0], COUNTS[1])),
+    "jaxpriv.estimation.audit.excess": lambda: audit.excess(np.stack([COUNTS, COUNTS[::-1]], axis=2)),
+    "jaxpriv.estimation.audit.permutation_test": lambda: vars(audit.permutation_test(COUNTS, permutations=19)),
+    "jaxpriv.estimation.confidence.bernstein_interval": lambda: confidence.bernstein_interval(
+        PRIOR, PRIOR, DRAWS, 0.05
+    ),
+    "jaxpriv.estimation.confidence.chernoff_interval": lambda: confidence.chernoff_interval(PRIOR, DRAWS, 0.05),
+    "jaxpriv.estimation.confidence.clopper_pearson": lambda: confidence.clopper_pearson(COUNTS, 50, 0.05),
+    "jaxpriv.estimation.confidence.divergence_quantile": lambda: confidence.divergence_quantile(3, 0.05),
+    "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
+    "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
+    "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
+    "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
+    "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),
+    "jaxpriv.estimation.confidence.mean_interval": lambda: confidence.mean_interval(COUNTS, np.eye(3)[:2], 0.05),
+    "jaxpriv.estimation.confidence.population": lambda: vars(population()),
+    "jaxpriv.estimation.confidence.seen_through": lambda: vars(confidence.seen_through(population(), ROWS)),
+    "jaxpriv.estimation.confidence.weissman_radius": lambda: confidence.weissman_radius(3, 50, 0.05),
+    "jaxpriv.estimation.lift.estimate": lambda: lift_report(),
+    "jaxpriv.estimation.lift.e_gamma": lambda: vars(lift.e_gamma(lift_report(), samples(), 1.1)),
+    "jaxpriv.estimation.lift.encode": lambda: lift.encode(np.array([[0.3], [0.7]])),
+    **{
+        f"jaxpriv.estimation.lift.{one.__name__}": lambda one=one: objective(one())
+        for one in (
+            lift.DonskerVaradhan, lift.ReverseKullbackLeiblerForm, lift.ChiSquaredForm, lift.JensenShannonForm,
+            lift.SquaredHellingerForm, lift.Trimmed,
+        )
+    },
+}  # fmt: skip
+
+# Public functions without numbers of their own to compare, by module.
+OTHERS = {
+    "jaxpriv": "private_pairs sweep",  # whole numbers; files
+    "jaxpriv.certificates": "certify_noise certify_streamed excess_of interval_of least_limit",  # parts of `certify`
+    "jaxpriv.databases": (
+        "checked_neighbours count_neighbours counts entropy_bounded_mechanism hamming_distances hamming_neighbours "
+        "neighbours_from_pairs sequence_index sequences with_empty_record"
+    ),
+    "jaxpriv.distortion": "check_blocks",
+    "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
+    "jaxpriv.joints": "sharded",  # takes an array of JAX
+    "jaxpriv.leakage": "by_name forms_of named parameters_of",
+    "jaxpriv.mechanism": "fit release",  # tables and files
+    "jaxpriv.plotting": "image_bytes plot_frontier plot_mapping require_matplotlib save solver_style style",
+    "jaxpriv.problems": "replace_form",
+    "jaxpriv.report": "report",
+    "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
+        "advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
+    ),
+    "jaxpriv.datasets": (
+        "census census_csv census_from_raw census_small census_table compas_arrays fetch_census fetch_compas "
+        "load_adult load_compas"
+    ),
+    "jaxpriv.testing": (
+        "binary_bottleneck binary_entropy binary_funnel binary_funnel_at degenerate gaussian_bottleneck "
+        "gaussian_funnel heart_disease known_problems"
+    ),
+    "jaxpriv.verifier": "read_audit read_design read_receipt verify",
+    "jaxpriv.watchdog": "explain proved_bounds",
+    "jaxpriv.estimation.audit": "conformity sample_bounds split",
+    "jaxpriv.estimation.confidence": "distribution_set",
+    "jaxpriv.estimation.lift": (
+        "average donsker_varadhan f_divergence from_features from_symbols known_tasks named self_test trimmed "
+        "watchdog_paper"
+    ),
+    "jaxpriv.estimation.tables": "column_distortion count_table fit_codebook",
+}
+
+
+def test_every_public_function_is_called_or_named():
+    reference = runpy.run_path(str(Path(__file__).with_name("test_docs_reference.py")))
+    modules, public = reference["MODULES"], reference["public"]
+    known = {*CALLS, *(f"{module}.{name}" for module, names in OTHERS.items() for name in names.split())}
+    seen, missing = set(), []
+    for name in modules:
+        if name != "jaxpriv.sklearn":
+            module = importlib.import_module(name)
+            for each in sorted(public(module)):
+                value = getattr(module, each)
+                if inspect.isroutine(value) and id(value) not in seen:
+                    seen.add(id(value))
+                    if not any(key.rpartition(".")[2] == each and key in known for key in known):
+                        missing.append(f"{name}.{each}")
+    assert not missing
+
+
+def numbers(tree):
+    """The floating-point leaves, of plain dataclasses too."""
+    leaves = jax.tree.leaves(tree, is_leaf=lambda leaf: hasattr(leaf, "__dataclass_fields__"))
+    for leaf in leaves:
+        if hasattr(leaf, "__dataclass_fields__"):
+            yield from numbers(vars(leaf))
+        elif isinstance(leaf, float) or eqx.is_inexact_array_like(leaf):
+            yield leaf
+
+
+def wrong(name):
+    try:
+        plain = list(numbers(CALLS[name]()))
+        with jax.enable_x64(True):
+            double = list(numbers(CALLS[name]()))
+    except Exception as error:
+        return f"{name}: {type(error).__name__}: {error}"
+    if not double or len(plain) != len(double):
+        return f"{name}: {len(plain)} and {len(double)} numbers"
+    for one, other in zip(plain, double, strict=True):
+        if getattr(one, "dtype", np.dtype(float)) != np.float64:
+            return f"{name}: {one.dtype}"
+        if not np.allclose(np.asarray(one), np.asarray(other), rtol=1e-13, atol=0, equal_nan=True):
+            return f"{name}: {one} for {other}"
+    return None
+
+
+@pytest.mark.slow
+def test_numbers_of_numpy_arrays_are_of_float64_where_jax_computes_in_float32():
+    run = subprocess.run(
+        [sys.executable, __file__], capture_output=True, text=True, cwd=Path(__file__).parent.parent, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == []
+
+
+if __name__ == "__main__":
+    assert not jax.config.jax_enable_x64
+    print(json.dumps([text for name in CALLS if (text := wrong(name))]))
