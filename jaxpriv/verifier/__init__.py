@@ -15,12 +15,15 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.orders import order_by_column, read_order
 from jaxpriv.verifier.releases import (
     ConformityResult,
     Receipt,
+    chance_of_order,
     check_design,
     check_file,
     conformity,
+    conformity_of_totals,
     outputs_of,
     plain_csv,
     read_receipt,
@@ -32,6 +35,8 @@ __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_des
 
 # A release that is less likely than this to come from its design is refused.
 LEVEL = 0.001
+# Rows that are said to be in a random order and follow the records by a chance of less than this are not.
+_ORDERED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Findings:
         claims: numbers on the records of the design; empty without the audit.
         rows: records of the released file, None without one.
         conformity: the test of the released file against its records, None without them.
+        paired: how its rows were paired with records: by the "order" file, an "id" column or the order of the
+            "table"; None if they were not, and only the totals of both were compared.
         checked: what was checked, sentences.
     """
 
@@ -52,6 +59,7 @@ class Findings:
     claims: Mapping[str, Claim]
     rows: int | None
     conformity: ConformityResult | None
+    paired: str | None = None
     checked: tuple[str, ...] = field(default=())
 
     @property
@@ -71,6 +79,7 @@ class Findings:
                 "impossible": list(test.impossible),
                 "detectable": None if test.detectable is None else repr(test.detectable),
             },
+            "paired": self.paired,
             "checked": list(self.checked),
         }
 
@@ -82,6 +91,8 @@ class Findings:
         for name, claim in self.claims.items():
             source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
             lines.append(f"  {name}: {_interval(claim)} {source}")
+        if self.conformity is not None and self.paired is None:
+            lines.append(f"  release: {_UNPAIRED}")
         if self.conformity is not None:
             test = self.conformity
             lines.append(
@@ -94,6 +105,12 @@ class Findings:
                     "would find it in nine of ten cases (level 0.001)"
                 )
         return "\n".join([*lines, *self.checked]) + "\n"
+
+
+_UNPAIRED = (
+    "rows are not paired with records (no order file, no id column): only how often each combination was released is "
+    "compared, which finds fewer departures"
+)
 
 
 def _interval(claim: Claim) -> str:
@@ -112,6 +129,8 @@ def verify(
     released: str | Path | None = None,
     records: str | Path | None = None,
     read: Sequence[str] = (),
+    order: str | Path | None = None,
+    id_column: str | None = None,
 ) -> Findings:
     """Check a design or a receipt, and what belongs to it.
 
@@ -120,9 +139,12 @@ def verify(
         private: AUDIT.zip: counts and certificate of the design.
         design, receipt: the other one of the two.
         released: the released file.
-        records: the CSV table that it was released from: then pairs are tested against the design.
+        records: the CSV table that it was released from: then pairs are tested against the design. Rows in a random
+            order are paired by `order` or `id_column`; without both only the totals of the two files are compared.
         read: how `records` is read, as --read of the commands has it: "delimiter=;", "encoding=latin-1", "names=A,B",
             "blanks", "nfc".
+        order: the order of the rows, a file that `release` wrote for the owner.
+        id_column: a kept column by which rows and records are paired.
 
     Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
@@ -158,6 +180,7 @@ def verify(
     stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
     if stated is not None:
         checked.append("receipt: not damaged")
+        checked += [f"receipt: {sentence}" for sentence in stated.departures]
         if known is not None:
             check_design(stated, known, str(receipt_file))
             checked.append("receipt: of this design")
@@ -165,13 +188,21 @@ def verify(
         raise InputError("records goes with released: the pairs of both are tested")
     if records is None and read:
         raise InputError("read goes with records: it is about them")
-    rows, test = (None, None) if released is None else _release(known, stated, released, records, read, checked)
+    if records is None and (order is not None or id_column is not None):
+        raise InputError("order and id_column go with records: they pair them with released rows")
+    if order is not None and id_column is not None:
+        raise InputError("order and id_column pair the same rows; give one of the two")
+    rows, test, paired = None, None, None
+    if released is not None:
+        pairing = (order, id_column)
+        rows, test, paired = _release(known, stated, released, records, read, pairing, checked)
     return Findings(
         None if known is None else known.sha256,
         {} if known is None else known.guarantees,
         {} if audit is None else audit.claims,
         rows,
         test,
+        paired,
         tuple(checked),
     )
 
@@ -182,8 +213,9 @@ def _release(
     released: str | Path,
     records: str | Path | None,
     read: Sequence[str],
+    pairing: tuple[str | Path | None, str | None],
     checked: list[str],
-) -> tuple[int, ConformityResult | None]:
+) -> tuple[int, ConformityResult | None, str | None]:
     data, name = read_file(released), str(released)
     if receipt is None and design is None:
         raise InputError("released goes with a design or a receipt; name one")
@@ -193,7 +225,7 @@ def _release(
     if receipt is not None and receipt.record["released"]["format"] != "csv":
         if records is not None:
             raise InputError(f"{name}: pairs are tested of CSV files")
-        return receipt.rows, None
+        return receipt.rows, None, None
     if design is None:
         rows = sum(1 for _ in records_of(data, name)) - 1
     else:
@@ -203,21 +235,50 @@ def _release(
     if receipt is not None and rows != receipt.rows:
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
-        return rows, None
+        return rows, None, None
     unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
     table = plain_csv(read_file(records), str(records), read)
     symbols = symbols_of(design, table, str(records), unseen)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
-    test = conformity(design.rows, symbols, outputs, _identity(design))
-    if test.impossible:
+    if receipt is not None and receipt.permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
         raise IntegrityError(
-            f"{name}, row {test.impossible[0]} (from 0): the design never releases that for its record"
+            f"{name}: the receipt says that its rows are in a random order; they are in that of {records}"
         )
+    place, paired = _paired(receipt, data, name, rows, table, str(records), *pairing)
+    if place is None:
+        test = conformity_of_totals(design.rows, symbols, outputs, _identity(design))
+    else:
+        test = conformity(design.rows, [symbols[row] for row in place], outputs, _identity(design))
+    if test.impossible:
+        which = "any of the records" if place is None else "its record"
+        raise IntegrityError(f"{name}, row {test.impossible[0]} (from 0): the design never releases that for {which}")
     if test.p_value <= LEVEL:
         raise IntegrityError(f"{name} does not come from the design: p = {test.p_value:.4g}")
-    checked.append("released file: the test finds no departure of its pairs from the design")
-    return rows, test
+    what = "its totals" if place is None else "its pairs"
+    checked.append(f"released file: the test finds no departure of {what} from the design")
+    return rows, test, paired
+
+
+def _paired(
+    receipt: Receipt | None,
+    data: bytes,
+    name: str,
+    rows: int,
+    table: bytes,
+    records: str,
+    order: str | Path | None,
+    id_column: str | None,
+) -> tuple[Sequence[int] | None, str | None]:
+    """(the record of each released row, by what it is known), (None, None) where it is not known."""
+    if id_column is not None:
+        return order_by_column(data, name, table, records, id_column), "id"
+    in_order = receipt is not None and not receipt.permuted
+    if order is not None:
+        if in_order:
+            raise InputError("order is about rows in a random order; by their receipt these are in that of the table")
+        return read_order(read_file(order), str(order), data, rows), "order"
+    return (range(rows), "table") if in_order else (None, None)
 
 
 def _identity(design: DesignFile) -> list[int] | None:

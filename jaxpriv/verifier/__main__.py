@@ -36,8 +36,16 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     parser.add_argument("--receipt", metavar="RECEIPT.json", type=Path, help="the receipt of a released file")
     parser.add_argument("--released", metavar="FILE", type=Path, help="a released file")
     parser.add_argument(
-        "--records", metavar="TABLE.csv", type=Path, help="what it was released from: tests the pairs of both"
+        "--records",
+        metavar="TABLE.csv",
+        type=Path,
+        help="what it was released from: tests the pairs of both, or without --order and --id the totals of rows in a "
+        "random order",
     )
+    parser.add_argument(
+        "--order", metavar="ORDER.zip", type=Path, help="which record each released row is of, as release wrote it"
+    )
+    parser.add_argument("--id", metavar="COL", help="a kept column that pairs released rows with records")
     parser.add_argument(
         "--read",
         metavar="SETTING",
@@ -60,6 +68,8 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
             released=given.released,
             records=given.records,
             read=given.read,
+            order=given.order,
+            id_column=given.id,
         )
         text = json.dumps(found.record, indent=2) + "\n"
         _emit(text if given.json == "-" else found.text)

@@ -32,8 +32,10 @@ import re
 import unicodedata
 import zlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, combinations
 from statistics import NormalDist
 from typing import Any
@@ -45,6 +47,8 @@ from jaxpriv.verifier.designs import UNSEEN, DesignFile
 
 RECEIPT = "jaxpriv-receipt"
 FORMATS = ("csv", "parquet")
+# Whether draws were recorded, and how rows are ordered, as receipts state it.
+LEDGERS, ORDERS = ("used", "none"), ("permuted", "kept")
 
 # What spreadsheets take for a formula; a number is none.
 _FORMULA = re.compile(r"[=+\-@\t\r＝＋－＠]")
@@ -77,15 +81,31 @@ class Receipt:
         """The columns of the file: those released by the design, then those kept as they were."""
         return [*self.record["columns"], *self.record["kept"]]
 
+    @property
+    def permuted(self) -> bool:
+        """Whether the rows are in a random order; otherwise they are in that of the table."""
+        return self.record["order"] == "permuted"
+
+    @property
+    def departures(self) -> list[str]:
+        """What was done otherwise than `release` does it by default, sentences without a full stop."""
+        found = []
+        if self.record["ledger"] == "none":
+            found.append("no ledger was kept: a second draw for the same records would not be noticed")
+        if not self.permuted:
+            found.append("rows are in the order of the table: what that order tells about a record was released too")
+        return found
+
 
 def read_receipt(data: bytes, name: str) -> Receipt:
     """The receipt of a file; `IntegrityError` if it is damaged or of another kind."""
-    fields = ("tool", "design", "unseen", "columns", "kept", "released")
+    fields = ("tool", "design", "unseen", "columns", "kept", "ledger", "order", "released")
     record = unsealed(data, name, RECEIPT, fields)
     released = record["released"]
     good = isinstance(released, dict) and set(released) == {"sha256", "bytes", "rows", "format"}
     good = good and all(type(released[key]) is int and released[key] >= 0 for key in ("bytes", "rows"))
     good = good and released["format"] in FORMATS and record["unseen"] in UNSEEN
+    good = good and record["ledger"] in LEDGERS and record["order"] in ORDERS
     for key in ("columns", "kept"):
         good = good and isinstance(record[key], list) and all(isinstance(one, str) for one in record[key])
     if not good or not record["columns"]:
@@ -337,18 +357,97 @@ def conformity_of_counts(
         return ConformityResult(0.0, 0, (), leak)
     places = dict.fromkeys(weights, -1) if own is None else own
     alternatives = _alternatives(weights, totals)
-    running = {x: list(accumulate(row)) for x, row in weights.items()}
-    seen, p = _scores(weights, counts, places, alternatives), 1.0
+    draws = _Draws(weights, totals, generator)
+    seen = _scores(weights, counts, places, alternatives)
+    p, size = _p_value(seen, lambda: _scores(weights, draws.counts(), places, alternatives), tables)
+    return ConformityResult(p, size, (), leak)
+
+
+def conformity_of_totals(
+    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
+) -> ConformityResult:
+    """The same claim where it is unknown which record a released row is of: only how often each y occurs.
+
+    The totals N have the mean E = sum n_x W. Scores: g = sum N ln(N / E), identity = sum N ln(1 - a + a I/E) where I is
+    how many records are y themselves, and residual, of N against E. `impossible` rows are released for no record at
+    all. Arguments as for `conformity`.
+    """
+    weights, totals = _weights(rows, set(symbols)), Counter(symbols)
+    size = len(rows[0])
+    expected = [math.fsum(n * weights[x][y] for x, n in totals.items()) for y in range(size)]
+    own = [0] * size
+    for x, n in totals.items():
+        if identity is not None and x != SUPPRESSED and identity[x] >= 0:
+            own[identity[x]] += n
+    impossible = [row for row, y in enumerate(outputs) if not expected[y]]
+    if impossible:
+        return ConformityResult(0.0, 0, tuple(impossible[:10]), None)
+
+    def scores(counts: Sequence[int]) -> tuple[float, ...]:
+        ratios = [(n, n * math.log(n / e), e, i) for n, e, i in zip(counts, expected, own, strict=True) if n]
+        return (
+            sum(term for _, term, _, _ in ratios),
+            sum(n * math.log1p(_MIXED * (i / e - 1.0)) for n, _, e, i in ratios),
+            max(term - n + e for n, term, e, _ in ratios),
+        )
+
+    draws = _Draws(weights, totals, random.Random(random.SystemRandom().getrandbits(256)))
+    seen = Counter(outputs)
+    p, made = _p_value(
+        scores([seen[y] for y in range(size)]),
+        lambda: scores([sum(column) for column in zip(*draws.counts().values(), strict=True)]),
+        tables,
+    )
+    return ConformityResult(p, made, (), None)
+
+
+def chance_of_order(rows: Matrix, symbols: Sequence[int], outputs: Sequence[int]) -> float:
+    """A bound on the chance that released rows in a random order agree as well with the records as they stand.
+
+    T = sum a(x, y) over records and the rows in the same place, a = W(y|x) / max_x W(y|x). In a random order it has
+    the mean M of all pairs, and Pr[T - M >= t] <= 2 exp(-t^2 / (4 M + 2 t)) (Chatterjee 2007, proposition 1.1).
+    """
+    weights, pairs = _weights(rows, set(symbols)), Counter(zip(symbols, outputs, strict=True))
+    largest = [max(column) for column in zip(*weights.values(), strict=True)]
+    records, released = Counter(symbols), Counter(outputs)
+
+    def agreement(x: int, y: int) -> float:
+        return weights[x][y] / largest[y] if largest[y] else 0.0
+
+    seen = math.fsum(n * agreement(x, y) for (x, y), n in pairs.items())
+    mean = math.fsum(n * m * agreement(x, y) for x, n in records.items() for y, m in released.items()) / len(symbols)
+    beyond = seen - mean
+    return min(2.0 * math.exp(-(beyond**2) / (4.0 * mean + 2.0 * beyond)), 1.0) if beyond > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Tables of counts drawn under the claim: for each x as many draws from its row of W as the release has."""
+
+    weights: Mapping[int, list[float]]
+    totals: Mapping[int, int]
+    generator: random.Random
+
+    def counts(self) -> dict[int, list[int]]:
+        return {
+            x: _multinomial(self.totals[x], row, self._running[x], self.generator) for x, row in self.weights.items()
+        }
+
+    @cached_property
+    def _running(self) -> dict[int, list[float]]:
+        return {x: list(accumulate(row)) for x, row in self.weights.items()}
+
+
+def _p_value(seen: tuple[float, ...], drawn: Callable[[], tuple[float, ...]], tables: int) -> tuple[float, int]:
+    """The rank of the scores `seen` among those `drawn` under the claim, and how many were drawn for it."""
+    p = 1.0
     for size in (min(_FIRST, tables), tables):
-        scores = [seen]
-        for _ in range(size):
-            drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
-            scores.append(_scores(weights, drawn, places, alternatives))
+        scores = [seen, *(drawn() for _ in range(size))]
         strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
         p = sum(one >= strange[0] for one in strange) / len(strange)
         if p > _LARGE:
-            return ConformityResult(p, size, (), leak)
-    return ConformityResult(p, tables, (), leak)
+            return p, size
+    return p, tables
 
 
 def _weights(rows: Matrix, used: set[int]) -> dict[int, list[float]]:
