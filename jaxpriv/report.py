@@ -23,6 +23,7 @@ from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.verifier.claims import Claim, lower, upper
+from jaxpriv.verifier.releases import Receipt, check_design
 
 __all__ = ["report"]
 
@@ -144,14 +145,22 @@ _ALPHABETS = (
 )
 
 
-def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence: float = 0.95) -> str:
+def report(
+    mechanism: Mechanism,
+    evidence: Evidence | None = None,
+    *,
+    receipt: Receipt | None = None,
+    confidence: float = 0.95,
+) -> str:
     """The page, HTML text.
 
     Without evidence it has what holds for every population, and shows the mapping; with it, what a reader of the
     release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
-    names private classes and their shares: it is for the owner of the records and those who may know them.
+    names private classes and their shares: it is for the owner of the records and those who may know them. With the
+    receipt of a release (`jaxpriv.verifier.read_receipt`) it says what was kept of the records and whether a ledger and
+    a random order of the rows were used.
 
-    Raises `InputError` for a confidence outside of (0, 1).
+    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
     """
     level = failure(confidence, "confidence")
     found = numbers(mechanism, evidence, level)
@@ -162,6 +171,7 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _curve(found.curve),
         _mapping(mechanism),
         _population(found),
+        _release(mechanism, receipt),
         _limits(mechanism, evidence),
     ]
     scripts = [_data("report-curve.js")] if found.curve is not None else []
@@ -343,6 +353,32 @@ def _population(found: Numbers) -> str:
         )
         + f"<ul>{''.join(f'<li>{name}: {text}.</li>' for name, text in _MEANINGS.items())}</ul>"
         + f"<p>These bounds assume:</p><ul>{sentences}</ul>"
+    )
+
+
+def _release(mechanism: Mechanism, receipt: Receipt | None) -> str:
+    """What a receipt states."""
+    if receipt is None:
+        return (
+            "<h2>The released file</h2><p>No receipt was given, so this page does not say whether a ledger was kept, "
+            "in which order the rows are, and which other columns were released beside.</p>"
+        )
+    check_design(receipt, mechanism.verify(), "the receipt")
+    facts = [sentence[0].upper() + sentence[1:] for sentence in receipt.departures]
+    if receipt.record["ledger"] == "used":
+        facts.append("The draws are recorded in a ledger: a later release with it repeats them")
+    if receipt.permuted:
+        facts.append("Rows are in a random order")
+    if receipt.record["kept"]:
+        facts.append(
+            f"Released as they are, covered by no audit: {_list(receipt.record['kept'])}. Who knows these values of a "
+            "person may find its row in any order"
+        )
+    facts.append(f"Combinations that no record of the design had: {receipt.record['unseen']}")
+    items = "".join(f"<li>{fact}.</li>" for fact in facts)
+    return (
+        f"<h2>The released file</h2><p>{receipt.rows} records.</p><ul>{items}</ul>"
+        f'<p class="soft">SHA-256 <code>{receipt.record["released"]["sha256"]}</code></p>'
     )
 
 

@@ -471,16 +471,26 @@ def report(
             "and bounds for the population. The page then holds shares of private classes (mode 0600).",
         ),
     ] = None,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RECEIPT.json",
+            help="The receipt of a release: adds whether a ledger was kept, how rows are ordered, and what was kept.",
+        ),
+    ] = None,
     confidence: ConfidenceOption = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     from jaxpriv.mechanism import Evidence, Mechanism
     from jaxpriv.report import report as page
+    from jaxpriv.verifier.archive import read_file
+    from jaxpriv.verifier.releases import read_receipt
 
-    inputs = {"DESIGN.zip": design, **({} if private is None else {"--private": private})}
-    _output.check_outputs({"--out": out}, inputs)
+    inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
+    _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
     mechanism = Mechanism.load(design)
     evidence = None if private is None else Evidence.load(private, mechanism)
-    text = working("Reporting", lambda _: page(mechanism, evidence, confidence=confidence))
+    stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))
+    text = working("Reporting", lambda _: page(mechanism, evidence, receipt=stated, confidence=confidence))
     secret = [] if evidence is None else [out]
     _output.deliver({}, None, f"report in {out}\n", {out: text.encode()}, private_files=secret)

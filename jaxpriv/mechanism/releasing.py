@@ -11,7 +11,7 @@ import io
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, shake_256
 from pathlib import Path
@@ -64,6 +64,15 @@ class Ledger:
             for name, content in zip(one, what, strict=True)
         ]
         return one, both
+
+    def keyed_rows(self, table: bytes, design: bytes, count: int) -> tuple[list[bytes], list[bytes]]:
+        """The same of the `count` rows of a table, by hashes of the whole table and of the design."""
+        found = []
+        for content, size in ((table, _WHO), (table + design, _WHAT)):
+            seed = blake2b(content, key=self.key, person=b"rows of a table").digest()
+            stream = shake_256(seed).digest(size * count)
+            found.append([stream[start : start + size] for start in range(0, size * count, size)])
+        return found[0], found[1]
 
     def recorded(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
         """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
@@ -374,34 +383,33 @@ def _recorded(
     """
     if not books:
         return 0
-    sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-    distinct, place = distinct_rows(codes, sizes)
-    design = _digest(mechanism).encode()
-    contents = [design + row.tobytes() for row in distinct]
-    whats = [contents[x] for x in place.tolist()]
+    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes()).encode()
     served = np.zeros(len(codes), dtype=bool)
     keys = []
 
-    def look_up(who: Sequence[bytes]) -> None:
+    def look_up(keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
         for book in reversed(books):  # the first one has the last word
-            keys.append((book, *book.keyed(who, whats)))
-            before = book.recorded(*keys[-1][1:])
+            who, what = keyed(book)
+            keys.append((book, who, what))
+            before = book.recorded(who, what)
             outputs[before >= 0] = before[before >= 0]
             served[before >= 0] = True
 
-    table = archive.digest(np.ascontiguousarray(codes).tobytes())
-    look_up([f"{table} {row}".encode() for row in range(len(codes))])
+    look_up(lambda book: book.keyed_rows(table, design, len(codes)))
     if identity:
+        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+        distinct, place = distinct_rows(codes, sizes)
+        contents = [design + row.tobytes() for row in distinct]
         who = _who(identity)
         first: dict[bytes, int] = {}
         for row, one in enumerate(who):
             row_of_one = first.setdefault(one, row)
-            if whats[row_of_one] != whats[row]:
+            if place[row_of_one] != place[row]:
                 raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
             outputs[row] = outputs[row_of_one]
-        look_up(who)
-    for book, hashed, what in keys:
-        book.add(hashed, what, outputs)
+        look_up(lambda book: book.keyed(who, [contents[x] for x in place.tolist()]))
+    for book, *hashes in keys:
+        book.add(*hashes, outputs)
     return int(served.sum())
 
 
