@@ -264,7 +264,7 @@ def release(
         raise InputError("no_ledger goes without ledger and identity, which are about one")
     if keep_order and order_out is not None:
         raise InputError("order_out goes without keep_order: the order is that of the table")
-    _check_columns(mechanism, identity, keep)
+    _check_columns(mechanism, keep)
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
         _refuse_second(new)
@@ -361,15 +361,15 @@ def _alone(files: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence[str]) -> None:
+def _check_columns(mechanism: Mechanism, keep: Sequence[str]) -> None:
     book = mechanism.codebook
     for place, name in enumerate(keep):
         if name in book.private:
             raise InputError(f"keep: column {name!r} is private")
         if name in book.useful or name in mechanism.released_columns:
             raise InputError(f"keep: column {name!r} is what the mechanism releases in another form")
-        if name in keep[:place] or name in identity:
-            raise InputError(f"keep: column {name!r} is named twice, or identifies a record")
+        if name in keep[:place]:
+            raise InputError(f"keep: column {name!r} is named twice")
 
 
 def _recorded(

@@ -243,7 +243,8 @@ def _release(
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
     if receipt is not None and receipt.permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
         raise IntegrityError(
-            f"{name}: the receipt says that its rows are in a random order; they are in that of {records}"
+            f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
+            f"follow those of {records}"
         )
     place, paired = _paired(receipt, data, name, rows, table, str(records), *pairing)
     if place is None:
