@@ -322,7 +322,8 @@ def release(
         typer.Option(
             metavar="AUDIT.zip",
             help="Counts and certificate of the design: the ledger and the order of the rows lie in its folder, "
-            "without this option in that of DESIGN.zip. Name it in every release of the design, or in none.",
+            "without this option in that of DESIGN.zip. Name it in every release of the design: one without it does "
+            "not see the ledger there.",
         ),
     ] = None,
     ledger: Annotated[
@@ -390,10 +391,10 @@ def release(
     from jaxpriv.verifier.releases import Receipt
 
     inputs = {"TABLE": table, "--design": design, **({} if private is None else {"--private": private})}
-    folder = Path(os.path.realpath(design if private is None else private)).parent
+    folders = [Path(os.path.realpath(path)).parent for path in (private, design) if path is not None]
     outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--order-out": order_out, "--json": json}
     if ledger is None and not no_ledger:
-        outputs["--ledger"] = folder / "private-ledger"  # its name ends with what only the design tells
+        outputs["--ledger"] = folders[0] / "private-ledger"  # its name ends with what only the design tells
     _output.check_outputs(outputs, inputs)
     source = table_file(table, read)
 
@@ -409,7 +410,7 @@ def release(
             unseen=None if unseen is None else str(unseen),
             ledger=ledger,
             no_ledger=no_ledger,
-            private_folder=folder,
+            private_folder=folders,
             identity=identity or (),
             keep=keep or (),
             keep_order=keep_order,

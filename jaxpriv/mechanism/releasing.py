@@ -214,7 +214,7 @@ def release(
     unseen: str | None = None,
     ledger: str | os.PathLike[str] | None = None,
     no_ledger: bool = False,
-    private_folder: str | os.PathLike[str] | None = None,
+    private_folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     identity: Sequence[str] = (),
     keep: Sequence[str] = (),
     keep_order: bool = False,
@@ -238,15 +238,15 @@ def release(
         unseen: what a combination of classes without a symbol comes to; by default as the mechanism states.
         ledger: a further ledger, which several mechanisms may share. Where the private folder cannot be written it is
             the only one.
-        no_ledger: record nothing; refused for records that the ledger in `private_folder` has. The receipt states it.
+        no_ledger: record nothing; refused for records that a ledger in `private_folder` has. The receipt states it.
         private_folder: the folder of the ledger and the order of the rows, files that are not published; by default
-            that of the receipt.
+            that of the receipt. Of several folders it is the first one; ledgers in the others are kept, too.
         identity: the columns that identify a record in the ledgers.
         keep: further columns, which go into the file as they are. No audit covers them. Private columns and what the
             mechanism releases cannot be kept.
         keep_order: release the rows in the order of the table. The receipt states it.
-        order_out: the file of the order of the rows, for `verify`; by default beside the (first) ledger, named by the
-            hash of the released file. A new file can be read by its owner only.
+        order_out: the file of the order of the rows, for `verify`; by default in `private_folder` (where that cannot
+            be written, beside `ledger`), named by the hash of the released file. A new file is for its owner only.
         force: replace files that exist: without a ledger that is a second draw for the same records.
 
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
@@ -261,15 +261,15 @@ def release(
     if rule not in UNSEEN:
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
     if no_ledger and (ledger is not None or identity):
-        raise InputError("no_ledger goes without ledger and identity, which are about one")
+        raise InputError("no_ledger goes without `ledger` and `identity`, which are about one")
     if keep_order and order_out is not None:
-        raise InputError("order_out goes without keep_order: the order is that of the table")
+        raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
         _refuse_second(new)
-    folder = Path(os.path.realpath(proof)).parent if private_folder is None else Path(private_folder)
-    own = folder / f"private-ledger-{_digest(mechanism)[:16]}"
+    folders = _folders(private_folder, proof)
+    own = [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
     paths = [] if no_ledger else _ledger_files(own, ledger)
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
@@ -281,25 +281,25 @@ def release(
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
             _refuse_second(new)  # another release may have ended since
-        read = [own] if no_ledger and own.exists() and not force else paths
+        read = [path for path in own if path.exists()] if no_ledger and not force else paths
         for path in read:
-            locks.enter_context(locked(path, wait=path == own))
+            locks.enter_context(locked(path, wait=path in own))
         books = [Ledger.load(path) for path in read]
         earlier = any(book.entries for book in books)
         outputs = mechanism.sample(symbols)
         served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
         if no_ledger and served:
             raise InputError(
-                f"no_ledger: {served} of these records are in {own}: they were released before, and a second draw "
-                "reveals more about them; with the ledger they keep their draw"
+                f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
+                "before, and a second draw reveals more about them; with the ledger they keep their draw"
             )
-        order = None if keep_order else _permutation(books[0].key if paths else _fresh_key(), outputs, kept)
+        order = None if keep_order else _permutation(books[-1].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
         files = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
-            beside = paths[0].parent if paths else folder
+            beside = paths[-1].parent if paths else folders[0]
             named = beside / f"private-order-{archive.digest(content)[:16]}.zip"
             order_file = named if order_out is None else Path(order_out)
             files = {order_file: _order_bytes(order, content), **files}
@@ -328,14 +328,26 @@ def _digest(mechanism: Mechanism) -> str:
     return archive.digest(mechanism.table.tobytes() + mechanism.released.tobytes())
 
 
-def _ledger_files(own: Path, named: str | os.PathLike[str] | None) -> list[Path]:
-    """The ledgers to keep: the one that is named, and the mechanism's own where its folder can be written.
+def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
+    """The private folders by their real names, each once."""
+    several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
+    return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
-    A release that names no ledger afterwards finds the draws in the own one, or ends with an error in that folder.
+
+def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> list[Path]:
+    """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
+
+    Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
+    with an error and not with a second draw.
     """
-    if named is None or os.path.realpath(named) == os.path.realpath(own):
-        return [own]
-    return [Path(named), *([own] if own.exists() or os.access(own.parent, os.W_OK) else [])]
+    found = [path for path in own[1:] if path.exists()]
+    if named is not None:
+        found = [Path(named), *(path for path in found if os.path.realpath(path) != os.path.realpath(named))]
+        if os.path.realpath(named) == os.path.realpath(own[0]):
+            return [*found[1:], own[0]]
+        if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
+            return found
+    return [*found, own[0]]
 
 
 @contextlib.contextmanager
