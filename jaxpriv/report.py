@@ -395,7 +395,8 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
             )
     return (
         "<h2>What it does not protect against</h2><ul>"
-        "<li>A second release of the same people, by this or another design: two draws reveal more than one.</li>"
+        "<li>A second release of the same people that no ledger repeats, or by another design: two draws reveal more "
+        "than one.</li><li>The order of the rows, where they are in that of the table.</li>"
         "<li>Somebody who knows all records of the design but one: making the design again for every possible last "
         "record and comparing can show which it was.</li>"
         "<li>Columns that are released beside it as they are, and anything else that is known of a person.</li>"
