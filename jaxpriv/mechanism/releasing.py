@@ -282,7 +282,7 @@ def release(
         if not force:
             _refuse_second(new)  # another release may have ended since
         read = [path for path in own if path.exists()] if no_ledger and not force else paths
-        for path in read:
+        for path in sorted(read):  # in one order, so that two processes do not wait for each other
             locks.enter_context(locked(path, wait=path in own))
         books = [Ledger.load(path) for path in read]
         earlier = any(book.entries for book in books)
@@ -296,7 +296,7 @@ def release(
         order = None if keep_order else _permutation(books[-1].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
-        files = {target: content, proof: archive.sealed(record)}
+        files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
             beside = paths[-1].parent if paths else folders[0]
@@ -304,8 +304,7 @@ def release(
             order_file = named if order_out is None else Path(order_out)
             files = {order_file: _order_bytes(order, content), **files}
         if paths:
-            ledgers = {path: book.to_bytes() for path, book in zip(paths, books, strict=True)}
-            write_together(ledgers, private=paths)
+            write_together({path: book.to_bytes() for path, book in zip(paths, books, strict=True)}, private=paths)
         write_together(files, private=[] if order_file is None else [order_file])
     singled = _singled_out(kept)
     return Released(

@@ -241,6 +241,8 @@ def _release(
     symbols = symbols_of(design, table, str(records), unseen)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
+    if not symbols:
+        raise InputError(f"{records} has no records")
     if receipt is not None and receipt.permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
         raise IntegrityError(
             f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "

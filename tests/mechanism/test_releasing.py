@@ -711,6 +711,14 @@ def test_a_forged_release_in_a_random_order_is_found_by_its_totals(in_order, mec
         checked(in_order)
 
 
+def test_a_table_without_records_is_no_evidence(in_order):
+    (in_order / "records.csv").write_text("age,town,income\n")
+    (in_order / "out.csv").write_text("age,town\n")
+    names = {"released": in_order / "out.csv", "records": in_order / "records.csv"}
+    with pytest.raises(InputError, match="has no records"):
+        verify(in_order / "design.zip", **names)
+
+
 def test_two_releases_have_unrelated_orders(releasing):
     """Unless the second one repeats the first: then it is the same file."""
     first, again = releasing("first"), releasing("second")
