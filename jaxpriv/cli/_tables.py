@@ -236,6 +236,16 @@ class CountedRecords:
     counts: np.ndarray
     useful: np.ndarray
 
+    def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
+        """The same, the records in the order of the rows of a released file; as they are where none is named."""
+        from jaxpriv.verifier.archive import read_file
+        from jaxpriv.verifier.orders import read_order
+
+        if order is None:
+            return self
+        place = read_order(read_file(order), f"--row-order: {order}", read_file(released), len(self.useful))
+        return replace(self, useful=self.useful[place])
+
 
 def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
     """The records of a table by the classes of a design; one without a symbol as the design states."""
