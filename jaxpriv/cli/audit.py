@@ -15,6 +15,7 @@ from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
+    RowOrderOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
@@ -93,14 +94,7 @@ def audit(
             "records is read as `jaxpriv release` writes it: --read is about the records.",
         ),
     ] = None,
-    row_order: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ORDER.zip",
-            help="Which record each row of a table in --releases is of: `jaxpriv release` releases rows in a random "
-            "order, and writes this file.",
-        ),
-    ] = None,
+    row_order: RowOrderOption = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="The mapping does not depend on these counts (fitted on other records).")
     ] = False,

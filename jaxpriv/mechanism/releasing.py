@@ -400,7 +400,7 @@ def _recorded(
     keys = []
 
     def look_up(keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
-        for path, book in reversed(books.items()):  # the first one has the last word
+        for path, book in reversed(list(books.items())):  # the first one has the last word
             who, what = keyed(book)
             keys.append((book, who, what))
             before = book.recorded(who, what)

@@ -356,7 +356,8 @@ def _tested(
     depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
     if depends.p_value <= LEVEL / 6:
         raise IntegrityError(
-            f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g}"
+            f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g} "
+            "(records with one identity share a draw of a ledger: --id names its columns)"
         )
     checked.append("released file: the tests find no departure of its pairs from the design")
     absent = [repr(column) for column in private if column not in columns]
