@@ -16,7 +16,7 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
-from jaxpriv.verifier.draws import DependenceResult, dependence
+from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependence
 from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
     ConformityResult,
@@ -51,8 +51,9 @@ _UNPAIRED = (
     "rows are not paired with records (no order file, no id column): only how often each combination was released is "
     "compared, which finds fewer departures"
 )
-# Rows that are said to be in a random order and agree with the records by a chance below this are in no random order.
-# `LEVEL` has room for it: p-values of simulated releases are multiples of 1/3500, so 1/3000 stands for 1/3500.
+# Rows that are said to be in a random order and agree with the records, or with a column, by a chance below this are in
+# no random order. `LEVEL` has room for both: p-values of simulated releases are multiples of 1/3500, so that 1/3000
+# stands for 1/3500.
 _ORDERED = 1e-6
 
 
@@ -286,17 +287,34 @@ def _release(
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
         return rows, None, None, None
-    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
     table = plain_csv(read_file(records), str(records), read)
-    symbols = symbols_of(design, table, str(records), unseen)
+    return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
+
+
+def _compared(
+    design: DesignFile,
+    receipt: Receipt | None,
+    outputs: Sequence[int],
+    data: bytes,
+    name: str,
+    table: bytes,
+    records: str,
+    order: str | Path | None,
+    identity: Sequence[str],
+    checked: list[str],
+) -> tuple[ConformityResult, DependenceResult | None, str | None]:
+    """The tests of a released file with the `table` of its records, and by what rows were paired with records."""
+    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
+    symbols, rows = symbols_of(design, table, records, unseen), len(outputs)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
-    if receipt is not None and receipt.permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
-        raise IntegrityError(
-            f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
-            f"follow those of {records}"
-        )
-    columns = columns_of(table, str(records))
+    permuted = receipt is not None and receipt.permuted
+    disorder = (
+        f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
+    )
+    if permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
+        raise IntegrityError(f"{disorder}follow those of {records}")
+    columns = columns_of(table, records)
     for column in identity:
         if column not in columns:
             raise InputError(f"{records} has no column {column!r}, by which rows are paired")
@@ -317,23 +335,29 @@ def _release(
         test = conformity_of_totals(design.rows, symbols, outputs, _identity(design))
         _refuse(test, name, range(rows), "any of the records")
         checked.append("released file: the tests find no departure of its totals from the design")
-        return rows, test, None, None
+        return test, None, None
     counted = range(rows)
     if identity:
         drawn = [outputs[row] for row in place]
-        counted = first_of_each([columns[column] for column in identity], symbols, drawn, (str(records), name))
+        counted = first_of_each([columns[column] for column in identity], symbols, drawn, (records, name))
         if len(counted) < rows:
             checked.append(f"released file: {len(counted)} identities of {rows} records, of which each has one draw")
+    private = [entry["column"] for entry in design.record["codebook"]["private"]]
+    if permuted and len(counted) == rows:  # of equal identities it may be unknown which row is whose
+        ordered = order_dependence(place, columns, private)
+        if ordered.p_value < _ORDERED:
+            raise IntegrityError(f"{disorder}depend on {ordered.strongest}, p = {ordered.p_value:.4g}")
     test, depends = _tested(
         design,
         [symbols[record] for record in counted],
         outputs,
         [place[record] for record in counted],
         {column: [values[record] for record in counted] for column, values in columns.items()},
+        private,
         name,
         checked,
     )
-    return rows, test, depends, paired
+    return test, depends, paired
 
 
 def _tested(
@@ -342,6 +366,7 @@ def _tested(
     outputs: Sequence[int],
     rows: Sequence[int],
     columns: Mapping[str, Sequence[str]],
+    private: Sequence[str],
     name: str,
     checked: list[str],
 ) -> tuple[ConformityResult, DependenceResult]:
@@ -352,7 +377,6 @@ def _tested(
     outputs = [outputs[row] for row in rows]
     test = conformity(design.rows, symbols, outputs, _identity(design), level=LEVEL / 6)
     _refuse(test, name, rows, "its record")
-    private = [entry["column"] for entry in design.record["codebook"]["private"]]
     depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
     if depends.p_value <= LEVEL / 6:
         raise IntegrityError(

@@ -341,6 +341,20 @@ def test_draws_that_are_none_are_refused(tmp_path, table, every, problem, forger
     assert folder.verify(records=False).rows == 1200
 
 
+@pytest.mark.parametrize("key", ["income", "id"])
+def test_rows_in_an_order_that_tells_something_are_refused(tmp_path, table, every, key):
+    """Honest draws whose rows are sorted, with a receipt that states a random order."""
+    records = {**table, "id": np.arange(1200)}
+    folder = Folder(tmp_path, records, every["leakage-budget"], keep=["id"])
+    header, *rows = folder.rows
+    order = np.argsort(records[key][folder.place], kind="stable")
+    folder.place = folder.place[order]
+    folder.forge("".join(map(csv_line, [header, *(rows[row] for row in order)])))
+    for pairing in ({"order": folder.order}, {"identity": ["id"]}):
+        with pytest.raises(IntegrityError, match=r"a random order and (depend on|follow)"):
+            folder.verify(**pairing)
+
+
 @pytest.mark.usefixtures("surely")
 def test_what_was_not_tested_is_said(folder):
     found = folder.verify()
