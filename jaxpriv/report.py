@@ -23,6 +23,7 @@ from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.verifier.claims import Claim, lower, upper
+from jaxpriv.verifier.releases import Receipt, check_design
 
 __all__ = ["report"]
 
@@ -146,14 +147,22 @@ _ALPHABETS = (
 )
 
 
-def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence: float = 0.95) -> str:
+def report(
+    mechanism: Mechanism,
+    evidence: Evidence | None = None,
+    *,
+    receipt: Receipt | None = None,
+    confidence: float = 0.95,
+) -> str:
     """The page, HTML text.
 
     Without evidence it has what holds for every population, and shows the mapping; with it, what a reader of the
     release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
-    names private classes and their shares: it is for the owner of the records and those who may know them.
+    names private classes and their shares: it is for the owner of the records and those who may know them. With the
+    receipt of a release (`jaxpriv.verifier.read_receipt`) it says what was kept of the records and whether a ledger and
+    a random order of the rows were used.
 
-    Raises `InputError` for a confidence outside of (0, 1).
+    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
     """
     level = failure(confidence, "confidence")
     found = numbers(mechanism, evidence, level)
@@ -164,6 +173,7 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _curve(found.curve),
         _mapping(mechanism),
         _population(found, evidence),
+        _release(mechanism, receipt),
         _limits(mechanism, evidence),
     ]
     scripts = [_data("report-curve.js")] if found.curve is not None else []
@@ -349,6 +359,32 @@ def _population(found: Numbers, evidence: Evidence | None) -> str:
     )
 
 
+def _release(mechanism: Mechanism, receipt: Receipt | None) -> str:
+    """What a receipt states."""
+    if receipt is None:
+        return (
+            "<h2>The released file</h2><p>No receipt was given, so this page does not say whether a ledger was kept, "
+            "in which order the rows are, and which other columns were released beside.</p>"
+        )
+    check_design(receipt, mechanism.verify(), "the receipt")
+    facts = [sentence[0].upper() + sentence[1:] for sentence in receipt.departures]
+    if receipt.record["ledger"] == "used":
+        facts.append("The draws are recorded in a ledger: a later release with it repeats them")
+    if receipt.permuted:
+        facts.append("Rows are in a random order")
+    if receipt.record["kept"]:
+        facts.append(
+            f"Released as they are, covered by no audit: {_list(receipt.record['kept'])}. Who knows these values of a "
+            "person may find its row in any order"
+        )
+    facts.append(f"Combinations that no record of the design had: {receipt.record['unseen']}")
+    items = "".join(f"<li>{fact}.</li>" for fact in facts)
+    return (
+        f"<h2>The released file</h2><p>{receipt.rows} records.</p><ul>{items}</ul>"
+        f'<p class="soft">SHA-256 <code>{receipt.record["released"]["sha256"]}</code></p>'
+    )
+
+
 def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
     claims = {} if evidence is None else evidence.claims(mechanism)
     proved = ""
@@ -362,7 +398,8 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
             )
     return (
         "<h2>What it does not protect against</h2><ul>"
-        "<li>A second release of the same people, by this or another design: two draws reveal more than one.</li>"
+        "<li>A second release of the same people that no ledger repeats, or by another design: two draws reveal more "
+        "than one.</li><li>The order of the rows, where they are in that of the table.</li>"
         "<li>Somebody who knows all records of the design but one: making the design again for every possible last "
         "record and comparing can show which it was.</li>"
         "<li>Columns that are released beside it as they are, and anything else that is known of a person.</li>"

@@ -34,6 +34,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
 
     What `transform` gives is drawn anew for every row and every call, with randomness of the operating system: two
     calls on the same rows give two releases, which together disclose more than one. There is no `random_state`.
+    Rows keep their order, as steps of a pipeline must; `jaxpriv.mechanism.release` releases them in a random one.
 
     Parameters:
         private: name or position of a column of X, or several: they are not among what is released, and `transform`

@@ -239,6 +239,16 @@ def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, byt
     return {path: table.codebook.to_json().encode()}
 
 
+RowOrderOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="ORDER.zip",
+        help="Which record each row of the released table is of: `jaxpriv release` releases rows in a random order and "
+        "writes this file.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class CountedRecords:
     """Records by the alphabet of a mapping: counts (S, X), and the useful symbol x of each record, (n,).
@@ -248,6 +258,20 @@ class CountedRecords:
 
     counts: np.ndarray
     useful: np.ndarray
+
+    def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
+        """The same, the records in the order of the rows of a released file."""
+        return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
+
+
+def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
+    """The record of each row of a released table; where no order is named rows are in that of the records."""
+    from jaxpriv.verifier.archive import read_file
+    from jaxpriv.verifier.orders import read_order
+
+    if order is None:
+        return np.arange(size)
+    return np.array(read_order(read_file(order), f"--row-order: {order}", read_file(released), size))
 
 
 def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:

@@ -15,6 +15,7 @@ from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
+    RowOrderOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
@@ -89,10 +90,11 @@ def audit(
         typer.Option(
             metavar="RELEASES.npz|TABLE.csv",
             help="`counts` (X,Y) of released pairs, or the table that was released, row for row with the table in "
-            "--counts: tests that the pairs come from the mapping. A table in another file than the records is read "
-            "as `jaxpriv release` writes it: --read is about the records.",
+            "--counts or by --row-order: tests that the pairs come from the mapping. A table in another file than the "
+            "records is read as `jaxpriv release` writes it: --read is about the records.",
         ),
     ] = None,
+    row_order: RowOrderOption = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="The mapping does not depend on these counts (fitted on other records).")
     ] = False,
@@ -167,6 +169,8 @@ def audit(
         raise InputError("--released is about --pairs, or about a table in --releases")
     if released_table and not with_table:
         raise InputError("a table in --releases goes with a table of its records, row for row, in --counts or --joint")
+    if row_order is not None and not released_table:
+        raise InputError("--row-order is about a table in --releases")
     if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
         raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
@@ -181,7 +185,13 @@ def audit(
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
     inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {"--releases": releases, "--solution": solution, "--certificate": certificate, **columns.inputs}
+    inputs |= {
+        "--releases": releases,
+        "--row-order": row_order,
+        "--solution": solution,
+        "--certificate": certificate,
+        **columns.inputs,
+    }
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
@@ -206,7 +216,7 @@ def audit(
         known = counts_by_design(table_file(counts, columns.read), fitted)
         data = {"counts": known.counts, "held_out": held_out}
         if released_table and releases is not None:
-            pairs_released = releases_by_design(table_file(releases, own), known, fitted)
+            pairs_released = releases_by_design(table_file(releases, own), known.ordered(row_order, releases), fitted)
         if certificate is not None:
             data |= _recomputed(certificate, fitted)
         chosen = (_PRIVATE_ALPHABET,)
@@ -224,7 +234,8 @@ def audit(
                 if channel.shape != (len(stored["attributes"]),) * 2:
                     raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
                 file = table_file(releases, own)
-                pairs_released = releases_by_attributes(file, released, known, book, stored["attributes"])
+                ordered = known.ordered(row_order, releases)
+                pairs_released = releases_by_attributes(file, released, ordered, book, stored["attributes"])
         elif counts is not None:
             arrays = load_npz_safely(counts, ["counts"], ["possible"])
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}

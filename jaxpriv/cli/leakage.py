@@ -15,9 +15,11 @@ from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
     RecordOptions,
+    RowOrderOption,
     counts_by_attributes,
     is_table,
     problem_of,
+    records_of_rows,
     table_file,
 )
 from jaxpriv.errors import InputError
@@ -169,9 +171,11 @@ def excess(
     released_table: Annotated[
         Path | None,
         typer.Option(
-            metavar="RELEASED.csv", help="The table with the released columns, row for row; by default TABLE itself."
+            metavar="RELEASED.csv",
+            help="The table with the released columns, row for row or by --row-order; by default TABLE itself.",
         ),
     ] = None,
+    row_order: RowOrderOption = None,
     at: Annotated[
         SameUse | None,
         typer.Option(
@@ -194,8 +198,10 @@ def excess(
     from jaxpriv.estimation.audit import excess as compared
 
     other = table if released_table is None else released_table
-    inputs = {"TABLE": table, **({} if released_table is None else {"--released-table": released_table})}
-    _output.check_outputs({"--json": json}, inputs)
+    inputs = {"TABLE": table, "--released-table": released_table, "--row-order": row_order}
+    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
+    if row_order is not None and released_table is None:
+        raise InputError("--row-order is about --released-table")
     private, useful = columns.private, columns.useful
     if not private or not useful:
         raise InputError("name columns with --private and --useful")
@@ -206,7 +212,7 @@ def excess(
     if both:
         raise InputError(f"column {both[0]!r} is released as it is: name the column that was released in its place")
     rules = columns.rules([*private, *useful])
-    counts, costs = _counted(table, other, private, useful, names, rules, columns.read)
+    counts, costs = _counted(table, other, row_order, private, useful, names, rules, columns.read)
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
     found = working(
@@ -222,6 +228,7 @@ def excess(
 def _counted(
     table: Path,
     other: Path,
+    order: Path | None,
     private: list[str],
     useful: list[str],
     released: list[str],
@@ -259,7 +266,8 @@ def _counted(
         labels = [len(rule.labels) for rule in plain]
     symbols, y = distinct_rows(np.stack(codes, axis=1), labels)
     counts = np.zeros((*counted.dataset.counts.shape, len(symbols)), dtype=np.int64)
-    np.add.at(counts, (counted.private_symbols, counted.useful_symbols, y), 1)
+    place = records_of_rows(order, other, size)
+    np.add.at(counts, (counted.private_symbols[place], counted.useful_symbols[place], y), 1)
     if own is None:
         return counts, None
     # Every useful symbol may be released by the optimum, also one that this release never drew.

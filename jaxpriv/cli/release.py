@@ -1,6 +1,7 @@
 """`jaxpriv joint`, `fit`, `release`, `report`: from records to a design, what is released by it, and a page of both."""
 
 import math
+import os
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -316,22 +317,62 @@ def release(
             show_default=False,
         ),
     ] = None,
+    private: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AUDIT.zip",
+            help="Counts and certificate of the design: the ledger and the order of the rows lie in its folder, "
+            "without this option in that of DESIGN.zip. Name it in every release of the design: one without it does "
+            "not see the ledger there.",
+        ),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
             metavar="LEDGER",
-            help="A file of what was released for whom (mode 0600): a record in it gets the same draw again.",
+            help="A further ledger, which several designs may share (mode 0600). Where the folder of the design's own "
+            "cannot be written it is the only one, and later releases must name it.",
         ),
     ] = None,
+    no_ledger: Annotated[
+        bool,
+        typer.Option(
+            "--no-ledger",
+            help="Record nothing: a second draw for these records will not be noticed. The receipt states it.",
+        ),
+    ] = False,
     identity: Annotated[
         list[str] | None,
         typer.Option(
-            "--id", metavar="COL", help="Column that identifies a record in the ledger; by default table and row."
+            "--id",
+            metavar="COL",
+            help="Column that identifies a record in the ledger. By default that is its row in the whole table: with "
+            "rows added, removed, changed or in another order a table is a new one.",
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COL", help="A further column that goes into the file as it is; no audit covers it."),
+        typer.Option(
+            metavar="COL",
+            help="A further column that goes into the file as it is; no audit covers it. One that identifies records "
+            "undoes the random order of the rows.",
+        ),
+    ] = None,
+    keep_order: Annotated[
+        bool,
+        typer.Option(
+            "--keep-order",
+            help="Release rows in the order of the table, which may depend on private columns; by default their order "
+            "is random. The receipt states it.",
+        ),
+    ] = False,
+    order_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ORDER.zip",
+            help="Write which record each released row is of, for `verify --order` (mode 0600); by default "
+            "private-order-... beside the ledger.",
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that exist, though they may have been published.")
@@ -341,25 +382,39 @@ def release(
     """Release every record by one draw from the design, with random numbers of the operating system.
 
     All or nothing: if a record cannot be released, none is. The receipt is written last. A second draw for the same
-    records would reveal more about them: it is refused, or, with --ledger, repeats the first draw.
+    records would reveal more about them: the ledger, private-ledger-... in the folder of AUDIT.zip or else of
+    DESIGN.zip, records every draw and repeats it, under other names of files too. It does not see releases from
+    another folder (a copy of the design), with --no-ledger, or by other tools, nor without --id a table with other
+    rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
     """
     from jaxpriv import mechanism
+    from jaxpriv.verifier.releases import Receipt
 
-    inputs = {"TABLE": table, "--design": design}
-    outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--json": json}
+    inputs = {"TABLE": table, "--design": design, **({} if private is None else {"--private": private})}
+    folders = [Path(os.path.realpath(path)).parent for path in (private, design) if path is not None]
+    outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--order-out": order_out, "--json": json}
+    if ledger is None and not no_ledger:
+        outputs["--ledger"] = folders[0] / "private-ledger"  # its name ends with what only the design tells
     _output.check_outputs(outputs, inputs)
     source = table_file(table, read)
 
     def work(_: object) -> mechanism.Released:
+        loaded = mechanism.Mechanism.load(design)
+        if private is not None:
+            mechanism.Evidence.load(private, loaded)
         return mechanism.release(
             source,
-            mechanism.Mechanism.load(design),
+            loaded,
             out,
             receipt,
             unseen=None if unseen is None else str(unseen),
             ledger=ledger,
+            no_ledger=no_ledger,
+            private_folder=folders,
             identity=identity or (),
             keep=keep or (),
+            keep_order=keep_order,
+            order_out=order_out,
             force=force,
         )
 
@@ -370,16 +425,37 @@ def release(
         "unseen": found.unseen,
         "served": found.served,
         "escaped": found.escaped,
+        "singled_out": found.singled_out,
+        "ledgers": [str(path) for path in found.ledgers],
+        "order": None if found.order_file is None else str(found.order_file),
     }
-    lines = [f"{len(found.outputs)} records released; receipt in {receipt}"]
+    rows = len(found.outputs)
+    lines = [f"{rows} records released; receipt in {receipt}"]
+    if found.order_file is not None:
+        lines.append(f"rows are in a random order, for the owner alone in {found.order_file}")
+    lines += [f"draws are recorded, for the owner alone, in {path}" for path in found.ledgers]
+    lines += [f"stated in the receipt: {sentence}" for sentence in Receipt(found.receipt).departures]
     if found.served:
         lines.append(f"{found.served} records were in the ledger and keep their earlier draw")
+    if not identity and found.served:
+        lines.append(
+            "they are the same rows of an equal table; if they are other people, name a column that says so: --id"
+        )
+    elif not identity and found.earlier:
+        lines.append(
+            "the ledger has releases of other tables; without --id it does not notice a person who is in several"
+        )
     if found.unseen:
         lines.append(f"{found.unseen} records combine classes as none of the fit did: {found.receipt['unseen']}")
     if found.escaped:
         lines.append(f"{found.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas")
     if keep:
         lines.append(f"not covered by any audit: {', '.join(keep)}")
+    if found.singled_out:
+        lines.append(
+            f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
+            "any order"
+        )
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
 
 
@@ -396,16 +472,26 @@ def report(
             "and bounds for the population. The page then holds shares of private classes (mode 0600).",
         ),
     ] = None,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RECEIPT.json",
+            help="The receipt of a release: adds whether a ledger was kept, how rows are ordered, and what was kept.",
+        ),
+    ] = None,
     confidence: ConfidenceOption = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     from jaxpriv.mechanism import Evidence, Mechanism
     from jaxpriv.report import report as page
+    from jaxpriv.verifier.archive import read_file
+    from jaxpriv.verifier.releases import read_receipt
 
-    inputs = {"DESIGN.zip": design, **({} if private is None else {"--private": private})}
-    _output.check_outputs({"--out": out}, inputs)
+    inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
+    _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
     mechanism = Mechanism.load(design)
     evidence = None if private is None else Evidence.load(private, mechanism)
-    text = working("Reporting", lambda _: page(mechanism, evidence, confidence=confidence))
+    stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))
+    text = working("Reporting", lambda _: page(mechanism, evidence, receipt=stated, confidence=confidence))
     secret = [] if evidence is None else [out]
     _output.deliver({}, None, f"report in {out}\n", {out: text.encode()}, private_files=secret)

@@ -246,9 +246,9 @@ class Mechanism:
     def apply(self, frame: Any, unseen: str | None = None) -> Any:
         """The released columns for the records of a frame: one fresh draw for each record, all or nothing.
 
-        A pandas, polars or Arrow frame gives one of the same kind; columns by name give a dict. For files, a
-        self-test, a receipt and a ledger against second releases use `jaxpriv.mechanism.release`. Errors as for
-        `symbols` and `sample`.
+        A pandas, polars or Arrow frame gives one of the same kind; columns by name give a dict. Rows keep the order of
+        the frame, which may depend on private columns. For files, a self-test, a receipt, a random order and a ledger
+        against second releases use `jaxpriv.mechanism.release`. Errors as for `symbols` and `sample`.
         """
         released = self.labels_of(self.sample(self.symbols(frame, unseen)))
         if isinstance(frame, Mapping):

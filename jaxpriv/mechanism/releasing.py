@@ -1,34 +1,38 @@
 """A table of records -> a released file and its receipt: one secure draw for each record, all or nothing.
 
-The order of what reaches the disk: the ledger with the draws, then the released file, then the receipt. Killed at any
-moment this leaves nothing half-written; with a ledger the next run writes the same draws, without one a file without a
-receipt stands in its way until somebody has decided what it is.
+The order of what reaches the disk: the ledger with the draws, then the order of the rows, the released file and the
+receipt. A run that is killed at any moment leaves nothing half-written. With a ledger the next run writes the same file
+again; without one a file without a receipt stands in its way until somebody has decided what it is.
 """
 
 import contextlib
-import fcntl
 import io
 import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b, shake_256
 from pathlib import Path
 
 import numpy as np
 
-from jaxpriv._files import atomic_write, write_together
+from jaxpriv._files import write_together
 from jaxpriv._module import summary
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.mechanism import table as tables
-from jaxpriv.mechanism.mechanism import Mechanism
+from jaxpriv.mechanism.mechanism import Mechanism, array_bytes
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
-from jaxpriv.verifier.records import LEDGER, RECEIPT, UNSEEN, unsealed
+from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, unsealed
 from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
+
+try:
+    import fcntl
+except ImportError:  # Windows: `locked` creates its lock file exclusively there
+    fcntl = None
 
 # What was released for whom: a second release of a record gives what the first one gave, not a second draw.
 #
@@ -58,6 +62,15 @@ class Ledger:
         ]
         return one, both
 
+    def keyed_rows(self, table: bytes, design: bytes, count: int) -> tuple[list[bytes], list[bytes]]:
+        """The same of the `count` rows of a table, by hashes of the whole table and of the design."""
+        found = []
+        for content, size in ((table, _WHO), (table + design, _WHAT)):
+            seed = blake2b(content, key=self.key, person=b"rows of a table").digest()
+            stream = shake_256(seed).digest(size * count)
+            found.append([stream[start : start + size] for start in range(0, size * count, size)])
+        return found[0], found[1]
+
     def recorded(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
         """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
 
@@ -73,7 +86,7 @@ class Ledger:
                     changed.append(row)
         if changed:
             raise InputError(
-                f"--ledger: {row_text(changed[0])} was released before with other values or by another design "
+                f"ledger: {row_text(changed[0])} was released before with other values or by another design "
                 f"(such rows: {len(changed)}): another draw would disclose more about the same record; leave it out"
             )
         return found
@@ -98,7 +111,7 @@ class Ledger:
     def load(cls, path: Path) -> "Ledger":
         """The ledger of a file, or a new one with a key of its own; `IntegrityError` if the file is damaged."""
         if not path.exists():
-            return cls(os.urandom(32))
+            return cls(_fresh_key())
         data = read_file(path)
         line, newline, payload = data.partition(b"\n")
         record = unsealed(line + newline, str(path), LEDGER)
@@ -110,21 +123,50 @@ class Ledger:
         return cls(bytes.fromhex(record["key"]), entries)
 
 
+def _fresh_key() -> bytes:
+    return tables.fresh(4).tobytes()  # 248 random bits in 32 bytes
+
+
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """No other release uses the ledger meanwhile; `ResourceError` if one does."""
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """No other release uses the file meanwhile; `ResourceError` if one does, or with `wait` after its end.
+
+    Where the system has no `flock` the lock is the existence of its file: a process that is killed leaves it behind, so
+    `wait` is without effect there.
+    """
     name = path.with_name(path.name + ".lock")
     try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = _lock_file(name, wait)
+    except (BlockingIOError, FileExistsError):
+        left = "" if fcntl else f"; if none runs, one was killed: remove {name}"
+        raise ResourceError(f"{path} is in use by another release; wait for its end{left}") from None
     except OSError as error:
         raise ResourceError(f"cannot write {name}: {error.strerror}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    except BlockingIOError:
-        raise ResourceError(f"{path} is in use by another release; wait for its end") from None
     finally:
-        os.close(descriptor)
+        if fcntl is None:  # Windows removes no file that is open
+            os.close(descriptor)
+        name.unlink(missing_ok=True)
+        if fcntl is not None:  # the lock ends after its name, so nobody else locks the file that is removed
+            os.close(descriptor)
+
+
+def _lock_file(name: Path, wait: bool) -> int:
+    """The descriptor of the locked file `name`; `BlockingIOError` or `FileExistsError` if another process has it."""
+    if fcntl is None:
+        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    while True:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(name)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the process that had the lock has removed the file meanwhile
 
 
 _FORMATS: Mapping[str, str] = {".csv": "csv", ".parquet": "parquet"}
@@ -135,18 +177,28 @@ class Released:
     """What `release` did.
 
     Attributes:
-        outputs: the symbol y of every record, int64 (n,).
+        outputs: the symbol y of every record, int64 (n,), in the order of the table.
+        order: the record that each released row is of, int64 (n,); None if rows are in the order of the table.
         unseen: records whose combination of classes has no symbol.
-        served: records that were in the ledger: they keep their earlier draw.
+        served: records that were in a ledger: they keep their earlier draw.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
+        singled_out: rows whose kept columns no other row has: who knows those of a record finds its row in any order.
         receipt: what the receipt states.
+        ledgers: the files in which the draws are recorded; none without a ledger.
+        order_file: where `order` was written, None with it.
+        earlier: whether a ledger held draws before.
     """
 
     outputs: np.ndarray
+    order: np.ndarray | None
     unseen: int
     served: int
     escaped: int
+    singled_out: int
     receipt: Mapping[str, Json]
+    ledgers: tuple[Path, ...]
+    order_file: Path | None
+    earlier: bool
 
     __repr__ = summary
 
@@ -159,22 +211,41 @@ def release(
     *,
     unseen: str | None = None,
     ledger: str | os.PathLike[str] | None = None,
+    no_ledger: bool = False,
+    private_folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     identity: Sequence[str] = (),
     keep: Sequence[str] = (),
+    keep_order: bool = False,
+    order_out: str | os.PathLike[str] | None = None,
     force: bool = False,
 ) -> Released:
     """Release the records of a table by a mechanism, into a file.
 
+    Every release is recorded in a ledger, and a record that is in it keeps its draw: two independent draws for one
+    record reveal more about it than one. Rows are released in a random order (from 248 random bits of the operating
+    system), because the order of a table may depend on private columns.
+
+    The ledger of a mechanism lies in `private_folder`, under a name that follows from its table; it sees what was
+    released with the same ledger. Without `identity` a record is identified by all useful classes of the table and
+    its row, so a table with rows added, removed, changed or in another order is a new one.
+
     Args:
         source: the table: a frame, columns by name, or a .csv or .parquet file.
-        out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record, in their order.
+        out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record.
         receipt: the file, written last, of what was released by which design.
         unseen: what a combination of classes without a symbol comes to; by default as the mechanism states.
-        ledger: a file of what was released for whom: a record in it gets the draw that it got then.
-        identity: the columns that identify a record, for the ledger; by default the table itself and the row.
+        ledger: a further ledger, which several mechanisms may share. Where the private folder cannot be written it is
+            the only one.
+        no_ledger: record nothing; refused for records that a ledger in `private_folder` has. The receipt states it.
+        private_folder: the folder of the ledger and the order of the rows, files that are not published; by default
+            that of the receipt. Of several folders it is the first one; ledgers in the others are kept, too.
+        identity: the columns that identify a record in the ledgers.
         keep: further columns, which go into the file as they are. No audit covers them. Private columns and what the
             mechanism releases cannot be kept.
-        force: replace `out` and `receipt` if they exist: without a ledger that is a second draw for the same records.
+        keep_order: release the rows in the order of the table. The receipt states it.
+        order_out: the file of the order of the rows, for `verify`; by default in `private_folder` (where that cannot
+            be written, beside `ledger`), named by the hash of the released file. A new file is for its owner only.
+        force: replace files that exist: without a ledger that is a second draw for the same records.
 
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
     `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
@@ -187,99 +258,176 @@ def release(
     rule = mechanism.unseen if unseen is None else unseen
     if rule not in UNSEEN:
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
-    if identity and ledger is None:
-        raise InputError("identity is about a ledger; name one")
-    _check_columns(mechanism, identity, keep)
+    if no_ledger and (ledger is not None or identity):
+        raise InputError("no_ledger goes without `ledger` and `identity`, which are about one")
+    if keep_order and order_out is not None:
+        raise InputError("order_out goes without `keep_order`: the order is that of the table")
+    _check_columns(mechanism, keep)
+    new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
-        _refuse_second(proof, target)
+        _refuse_second(new)
+    folders = _folders(private_folder, proof)
+    own = [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+    paths = [] if no_ledger else _ledger_files(own, ledger)
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
-    new = int(mechanism.unknown(codes).sum())
+    unknown = int(mechanism.unknown(codes).sum())
     symbols = mechanism.locate_codes(codes, rule)
     tables.self_test(mechanism.table, np.unique(symbols))
-    path = None if ledger is None else Path(ledger)
-    with nullcontext() if path is None else locked(path), _alone(proof, target):
+    kept = {name: columns[name] for name in keep}
+    with _alone(new), contextlib.ExitStack() as locks:
         if not force:
-            _refuse_second(proof, target)  # another release may have ended since
+            _refuse_second(new)  # another release may have ended since
+        read = [path for path in own if path.exists()] if no_ledger and not force else paths
+        for path in sorted(read):  # in one order, so that two processes do not wait for each other
+            locks.enter_context(locked(path, wait=path in own))
+        books = {path: Ledger.load(path) for path in read}
+        earlier = any(book.entries for book in books.values())
         outputs = mechanism.sample(symbols)
-        served = 0
-        if path is not None:
-            served = _recorded(path, mechanism, codes, [columns[name] for name in identity], outputs)
-        kept = {name: columns[name] for name in keep}
-        content, marked = _content(kind, mechanism, outputs, kept)
-        record = _receipt(mechanism, rule, content, kind, len(outputs), keep)
-        write_together({target: content, proof: archive.sealed(record)})
-    return Released(outputs, new, served, marked, record)
+        served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
+        if no_ledger and served:
+            raise InputError(
+                f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
+                "before, and a second draw reveals more about them; with the ledger they keep their draw"
+            )
+        order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
+        content, marked = _content(kind, mechanism, outputs, kept, order)
+        record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
+        files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
+        order_file = None
+        if order is not None:
+            beside = paths[-1].parent if paths else folders[0]
+            named = beside / f"private-order-{archive.digest(content)[:16]}.zip"
+            order_file = named if order_out is None else Path(order_out)
+            files = {order_file: _order_bytes(order, content), **files}
+        if paths:
+            write_together({path: book.to_bytes() for path, book in books.items()}, private=paths)
+        write_together(files, private=[] if order_file is None else [order_file])
+    singled = _singled_out(kept)
+    return Released(
+        outputs, order, unknown, served, marked, singled, record, tuple(paths), order_file, bool(paths) and earlier
+    )
 
 
-def _refuse_second(proof: Path, target: Path) -> None:
-    for path in (proof, target):
+def _refuse_second(files: Sequence[Path]) -> None:
+    for path in files:
         if path.exists():
             raise InputError(
                 f"{path} exists: these records may have been released. A second draw for the same records reveals more "
-                "about them; use a `ledger`, or `force` if nothing was published"
+                "about them; name other files (with a ledger the draws are repeated), or `force` if nothing was "
+                "published"
             )
 
 
+def _digest(mechanism: Mechanism) -> str:
+    """What makes two mechanisms one to a ledger: the probabilities and what is released."""
+    return archive.digest(mechanism.table.tobytes() + mechanism.released.tobytes())
+
+
+def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
+    """The private folders by their real names, each once."""
+    several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
+    return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
+
+
+def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> list[Path]:
+    """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
+
+    Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
+    with an error and not with a second draw.
+    """
+    found = [path for path in own[1:] if path.exists()]
+    if named is not None:
+        found = [Path(named), *(path for path in found if os.path.realpath(path) != os.path.realpath(named))]
+        if os.path.realpath(named) == os.path.realpath(own[0]):
+            return [*found[1:], own[0]]
+        if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
+            return found
+    return [*found, own[0]]
+
+
 @contextlib.contextmanager
-def _alone(*files: Path) -> Iterator[None]:
-    """No other release writes into the folders of these files meanwhile: one that comes later waits."""
-    with contextlib.ExitStack() as open_folders:
+def _alone(files: Sequence[Path]) -> Iterator[None]:
+    """No other release writes into the folders of these files meanwhile: one that comes later waits.
+
+    Without `flock` there is no lock of a folder: each file has one, and a release that comes later is refused.
+    """
+    with contextlib.ExitStack() as held:
+        if fcntl is None:
+            for path in sorted(set(files)):
+                held.enter_context(locked(path))
+            yield
+            return
         # In one order, so that two processes do not wait for each other.
         for folder in sorted({path.parent.resolve() for path in files}):
             try:
                 descriptor = os.open(folder, os.O_RDONLY)
-                open_folders.callback(os.close, descriptor)
+                held.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
                 raise ResourceError(f"cannot write into {folder} alone: {error.strerror}") from error
         yield
 
 
-def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence[str]) -> None:
+def _check_columns(mechanism: Mechanism, keep: Sequence[str]) -> None:
     book = mechanism.codebook
     for place, name in enumerate(keep):
         reason = unkeepable(name, book.private, book.useful, mechanism.released_columns)
         if reason is not None:
             raise InputError(f"keep: column {name!r} {reason}")
-        if name in keep[:place] or name in identity:
-            raise InputError(f"keep: column {name!r} is named twice, or identifies a record")
+        if name in keep[:place]:
+            raise InputError(f"keep: column {name!r} is named twice")
 
 
 def _recorded(
-    path: Path, mechanism: Mechanism, codes: np.ndarray, identity: Sequence[Column], outputs: np.ndarray
+    books: Mapping[Path, Ledger],
+    mechanism: Mechanism,
+    codes: np.ndarray,
+    identity: Sequence[Column],
+    outputs: np.ndarray,
 ) -> int:
-    """Put the draws of then into `outputs`, write the ledger with the new ones, and say how many there were."""
-    book = Ledger.load(path)
-    design = archive.digest(mechanism.table.tobytes() + mechanism.released.tobytes()).encode()
-    sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-    distinct, place = distinct_rows(codes, sizes)
-    contents = [design + row.tobytes() for row in distinct]
-    who, what = book.keyed(_who(identity, codes), [contents[x] for x in place.tolist()])
-    before = book.recorded(who, what)
-    if (before >= len(mechanism.released)).any():
-        raise IntegrityError(f"{path} holds a symbol that the design does not release")
-    outputs[before >= 0] = before[before >= 0]
-    first: dict[bytes, int] = {}
-    for row, one in enumerate(who):
-        earlier = first.setdefault(one, row)
-        if what[earlier] != what[row]:
-            raise InputError(f"{row_text(row)} has the identity of {row_text(earlier)} and other values")
-        outputs[row] = outputs[earlier]
-    book.add(who, what, outputs)
-    existed = path.exists()
-    if existed:
-        atomic_write(path, book.to_bytes())
-    else:
-        write_together({path: book.to_bytes()}, private=[path])
-    return int((before >= 0).sum())
+    """Put the draws of then into `outputs`, add the new ones to the books, and say how many records had one.
+
+    A record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
+    later release of the same table finds it with and without them. The draw by identity goes before that of an earlier
+    row with the same identity, and this before that of the row.
+    """
+    if not books:
+        return 0
+    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes()).encode()
+    served = np.zeros(len(codes), dtype=bool)
+    keys = []
+
+    def look_up(keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
+        for path, book in reversed(list(books.items())):  # the first one has the last word
+            who, what = keyed(book)
+            keys.append((book, who, what))
+            before = book.recorded(who, what)
+            if (before >= len(mechanism.released)).any():
+                raise IntegrityError(f"{path} holds a symbol that the design does not release")
+            outputs[before >= 0] = before[before >= 0]
+            served[before >= 0] = True
+
+    look_up(lambda book: book.keyed_rows(table, design, len(codes)))
+    if identity:
+        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+        distinct, place = distinct_rows(codes, sizes)
+        contents = [design + row.tobytes() for row in distinct]
+        who = _who(identity)
+        first: dict[bytes, int] = {}
+        for row, one in enumerate(who):
+            row_of_one = first.setdefault(one, row)
+            if place[row_of_one] != place[row]:
+                raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
+            outputs[row] = outputs[row_of_one]
+        look_up(lambda book: book.keyed(who, [contents[x] for x in place.tolist()]))
+    for book, *hashes in keys:
+        book.add(*hashes, outputs)
+    return int(served.sum())
 
 
-def _who(identity: Sequence[Column], codes: np.ndarray) -> list[bytes]:
-    if not identity:
-        table = archive.digest(np.ascontiguousarray(codes).tobytes())
-        return [f"{table} {row}".encode() for row in range(len(codes))]
+def _who(identity: Sequence[Column]) -> list[bytes]:
     for column in identity:
         if column.missing.any():
             raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it identifies a record")
@@ -288,8 +436,52 @@ def _who(identity: Sequence[Column], codes: np.ndarray) -> list[bytes]:
     return [b"".join(b"%d:%s" % (len(cell), cell) for cell in row) for row in zip(*texts, strict=True)]
 
 
-def _content(kind: str, mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> tuple[bytes, int]:
-    """(the file, cells with an apostrophe)."""
+def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) -> np.ndarray:
+    """The records in a random order, int64 (n,), expanded from `key` and all that the file will hold.
+
+    The same draws and kept columns have the same order under one key: a run after one that was killed writes the same
+    file. A release that differs in anything has an independent order, so its rows are not matched by their places.
+    """
+    seed = blake2b(outputs.tobytes(), key=key, person=b"order of rows")
+    for name, column in kept.items():
+        for text in (name, *_texts(column)):
+            encoded = text.encode()
+            seed.update(b"%d:%s" % (len(encoded), encoded))
+    numbers = shake_256(seed.digest()).digest(16 * len(outputs))
+    return np.lexsort(np.frombuffer(numbers, dtype="<u8").reshape(2, -1))
+
+
+def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
+    """The file of `jaxpriv.verifier.orders`."""
+    from jaxpriv import __version__
+
+    rows = array_bytes(order.astype(np.int64))
+    record: dict[str, Json] = {
+        "format": ORDER,
+        "version": 1,
+        "tool": f"jaxpriv {__version__}",
+        "released": archive.digest(content),
+        "members": {"order.npy": archive.digest(rows)},
+    }
+    return archive.pack({"order.json": archive.sealed(record), "order.npy": rows})
+
+
+def _singled_out(kept: Mapping[str, Column]) -> int:
+    """Rows whose combination of kept values no other row has."""
+    counts = Counter(zip(*map(_texts, kept.values()), strict=True))
+    return sum(count == 1 for count in counts.values())
+
+
+def _content(
+    kind: str, mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Column], order: np.ndarray | None
+) -> tuple[bytes, int]:
+    """(the file, cells with an apostrophe); rows in the `order` of records, or in that of the table."""
+    if order is not None:
+        outputs = outputs[order]
+        kept = {
+            name: replace(column, values=column.values[order], missing=column.missing[order], factors=None)
+            for name, column in kept.items()
+        }
     if kind == "parquet":
         return _parquet(mechanism, outputs, kept), 0
     names = [*mechanism.released_columns, *kept]
@@ -329,7 +521,14 @@ def _parquet(mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Colum
 
 
 def _receipt(
-    mechanism: Mechanism, rule: str, content: bytes, kind: str, rows: int, keep: Sequence[str]
+    mechanism: Mechanism,
+    rule: str,
+    content: bytes,
+    kind: str,
+    rows: int,
+    keep: Sequence[str],
+    ledger: bool,
+    permuted: bool,
 ) -> dict[str, Json]:
     from jaxpriv import __version__
 
@@ -341,5 +540,7 @@ def _receipt(
         "unseen": rule,
         "columns": list(mechanism.released_columns),
         "kept": list(keep),
+        "ledger": "used" if ledger else "none",
+        "order": "permuted" if permuted else "kept",
         "released": {"sha256": archive.digest(content), "bytes": len(content), "rows": rows, "format": kind},
     }

@@ -16,15 +16,18 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
-from jaxpriv.verifier.draws import DependenceResult, dependence
+from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependence
+from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
     ConformityResult,
     Receipt,
+    chance_of_order,
     check_design,
     check_file,
     check_kept,
     columns_of,
     conformity,
+    conformity_of_totals,
     kept_columns,
     outputs_of,
     plain_csv,
@@ -44,6 +47,14 @@ _UNSEEN = (
     "no test sees draws of a generator whose state somebody knows, one release chosen among several honest ones, or "
     "smaller departures"
 )
+_UNPAIRED = (
+    "rows are not paired with records (no order file, no id column): only how often each combination was released is "
+    "compared, which finds fewer departures"
+)
+# Rows that are said to be in a random order and agree with the records, or with a column, by a chance below this are in
+# no random order. `LEVEL` has room for both: p-values of simulated releases are multiples of 1/3500, so that 1/3000
+# stands for 1/3500.
+_ORDERED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,10 @@ class Findings:
         claims: numbers on the records of the design; empty without the audit.
         rows: records of the released file, None without one.
         kept: the columns of the released file that are as they were, by its receipt: the design does not protect them.
-        conformity, dependence: the tests of the released file against its records, None without them.
+        conformity, dependence: the tests of the released file against its records, None without them; of totals there
+            is no test of dependence.
+        paired: how its rows were paired with records: by the "order" file, by columns that identify a record ("id") or
+            by the order of the "table"; None if they were not, and only the totals of both were compared.
         checked: what was checked, sentences.
         not_checked: what the files claim and nothing here could check, sentences.
     """
@@ -68,6 +82,7 @@ class Findings:
     kept: tuple[str, ...]
     conformity: ConformityResult | None
     dependence: DependenceResult | None
+    paired: str | None
     checked: tuple[str, ...] = field(default=())
     not_checked: tuple[str, ...] = field(default=())
 
@@ -94,6 +109,7 @@ class Findings:
             "dependence": None
             if self.dependence is None
             else {"p_value": repr(self.dependence.p_value), "strongest": self.dependence.strongest},
+            "paired": self.paired,
             "checked": list(self.checked),
             "not_checked": list(self.not_checked),
         }
@@ -109,6 +125,7 @@ class Findings:
             lines.append(f"  {name}: {_interval(claim)} {source}")
         if self.conformity is not None:
             test = self.conformity
+            lines += [f"  release: {_UNPAIRED}"] if self.paired is None else []
             lines.append(
                 f"  release: test of the claim that it comes from the design: p = {test.p_value:.4g} ({test.tables} "
                 "simulated releases; a large p is no proof)"
@@ -118,11 +135,11 @@ class Findings:
                 lines.append(
                     f"  release: test that no records were released unchanged: p = {test.unchanged:.4g}; {_found(test)}"
                 )
-        if self.dependence is not None:
-            lines.append(
-                "  release: test that draws depend on the useful classes alone, not on a column, the order or the "
-                f"draws before: p = {self.dependence.p_value:.4g}"
-            )
+            if self.dependence is not None:
+                lines.append(
+                    "  release: test that draws depend on the useful classes alone, not on a column, the order or the "
+                    f"draws before: p = {self.dependence.p_value:.4g}"
+                )
             lines.append(f"  release: an honest one is refused with probability at most {LEVEL:g}; {_UNSEEN}")
         return "\n".join([*lines, *self.checked]) + "\n"
 
@@ -149,6 +166,8 @@ def verify(
     released: str | Path | None = None,
     records: str | Path | None = None,
     read: Sequence[str] = (),
+    order: str | Path | None = None,
+    identity: Sequence[str] = (),
 ) -> Findings:
     """Check a design or a receipt, and what belongs to it.
 
@@ -157,9 +176,13 @@ def verify(
         private: AUDIT.zip: counts and certificate of the design.
         design, receipt: the other one of the two.
         released: the released file.
-        records: the CSV table that it was released from: then pairs are tested against the design.
+        records: the CSV table that it was released from: then pairs are tested against the design. Rows in a random
+            order are paired by `order` or by kept columns of `identity`; without both only totals are compared.
         read: how `records` is read, as --read of the commands has it: "delimiter=;", "encoding=latin-1", "names=A,B",
             "blanks", "nfc".
+        order: the order of the rows, a file that `release` wrote for the owner.
+        identity: the columns that identify a record, as `release` has it. Without `order` they pair rows and records.
+            Records with one identity in a ledger share a draw, so one of them is tested.
 
     Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
@@ -200,6 +223,7 @@ def verify(
     stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
     if stated is not None:
         checked.append("receipt: not damaged")
+        checked += [f"receipt: {sentence}" for sentence in stated.departures]
         if known is not None:
             check_design(stated, known, str(receipt_file))
             checked.append("receipt: of this design")
@@ -207,9 +231,11 @@ def verify(
         raise InputError("records goes with released: the pairs of both are tested")
     if records is None and read:
         raise InputError("read goes with records: it is about them")
-    rows, test, depends = None, None, None
+    if records is None and (order is not None or identity):
+        raise InputError("order and identity go with records: they pair them with released rows")
+    rows, test, depends, paired = None, None, None, None
     if released is not None:
-        rows, test, depends = _release(known, stated, released, records, read, checked)
+        rows, test, depends, paired = _release(known, stated, released, records, read, order, identity, checked)
     return Findings(
         None if known is None else known.sha256,
         {} if known is None else known.guarantees,
@@ -218,6 +244,7 @@ def verify(
         () if stated is None else tuple(stated.record["kept"]),
         test,
         depends,
+        paired,
         tuple(checked),
         tuple(not_checked),
     )
@@ -229,8 +256,10 @@ def _release(
     released: str | Path,
     records: str | Path | None,
     read: Sequence[str],
+    order: str | Path | None,
+    identity: Sequence[str],
     checked: list[str],
-) -> tuple[int, ConformityResult | None, DependenceResult | None]:
+) -> tuple[int, ConformityResult | None, DependenceResult | None, str | None]:
     data, name = read_file(released), str(released)
     if receipt is None and design is None:
         raise InputError("released goes with a design or a receipt; name one")
@@ -244,7 +273,7 @@ def _release(
         if records is not None:
             raise InputError(f"{name}: pairs are tested of CSV files")
         checked.append("released file: Parquet; its columns and records are not read here")
-        return receipt.rows, None, None
+        return receipt.rows, None, None, None
     if design is None:
         assert receipt is not None
         outputs, rows = [], sum(1 for _ in released_rows(data, name, receipt.columns))
@@ -257,32 +286,115 @@ def _release(
     if receipt is not None and rows != receipt.rows:
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
-        return rows, None, None
-    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
+        return rows, None, None, None
     table = plain_csv(read_file(records), str(records), read)
-    symbols = symbols_of(design, table, str(records), unseen)
+    return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
+
+
+def _compared(
+    design: DesignFile,
+    receipt: Receipt | None,
+    outputs: Sequence[int],
+    data: bytes,
+    name: str,
+    table: bytes,
+    records: str,
+    order: str | Path | None,
+    identity: Sequence[str],
+    checked: list[str],
+) -> tuple[ConformityResult, DependenceResult | None, str | None]:
+    """The tests of a released file with the `table` of its records, and by what rows were paired with records."""
+    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
+    symbols, rows = symbols_of(design, table, records, unseen), len(outputs)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
-    columns = columns_of(table, str(records))
-    if kept and receipt is not None:
-        covered = [entry["column"] for side in design.record["codebook"].values() for entry in side]
-        check_kept(kept_columns(receipt, data, name), columns, covered, name)
-    return rows, *_tested(design, symbols, outputs, columns, name, checked)
+    permuted = receipt is not None and receipt.permuted
+    disorder = (
+        f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
+    )
+    if permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
+        raise IntegrityError(f"{disorder}follow those of {records}")
+    columns = columns_of(table, records)
+    for column in identity:
+        if column not in columns:
+            raise InputError(f"{records} has no column {column!r}, by which rows are paired")
+    place, paired = None, None  # the released row of each record, and by what it is known
+    if receipt is not None and not receipt.permuted:
+        if order is not None:
+            raise InputError("order is about rows in a random order; by their receipt these are in that of the table")
+        place, paired = range(rows), "table"
+    elif order is not None:
+        record_of = read_order(read_file(order), str(order), data, rows)
+        place, paired = sorted(range(rows), key=record_of.__getitem__), "order"
+    texts = {} if receipt is None else kept_columns(receipt, data, name)
+    covered = [entry["column"] for side in design.record["codebook"].values() for entry in side]
+    written = check_kept(texts, columns, covered, name, place)
+    if place is None and identity:
+        place, paired = rows_by_identity(texts, written, identity, name), "id"
+    if place is None:
+        test = conformity_of_totals(design.rows, symbols, outputs, _identity(design))
+        _refuse(test, name, range(rows), "any of the records")
+        checked.append("released file: the tests find no departure of its totals from the design")
+        return test, None, None
+    counted = range(rows)
+    if identity:
+        drawn = [outputs[row] for row in place]
+        counted = first_of_each([columns[column] for column in identity], symbols, drawn, (records, name))
+        if len(counted) < rows:
+            checked.append(f"released file: {len(counted)} identities of {rows} records, of which each has one draw")
+    private = [entry["column"] for entry in design.record["codebook"]["private"]]
+    if permuted and len(counted) == rows:  # of equal identities it may be unknown which row is whose
+        ordered = order_dependence(place, columns, private)
+        if ordered.p_value < _ORDERED:
+            raise IntegrityError(f"{disorder}depend on {ordered.strongest}, p = {ordered.p_value:.4g}")
+    test, depends = _tested(
+        design,
+        [symbols[record] for record in counted],
+        outputs,
+        [place[record] for record in counted],
+        {column: [values[record] for record in counted] for column, values in columns.items()},
+        private,
+        name,
+        checked,
+    )
+    return test, depends, paired
 
 
 def _tested(
     design: DesignFile,
     symbols: Sequence[int],
     outputs: Sequence[int],
+    rows: Sequence[int],
     columns: Mapping[str, Sequence[str]],
+    private: Sequence[str],
     name: str,
     checked: list[str],
 ) -> tuple[ConformityResult, DependenceResult]:
-    """The tests of the pairs (x, y) of a release, in the order of the draws; `columns` are those of the records."""
+    """The tests of the pairs (x, y) of a release, in the order of the draws.
+
+    `symbols` and `columns` are those of the records, `rows` the places of their draws in `outputs`.
+    """
+    outputs = [outputs[row] for row in rows]
     test = conformity(design.rows, symbols, outputs, _identity(design), level=LEVEL / 6)
+    _refuse(test, name, rows, "its record")
+    depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
+    if depends.p_value <= LEVEL / 6:
+        raise IntegrityError(
+            f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g} "
+            "(records with one identity share a draw of a ledger: --id names its columns)"
+        )
+    checked.append("released file: the tests find no departure of its pairs from the design")
+    absent = [repr(column) for column in private if column not in columns]
+    if absent:
+        checked.append(f"released file: whether it depends on {', '.join(absent)} was not tested: not in the records")
+    return test, depends
+
+
+def _refuse(test: ConformityResult, name: str, rows: Sequence[int], whose: str) -> None:
+    """`IntegrityError` for what an honest release hardly ever gives; `rows` are the tested rows of the file."""
     if test.impossible:
         raise IntegrityError(
-            f"{name}, row {test.impossible[0]} (from 0): the design never releases that for its record"
+            f"{name}, row {rows[test.impossible[0]]} (from 0): the design never releases that for {whose}"
         )
     if test.p_value <= LEVEL / 3:
         raise IntegrityError(f"{name} does not come from the design: p = {test.p_value:.4g}")
@@ -295,17 +407,6 @@ def _tested(
         raise IntegrityError(
             f"{name} does not come from the design: records were released unchanged, p = {test.unchanged:.4g}"
         )
-    private = [entry["column"] for entry in design.record["codebook"]["private"]]
-    depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
-    if depends.p_value <= LEVEL / 6:
-        raise IntegrityError(
-            f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g}"
-        )
-    checked.append("released file: the tests find no departure of its pairs from the design")
-    absent = [repr(column) for column in private if column not in columns]
-    if absent:
-        checked.append(f"released file: whether it depends on {', '.join(absent)} was not tested: not in the records")
-    return test, depends
 
 
 def _identity(design: DesignFile) -> list[int] | None:

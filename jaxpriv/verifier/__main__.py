@@ -41,7 +41,22 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     parser.add_argument("--receipt", metavar="RECEIPT.json", type=Path, help="the receipt of a released file")
     parser.add_argument("--released", metavar="FILE", type=Path, help="a released file")
     parser.add_argument(
-        "--records", metavar="TABLE.csv", type=Path, help="what it was released from: tests the pairs of both"
+        "--records",
+        metavar="TABLE.csv",
+        type=Path,
+        help="what it was released from: tests the pairs of both, or without --order and --id the totals of rows in a "
+        "random order",
+    )
+    parser.add_argument(
+        "--order", metavar="ORDER.zip", type=Path, help="which record each released row is of, as release wrote it"
+    )
+    parser.add_argument(
+        "--id",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column that identifies a record, as in release; may be repeated. Kept columns pair released rows with "
+        "records where there is no --order, and records with one identity, which share a draw, are tested once",
     )
     parser.add_argument(
         "--read",
@@ -65,6 +80,8 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
             released=given.released,
             records=given.records,
             read=given.read,
+            order=given.order,
+            identity=given.id,
         )
         text = json.dumps(found.record, indent=2) + "\n"
         emit(text if given.json == "-" else found.text)

@@ -1,4 +1,4 @@
-"""Do the draws of a release depend on anything but x? Tests against every column of the records, and of their order.
+"""Do the draws of a release depend on anything but x, and its order on anything? Tests against every column.
 
 Under the claim each y_t is drawn from row x_t of W, independently of all columns of the records and of the draws before
 it. A test gives every record a context c_t: x_t together with a value v that is known before y_t is drawn, such as the
@@ -18,7 +18,7 @@ Standard library only.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -58,21 +58,61 @@ def dependence(
         columns: the texts of every column of the records.
         private: the columns that have one half of the weight in the mean; those that are not in `columns` are left out.
     """
+    own, others = _ways(columns, private)
+    others["the draw before for the same useful symbol"] = [_draws_before(symbols, outputs, len(weights[symbols[0]]))]
+    others["the draw for the record before"] = [_neighbours(weights, symbols, outputs)]
+    others["the place in the table"] = [_places(range(len(symbols)))]
+    return _mean_of_halves(own, others, lambda way: _log_evidence(weights, symbols, outputs, *way))
+
+
+def order_dependence(
+    rows: Sequence[int], columns: Mapping[str, Sequence[str]], private: Sequence[str]
+) -> DependenceResult:
+    """Test whether the order of released rows depends on anything; `rows` has the released row of every record.
+
+    In a random order all arrangements of the values of a column are equally likely. With contexts that are groups of
+    places, and W the shares of the values, q of the head of this file is a probability of arrangements: its product
+    times the number of arrangements has expectation at most 1. `columns` and `private` as for `dependence`.
+    """
+    places, size = _places(rows)
+    records = len(rows)
+
+    def log_evidence(way: _Values) -> float:
+        values, kinds = way
+        counts = Counter(values)
+        shares = {0: [counts[value] / records for value in range(kinds)]}
+        most_likely = math.lgamma(records + 1) + math.fsum(
+            n * math.log(n / records) - math.lgamma(n + 1) for n in counts.values()
+        )
+        return _log_evidence(shares, [0] * records, values, places, size) + most_likely
+
+    own, others = _ways(columns, private)
+    others["the place in the table"] = [_places(range(records))]
+    return _mean_of_halves(own, others, log_evidence)
+
+
+def _ways(
+    columns: Mapping[str, Sequence[str]], private: Sequence[str]
+) -> tuple[dict[str, list[_Values]], dict[str, list[_Values]]]:
+    """The values of private columns, and of the others, in one or two ways each."""
     secret = [name for name in private if name in columns]
     own = {f"column {name!r}": _of_column(columns[name]) for name in secret}
     if len(secret) > 1:
         own["the private columns together"] = [_numbered(zip(*(columns[name] for name in secret), strict=True))]
-    size, records = len(weights[symbols[0]]), len(symbols)
-    others = {f"column {name!r}": _of_column(texts) for name, texts in columns.items() if name not in secret}
-    others["the draw before for the same useful symbol"] = [_draws_before(symbols, outputs, size)]
-    others["the draw for the record before"] = [_neighbours(weights, symbols, outputs)]
-    others["the place in the table"] = [([_GROUPS * row // records for row in range(records)], _GROUPS)]
+    return own, {f"column {name!r}": _of_column(texts) for name, texts in columns.items() if name not in secret}
+
+
+def _mean_of_halves(
+    own: Mapping[str, Sequence[_Values]],
+    others: Mapping[str, Sequence[_Values]],
+    log_evidence: Callable[[_Values], float],
+) -> DependenceResult:
+    """By the mean of e-values, of which the private columns have one half of the weight."""
     parts = [part for part in (own, others) if part]
     found = {}
     for part in parts:
         for name, ways in part.items():
-            logs = [_log_evidence(weights, symbols, outputs, *way) for way in ways]
-            found[name] = _log_mean(logs, len(logs)) - math.log(len(part) * len(parts))
+            found[name] = _log_mean([log_evidence(way) for way in ways], len(ways)) - math.log(len(part) * len(parts))
     total = _log_sum(list(found.values()))
     return DependenceResult(math.exp(-max(total, 0.0)), max(found, key=found.__getitem__))
 
@@ -144,6 +184,10 @@ def _order(text: str) -> tuple[float, str]:
     except ValueError:
         number = math.inf
     return math.inf if math.isnan(number) else number, text
+
+
+def _places(rows: Sequence[int]) -> _Values:
+    return [_GROUPS * row // len(rows) for row in rows], _GROUPS
 
 
 def _draws_before(symbols: Sequence[int], outputs: Sequence[int], size: int) -> _Values:

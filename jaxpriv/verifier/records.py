@@ -14,7 +14,8 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, canonical, digest, strict
 from jaxpriv.verifier.claims import Measure, number
 
-DESIGN, AUDIT, RECEIPT, LEDGER = "jaxpriv-design", "jaxpriv-audit", "jaxpriv-receipt", "jaxpriv-ledger"
+DESIGN, AUDIT, RECEIPT = "jaxpriv-design", "jaxpriv-audit", "jaxpriv-receipt"
+LEDGER, ORDER = "jaxpriv-ledger", "jaxpriv-order"
 PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 FORMATS = ("csv", "parquet")
@@ -280,7 +281,10 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "unseen": _one_of(UNSEEN),
         "columns": _list(_text, 1),
         "kept": _texts,
+        "ledger": _one_of(("used", "none")),
+        "order": _one_of(("permuted", "kept")),
         "released": _fields(sha256=_hash, bytes=_whole, rows=_whole, format=_one_of(FORMATS)),
     },
     LEDGER: {"key": _hash, "entries": _whole, "payload": _hash},
+    ORDER: {"tool": _tool, "released": _hash, "members": _map(_hash)},
 }

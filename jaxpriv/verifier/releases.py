@@ -36,6 +36,7 @@ import random
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -113,6 +114,21 @@ class Receipt:
     def columns(self) -> list[str]:
         """The columns of the file: those released by the design, then those kept as they were."""
         return [*self.record["columns"], *self.record["kept"]]
+
+    @property
+    def permuted(self) -> bool:
+        """Whether the rows are in a random order; otherwise they are in that of the table."""
+        return self.record["order"] == "permuted"
+
+    @property
+    def departures(self) -> list[str]:
+        """What was done otherwise than `release` does it by default, sentences without a full stop."""
+        found = []
+        if self.record["ledger"] == "none":
+            found.append("no ledger was kept: a second draw for the same records would not be noticed")
+        if not self.permuted:
+            found.append("rows are in the order of the table: what that order tells about a record was released too")
+        return found
 
 
 def read_receipt(data: bytes, name: str) -> Receipt:
@@ -380,26 +396,48 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
 
 
 def check_kept(
-    kept: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], covered: Sequence[str], name: str
-) -> None:
-    """`IntegrityError` unless kept columns are as they stand in the records, and none is a covered one in other words.
+    kept: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Sequence[str]],
+    covered: Sequence[str],
+    name: str,
+    rows: Sequence[int] | None,
+) -> dict[str, list[str]]:
+    """Each kept column of the records, written as it is in the released file `name`.
 
-    `kept`: the texts of each kept column in the released file `name`; `columns`: those of the columns of the records,
-    in the same order; `covered`: the private and the useful columns.
+    `IntegrityError` unless these are the columns of the file, and none is a covered one in other words.
+
+    Args:
+        kept: the texts of each kept column in the file.
+        columns: those of the columns of the records.
+        covered: the private and the useful columns.
+        rows: the row of the file for each record. None if it is unknown: then it is compared how often each combination
+            of texts occurs.
     """
+    if rows is not None:
+        kept = {column: [texts[row] for row in rows] for column, texts in kept.items()}
+    arranged = sorted if rows is None else list
+    written = {}
     for column, texts in kept.items():
         if column not in columns:
             raise IntegrityError(f"{name}: the kept column {column!r} is not in the records")
-        values = columns[column]
         # One form for the whole column: a choice in each row could tell something about its record.
-        if not any(all(map(str.__eq__, texts, map(escaped, map(form, values)))) for form in _WRITTEN):
-            row = next(row for row, value in enumerate(values) if texts[row] != escaped(value))
-            raise IntegrityError(f"{name}, row {row} (from 0): the kept column {column!r} is not that of the records")
+        forms = ([escaped(form(value)) for value in columns[column]] for form in _WRITTEN)
+        own = next((cells for cells in forms if arranged(cells) == arranged(texts)), None)
+        if own is None:
+            where = ""
+            if rows is not None:
+                differ = map(str.__ne__, texts, map(escaped, columns[column]))
+                where = f", row {next(row for row, other in zip(rows, differ, strict=True) if other)} (from 0)"
+            raise IntegrityError(f"{name}{where}: the kept column {column!r} is not that of the records")
         for other in covered:
-            pairs = set(zip(texts, columns.get(other, ()), strict=False))
+            pairs = set(zip(own, columns.get(other, ()), strict=False))
             one_to_one = len({text for text, _ in pairs}) == len({value for _, value in pairs}) == len(pairs)
-            if 1 < len(pairs) < len(texts) and one_to_one:
+            if 1 < len(pairs) < len(own) and one_to_one:
                 raise IntegrityError(f"{name}: the kept column {column!r} is column {other!r} in other words")
+        written[column] = own
+    if rows is None and sorted(zip(*written.values(), strict=True)) != sorted(zip(*kept.values(), strict=True)):
+        raise IntegrityError(f"{name}: the kept columns do not go together as in the records")
+    return written
 
 
 def _as_float(value: str) -> str:
@@ -474,10 +512,12 @@ def conformity(
         if weights[x][y] == 0.0:
             impossible.append(row)
     own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
-    generator = random.Random(random.SystemRandom().getrandbits(256))
-    return replace(
-        conformity_of_counts(weights, counts, own, tables, generator, level), impossible=tuple(impossible[:10])
-    )
+    test = conformity_of_counts(weights, counts, own, tables, _generator(), level)
+    return replace(test, impossible=tuple(impossible[:10]))
+
+
+def _generator() -> random.Random:
+    return random.Random(random.SystemRandom().getrandbits(256))
 
 
 def conformity_of_counts(
@@ -498,14 +538,86 @@ def conformity_of_counts(
         return ConformityResult(0.0, 1.0, 0, (), unchanged, share)
     places = dict.fromkeys(weights, -1) if own is None else own
     alternatives = _alternatives(weights, totals)
+    drawn = _drawing(weights, totals, generator)
+    seen = _scores(weights, counts, places, alternatives)
+    p, regular, size = _p_values(seen, lambda: _scores(weights, drawn(), places, alternatives), tables)
+    return ConformityResult(p, regular, size, (), unchanged, share)
+
+
+def conformity_of_totals(
+    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
+) -> ConformityResult:
+    """The same claim where it is unknown which record a released row is of: only how often each y occurs.
+
+    The totals N have the mean E = sum n_x W. Scores: g = sum N ln(N / E), identity = sum N ln(1 - a + a I/E) where I is
+    how many records are y themselves, and residual, of N against E. `impossible` rows are released for no record at
+    all. Arguments as for `conformity`.
+    """
+    weights, totals = weights_of(rows, symbols), Counter(symbols)
+    size = len(rows[0])
+    expected = [math.fsum(n * weights[x][y] for x, n in totals.items()) for y in range(size)]
+    own = [0] * size
+    for x, n in totals.items():
+        if identity is not None and x != SUPPRESSED and identity[x] >= 0:
+            own[identity[x]] += n
+    impossible = [row for row, y in enumerate(outputs) if not expected[y]]
+    if impossible:
+        return ConformityResult(0.0, 1.0, 0, tuple(impossible[:10]), None, None)
+
+    def scores(counts: Sequence[int]) -> tuple[float, ...]:
+        ratios = [(n, n * math.log(n / e), e, i) for n, e, i in zip(counts, expected, own, strict=True) if n]
+        return (
+            sum(term for _, term, _, _ in ratios),
+            sum(n * math.log1p(_MIXED * (i / e - 1.0)) for n, _, e, i in ratios),
+            max(term - n + e for n, term, e, _ in ratios),
+        )
+
+    drawn = _drawing(weights, totals, _generator())
+    seen = Counter(outputs)
+    p, regular, made = _p_values(
+        scores([seen[y] for y in range(size)]),
+        lambda: scores([sum(column) for column in zip(*drawn().values(), strict=True)]),
+        tables,
+    )
+    return ConformityResult(p, regular, made, (), None, None)
+
+
+def chance_of_order(rows: Matrix, symbols: Sequence[int], outputs: Sequence[int]) -> float:
+    """A bound on the chance that released rows in a random order agree as well with the records as they stand.
+
+    T = sum a(x, y) over records and the rows in the same place, a = W(y|x) / max_x W(y|x). In a random order it has
+    the mean M of all pairs, and Pr[T - M >= t] <= 2 exp(-t^2 / (4 M + 2 t)) (Chatterjee 2007, proposition 1.1).
+    """
+    weights, pairs = weights_of(rows, symbols), Counter(zip(symbols, outputs, strict=True))
+    largest = [max(column) for column in zip(*weights.values(), strict=True)]
+    records, released = Counter(symbols), Counter(outputs)
+
+    def agreement(x: int, y: int) -> float:
+        return weights[x][y] / largest[y] if largest[y] else 0.0
+
+    seen = math.fsum(n * agreement(x, y) for (x, y), n in pairs.items())
+    mean = math.fsum(n * m * agreement(x, y) for x, n in records.items() for y, m in released.items()) / len(symbols)
+    beyond = seen - mean
+    return min(2.0 * math.exp(-(beyond**2) / (4.0 * mean + 2.0 * beyond)), 1.0) if beyond > 0 else 1.0
+
+
+def _drawing(
+    weights: Mapping[int, list[float]], totals: Mapping[int, int], generator: random.Random
+) -> Callable[[], dict[int, list[int]]]:
+    """Draws tables of counts under the claim: for each x as many outputs from its row of W as the release has."""
     running = {x: list(accumulate(row)) for x, row in weights.items()}
-    seen, found, last, size = _scores(weights, counts, places, alternatives), (0.0, 0.0), 1.0, 0
+    return lambda: {x: _multinomial(totals[x], row, running[x], generator) for x, row in weights.items()}
+
+
+def _p_values(seen: tuple[float, ...], drawn: Callable[[], tuple[float, ...]], tables: int) -> tuple[float, float, int]:
+    """The rank of the scores `seen` among those `drawn` under the claim, that of g from below, and how many were drawn.
+
+    g is the first of the scores.
+    """
+    found, last, size = (0.0, 0.0), 1.0, 0
     rounds = [(min(size, tables), least) for size, least in _ROUNDS] + [(tables, 0.0)] * (tables > _ROUNDS[-1][0])
     for size, least in rounds:
-        scores = [seen]
-        for _ in range(size):
-            drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
-            scores.append(_scores(weights, drawn, places, alternatives))
+        scores = [seen, *(drawn() for _ in range(size))]
         strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
         beyond = sum(one >= strange[0] for one in strange), sum(round(one[0], 9) <= round(seen[0], 9) for one in scores)
         found = tuple(n / len(scores) if p <= last else p for n, p in zip(beyond, found, strict=True))
@@ -513,7 +625,7 @@ def conformity_of_counts(
         if min(found) > least:
             break
     p, regular = found
-    return ConformityResult(p, regular, size, (), unchanged, share)
+    return p, regular, size
 
 
 def weights_of(rows: Matrix, symbols: Sequence[int]) -> dict[int, list[float]]:

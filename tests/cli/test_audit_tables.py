@@ -91,13 +91,14 @@ def test_a_released_table_row_for_row(run, people, tmp_path):
     assert "test of the claim that they come from this mapping: p = 0" in text
     assert "by a bound that needs no simulation" in text
     # What `release` writes, cells that look like formulas too; the same of the mapping of `solve`, another one.
-    out = tmp_path / "out.csv"
-    made = run("release", people["table"], "--design", people["design"], "--out", out, "--receipt", tmp_path / "r.json")
+    out, order = tmp_path / "out.csv", tmp_path / "order.zip"
+    files = ("--out", out, "--receipt", tmp_path / "r.json", "--order-out", order)
+    made = run("release", people["table"], "--design", people["design"], *files)
     assert made.exit_code == 0, made.output
     assert "'=w" in out.read_text()
     for mapping, words in ((people["design"], ()), (people["mapping"], COLUMNS)):
-        line = ("audit", mapping, "--counts", people["table"], *words, "--releases", out, "--json", "-")
-        found = run(*line)
+        line = ("audit", mapping, "--counts", people["table"], *words, "--releases", out, "--row-order", order)
+        found = run(*line, "--json", "-")
         assert found.exit_code == 0, found.output
         tested = strict_json(found.stdout)["conformity"]
         assert tested["tables"] in (99, 999)
@@ -108,6 +109,9 @@ def test_a_released_table_row_for_row(run, people, tmp_path):
 
 def test_releases_that_do_not_fit(run, people, tmp_path, save):
     short = write(tmp_path / "short.csv", {"town": ["n"], "age": ["[0, 40)"]})
+    line = ("audit", people["design"], "--counts", people["table"], "--row-order", people["design"])
+    refused(run(*line), 2, "--row-order is about")
+    refused(run(*line, "--releases", short), 5, "--row-order: ", "order.json")
     line = ("audit", people["design"], "--counts", people["table"], "--releases")
     refused(run(*line, short), 2, "has 1 rows, the records 900")
     odd = write(tmp_path / "odd.csv", {"town": ["secret"] * 900, "age": ["[0, 40)"] * 900})

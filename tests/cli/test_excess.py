@@ -5,6 +5,7 @@ import pytest
 
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit import excess
+from jaxpriv.mechanism.releasing import _order_bytes
 from tests.cli.conftest import refused, strict_json
 
 
@@ -98,3 +99,20 @@ def test_releases_of_tables(run, tables):
     short = path.with_name("short.csv")
     short.write_text("age\n1\n")
     refused(run(*line, "--released-table", short), 2, "1 rows", "3000")
+
+
+def test_rows_in_a_random_order(run, tables):
+    """By the order file the same numbers as row for row; without it the pairs are others."""
+    path, other = tables
+    line = ("excess", path, "--private", "income", "--useful", "age", "--useful", "town", "--json", "-")
+    expected = strict_json(run(*line, "--released-table", other).stdout)
+    head, *rows = other.read_text().splitlines(keepends=True)
+    place = np.random.default_rng(1).permutation(len(rows))
+    other.write_text("".join([head, *(rows[record] for record in place)]))
+    order = path.with_name("order.zip")
+    order.write_bytes(_order_bytes(place, other.read_bytes()))
+    assert strict_json(run(*line, "--released-table", other, "--row-order", order).stdout) == expected
+    assert strict_json(run(*line, "--released-table", other).stdout)["distortion"] > 2 * expected["distortion"]
+    refused(run(*line, "--released", "noisy", "--row-order", order), 2, "--row-order is about --released-table")
+    other.write_text("".join([head, *rows]))
+    refused(run(*line, "--released-table", other, "--row-order", order), 5, "order of another released file")

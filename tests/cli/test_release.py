@@ -1,6 +1,8 @@
 """`jaxpriv release` and `jaxpriv verify`: from a design to a checked file, exit codes, and what verify imports."""
 
+import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -37,8 +39,9 @@ def test_released_and_verified(run, table, designed, tmp_path):  # noqa: F811
     assert result.exit_code == 0, result.output
     record = strict_json(result.stdout)
     assert (record["rows"], record["unseen"], record["served"]) == (600, 0, 0)
+    assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [design.parent] * 2
     refused(run(*line), 2, "second draw")
-    files = ("--design", design, "--private", audit, "--released", out, "--records", table)
+    files = ("--design", design, "--private", audit, "--released", out, "--records", table, "--order", record["order"])
     result = run("verify", receipt, *files, "--json", "-")
     assert result.exit_code == 0, result.output
     found = strict_json(result.stdout)
@@ -74,9 +77,141 @@ def test_a_ledger_and_bad_lines(run, table, designed, problem, tmp_path):  # noq
     refused(run("release", problem, *line[2:], tmp_path / "2.csv"), 2, "tables are read from")
     new = ("release", table, "--design", designed[0], "--receipt", tmp_path / "2.json", "--out", tmp_path / "2.csv")
     refused(run(*new, "--keep", "income"), 2, "'income' is private")
-    refused(run(*new, "--id", "age"), 2, "ledger")
+    refused(run(*new, "--id", "age"), 2, "--ledger: row", "other values")
+    refused(run(*new, "--id", "age", "--no-ledger"), 2, "--no-ledger goes without")
     refused(run(*new, "--keep", "absent"), 2, "no column 'absent'")
     assert not (tmp_path / "2.csv").exists()
+
+
+@pytest.fixture
+def copied(designed, tmp_path):
+    """The design in a folder of this test, the audit in another."""
+    (tmp_path / "private").mkdir()
+    design, audit = tmp_path / "design.zip", tmp_path / "private" / "audit.zip"
+    design.write_bytes(designed[0].read_bytes())
+    audit.write_bytes(designed[1].read_bytes())
+    return design, audit
+
+
+def test_the_ledger_by_default(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
+    design, audit = copied
+
+    def line(name, *options):
+        files = ("--design", design, "--out", tmp_path / f"{name}.csv", "--receipt", tmp_path / f"{name}.json")
+        return run("release", table, *files, *options)
+
+    (tmp_path / "elsewhere").mkdir()
+    for folder, options in ((audit.parent, ("--private", audit)), (tmp_path, ())):
+        first = line(f"first{folder.name}", *options)
+        assert first.exit_code == 0, first.output
+        assert "keep their earlier draw" not in first.stdout  # nothing beside the design names the folder of the audit
+        (ledger,) = folder.glob("private-ledger-*")
+        assert stat.S_IMODE(ledger.stat().st_mode) == 0o600
+        assert f"draws are recorded, for the owner alone, in {ledger}" in first.stdout
+        for name in ("second", "elsewhere/third"):
+            again = line(f"{name}{folder.name}", *options)
+            assert "600 records were in the ledger and keep their earlier draw" in again.stdout
+            assert "if they are other people" in again.stdout
+            released = [(tmp_path / f"{one}{folder.name}.csv").read_bytes() for one in ("first", name)]
+            assert released[0] == released[1]
+    (audit.parent / ledger.name).unlink()  # beside the audit there is none, beside the design there is
+    assert "600 records were in the ledger" in line("moved", "--private", audit).stdout
+    assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join(Path(table).read_text().splitlines()[:-1]) + "\n")
+    files = ("--design", design, "--out", tmp_path / "o.csv", "--receipt", tmp_path / "o.json")
+    assert "without --id it does not notice" in run("release", other, *files).stdout
+    link = tmp_path / "elsewhere" / "link.zip"
+    link.symlink_to(design)  # the folder is that of the file, not of the link
+    files = ("--design", link, "--out", tmp_path / "l.csv", "--receipt", tmp_path / "l.json")
+    assert "600 records were in the ledger" in run("release", table, *files).stdout
+    refused(line("4", "--private", design), 5, "audit.json")
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(audit.read_bytes()[:-1])
+    refused(line("4", "--private", damaged), 5, "damaged")
+    refused(line("4", "--no-ledger"), 2, "--no-ledger: 600 of these records")
+    refused(line("4", "--no-ledger", "--ledger", tmp_path / "l"), 2, "--no-ledger goes without --ledger and --id")
+    made = line("4", "--no-ledger", "--force")
+    assert "stated in the receipt: no ledger was kept" in made.stdout
+
+    def no_room(*_, **given):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", no_room)
+    refused(line("5"), 6, "cannot write")
+    assert not (tmp_path / "5.csv").exists()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser writes everywhere")
+def test_a_folder_that_cannot_be_written_is_an_error(run, table, copied, tmp_path):  # noqa: F811
+    design, audit = copied
+    (tmp_path / "out").mkdir()
+    files = ("--design", design, "--out", tmp_path / "out" / "o.csv", "--receipt", tmp_path / "out" / "r.json")
+    audit.parent.chmod(0o500)
+    tmp_path.chmod(0o500)
+    try:
+        for options in ((), ("--private", audit)):
+            refused(run("release", table, *files, *options), 6, "--ledger", "cannot write")
+        assert run("release", table, *files, "--ledger", tmp_path / "out" / "ledger").exit_code == 0
+    finally:
+        tmp_path.chmod(0o700)
+        audit.parent.chmod(0o700)
+
+
+def test_rows_and_their_order(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("jaxpriv.mechanism.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
+    design, _ = copied
+    lines = Path(table).read_text().splitlines()
+    people = tmp_path / "people.csv"
+    head, *rows = lines
+    people.write_text("\n".join([f"id,{head}", *(f"p{k},{row}" for k, row in enumerate(rows))]) + "\n")
+    order, receipt, page = tmp_path / "order.zip", tmp_path / "r.json", tmp_path / "page.html"
+    out = tmp_path / "out.csv"
+    files = ("--design", design, "--out", out, "--receipt", receipt)
+    made = run("release", people, *files, "--keep", "id", "--id", "id", "--order-out", order)
+    assert made.exit_code == 0, made.output
+    assert f"rows are in a random order, for the owner alone in {order}" in made.stdout
+    assert "kept columns single out 600 of 600 rows" in made.stdout
+    ids = [line.rsplit(",", 1)[1] for line in out.read_text().splitlines()[1:]]
+    assert sorted(ids) == sorted(f"p{k}" for k in range(600))
+    assert ids != [f"p{k}" for k in range(600)]
+    assert "id" not in json.loads(receipt.read_text())["columns"]
+    given = ("verify", receipt, "--design", design, "--released", out, "--records", people)
+    for options, paired in (
+        (("--order", order), "order"),
+        (("--id", "id"), "id"),
+        (("--id", "id", "--order", order), "order"),
+        ((), None),
+    ):
+        found = run(*given, *options, "--json", "-")
+        assert found.exit_code == 0, found.output
+        assert strict_json(found.stdout)["paired"] == paired
+        text = run(*given, *options).stdout
+        assert ("only how often each combination was released is compared" in text) == (paired is None)
+    refused(run(*given, "--id", "town", "--order", order), 2, "identify no record")
+    refused(run(*given, "--id", "town"), 2, "was not kept")
+    refused(run(*given, "--order", design), 5, "order.json")
+    line = ("audit", design, "--counts", people, "--bootstrap", 0, "--releases", out, "--json", "-")
+    assert strict_json(run(*line, "--row-order", order).stdout)["conformity"]["p_value"] > 1e-2
+    assert strict_json(run(*line).stdout)["conformity"]["p_value"] <= 1e-3  # row for row they are not pairs
+    assert run("report", design, "--receipt", receipt, "--out", page).exit_code == 0
+    assert "Rows are in a random order" in page.read_text()
+    assert "Released as they are, covered by no audit: id." in page.read_text()
+    made = run("release", people, *files, "--force", "--keep-order", "--no-ledger")
+    assert "stated in the receipt: rows are in the order of the table" in made.stdout
+    text = run(*given).stdout
+    assert "receipt: rows are in the order of the table" in text
+    assert "receipt: no ledger was kept" in text
+    assert "only how often" not in text
+    assert run("report", design, "--receipt", receipt, "--out", page).exit_code == 0
+    assert "No ledger was kept" in page.read_text()
+    assert "Rows are in the order of the table" in page.read_text()
+    assert run("report", design, "--out", page).exit_code == 0
+    assert "does not say whether a ledger was kept" in page.read_text()
+    refused(run("report", design, "--receipt", design, "--out", page), 5, "JSON")
+    help_text = " ".join(run("release", "--help").stdout.split())
+    for words in ("private-ledger-", "It does not see releases from another folder", "for the owner: do not publish"):
+        assert words in help_text
 
 
 def test_verify_imports_the_standard_library_only(designed, tmp_path):

@@ -11,28 +11,35 @@ import pytest
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Categories
 from jaxpriv.mechanism import fit, release
+from jaxpriv.mechanism.releasing import _order_bytes
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.releases import csv_line, escaped
 from tests.mechanism.conftest import COLUMNS
 
 
 class Folder:
-    """The files of one release; `forge` replaces the released file, and makes a receipt for it that is right."""
+    """The files of one release; `forge` replaces the released file, with a receipt and an order that are right."""
 
-    def __init__(self, path: Path, table, fitted, keep=()):
+    def __init__(self, path: Path, table, fitted, keep=(), **options):
         self.path, self.table, self.mechanism = path, table, fitted.mechanism
-        self.design, self.out, self.receipt, self.records = (
-            path / name for name in ("design.zip", "out.csv", "receipt.json", "records.csv")
+        self.design, self.out, self.receipt, self.records, self.order = (
+            path / name for name in ("design.zip", "out.csv", "receipt.json", "records.csv", "order.zip")
         )
         fitted.mechanism.save(self.design)
         with self.records.open("w", newline="") as file:
             csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
-        release(self.records, fitted.mechanism, self.out, self.receipt, keep=keep)
+        found = release(self.records, fitted.mechanism, self.out, self.receipt, keep=keep, **options)
+        self.place = np.arange(len(found.outputs)) if found.order is None else found.order  # the record of each row
+        self.pairing = {} if found.order is None else {"order": self.order}
+        self.reorder()
 
     @property
     def rows(self) -> list[list[str]]:
         with self.out.open(newline="", encoding="utf-8") as file:
             return list(csv.reader(file))
+
+    def reorder(self) -> None:
+        self.order.write_bytes(_order_bytes(self.place, self.out.read_bytes()))
 
     def forge(self, content: str | bytes, **fields) -> None:
         data = content.encode() if isinstance(content, str) else content
@@ -42,15 +49,19 @@ class Folder:
         record["released"] |= {"sha256": archive.digest(data), "bytes": len(data), "format": form}
         self.out.write_bytes(data)
         self.receipt.write_bytes(archive.sealed({**record, **fields}))
+        self.reorder()
 
     def draws(self, outputs: np.ndarray) -> None:
-        """A file with these outputs in place of what was drawn."""
-        labels = self.mechanism.labels_of(outputs)
+        """A file with these outputs of the records in place of what was drawn."""
+        labels = self.mechanism.labels_of(outputs[self.place])
         cells = [[escaped(str(label)) for label in column] for column in labels.values()]
-        self.forge("".join(map(csv_line, [list(labels), *map(list, zip(*cells, strict=True))])))
+        header, *rows = self.rows
+        rows = [[*new, *row[len(labels) :]] for new, row in zip(zip(*cells, strict=True), rows, strict=True)]
+        self.forge("".join(map(csv_line, [header, *rows])))
 
-    def verify(self, records: bool = True):
-        return verify(self.receipt, design=self.design, released=self.out, records=self.records if records else None)
+    def verify(self, records: bool = True, **pairing):
+        more = {"records": self.records, **(pairing or self.pairing)} if records else {}
+        return verify(self.receipt, design=self.design, released=self.out, **more)
 
 
 @pytest.fixture
@@ -99,6 +110,7 @@ def test_a_further_column_needs_a_receipt(folder):
         verify(folder.design, released=folder.out)
 
 
+@pytest.mark.usefixtures("surely")
 def test_every_kept_column_is_stated(keeping):
     for options in ({"design": keeping.design, "records": keeping.records}, {"design": keeping.design}, {}):
         found = verify(keeping.receipt, released=keeping.out, **options)
@@ -111,8 +123,9 @@ def test_every_kept_column_is_stated(keeping):
         keeping.verify(records=False)
 
 
+@pytest.mark.usefixtures("surely")
 def test_kept_columns_are_those_of_the_records(keeping):
-    secret = (keeping.table["income"] == "high").astype(int)
+    secret = (keeping.table["income"] == "high").astype(int)[keeping.place]
     header, *rows = keeping.rows
     numbers = [row[3] for row in rows]
     for place, values in (
@@ -126,10 +139,21 @@ def test_kept_columns_are_those_of_the_records(keeping):
         assert keeping.verify(records=False).rows == 1200
         with pytest.raises(IntegrityError, match=rf"row \d+ \(from 0\): the kept column '{header[place]}' is not that"):
             keeping.verify()
+        with pytest.raises(IntegrityError, match=rf"the kept column '{header[place]}' is not that"):
+            verify(keeping.receipt, design=keeping.design, released=keeping.out, records=keeping.records)
     # The same numbers as a frame of floats has them, in all rows.
     changed = [[*row[:3], f"{number}.0"] for row, number in zip(rows, numbers, strict=True)]
     keeping.forge("".join(map(csv_line, [header, *changed])))
     assert keeping.verify().rows == 1200
+    assert keeping.verify(identity=["number"]).paired == "id"
+    # The notes of the records, at others of them.
+    notes = np.array([row[2] for row in rows], dtype=object)
+    notes[np.argsort(secret, kind="stable")] = np.sort(notes)
+    changed = [[*row[:2], note, row[3]] for row, note in zip(rows, notes, strict=True)]
+    keeping.forge("".join(map(csv_line, [header, *changed])))
+    for pairing in ({"order": keeping.order}, {"identity": ["number"]}, {"identity": []}):
+        with pytest.raises(IntegrityError, match=r"the kept column 'note' is not that|do not go together"):
+            keeping.verify(**pairing)
     renamed = keeping.out.read_text().replace("note", "memo", 1)
     keeping.forge(renamed, kept=["memo", "number"])
     with pytest.raises(IntegrityError, match="'memo' is not in the records"):
@@ -139,8 +163,9 @@ def test_kept_columns_are_those_of_the_records(keeping):
 def test_a_kept_column_that_is_the_private_one_in_other_words_is_refused(tmp_path, table, fitted):
     coded = {**table, "rank": np.where(table["income"] == "high", "A", "B").astype(object)}
     folder = Folder(tmp_path, coded, fitted, keep=["rank"])
-    with pytest.raises(IntegrityError, match="'rank' is column 'income' in other words"):
-        folder.verify()
+    for pairing in ({"order": folder.order}, {"identity": []}):
+        with pytest.raises(IntegrityError, match="'rank' is column 'income' in other words"):
+            folder.verify(**pairing)
 
 
 # -- one form --------------------------------------------------------------------------------------
@@ -149,9 +174,8 @@ def test_a_kept_column_that_is_the_private_one_in_other_words_is_refused(tmp_pat
 @pytest.mark.parametrize("form", ["quotes", "line ends", "carriage returns", "a mark at the start", "no end", "header"])
 def test_what_quotes_and_line_ends_could_tell_is_refused(folder, form):
     lines = folder.out.read_text().splitlines()
-    secret = [False, *(folder.table["income"] == "high")]
-    first = lines[1].split(",")[0]
-    assert '"' not in first
+    secret = [False, *(folder.table["income"] == "high")[folder.place]]
+    assert not any(line.endswith('"') for line in lines)
     if form == "quotes":
         quoted = [",".join([*line.split(",")[:-1], f'"{line.split(",")[-1]}"']) for line in lines]
         content = "".join(f"{two if bit else one}\n" for one, two, bit in zip(lines, quoted, secret, strict=True))
@@ -234,6 +258,7 @@ AWKWARD = [
 COMPUTED = set("=+-@＝＋－＠\t\r\n\v\f\u200b\ufeff\u2028")
 
 
+@pytest.mark.usefixtures("surely")
 def test_labels_of_every_kind_are_released_in_the_one_form_and_read_back(tmp_path):
     rng = np.random.default_rng(0)
     town = rng.permutation(np.array(AWKWARD * 40, dtype=object))
@@ -282,16 +307,21 @@ SORTED, IN_ORDER, EXACT = "sorted by the private column", "exact shares in order
 
 
 @pytest.mark.parametrize(
-    ("problem", "forgery"),
+    ("problem", "forgery", "pairing"),
     [
-        *((problem, SORTED) for problem in ("budget", "leakage-budget", "disclosure", "watchdog")),
-        ("budget", IN_ORDER),
-        ("budget", EXACT),
-        ("watchdog", EXACT),
+        *((problem, SORTED, "order") for problem in ("budget", "leakage-budget", "disclosure", "watchdog")),
+        ("budget", SORTED, "table"),
+        ("budget", SORTED, "id"),
+        ("budget", IN_ORDER, "order"),
+        ("budget", IN_ORDER, "id"),
+        ("budget", EXACT, "order"),
+        ("watchdog", EXACT, "table"),
     ],
 )
-def test_draws_that_are_none_are_refused(tmp_path, table, every, problem, forgery):
-    folder = Folder(tmp_path, table, every[problem])
+def test_draws_that_are_none_are_refused(tmp_path, table, every, problem, forgery, pairing):
+    options = {"table": {"keep_order": True}, "id": {"keep": ["id"]}, "order": {}}[pairing]
+    folder = Folder(tmp_path, {**table, "id": np.arange(1200)}, every[problem], **options)
+    folder.pairing = {"identity": ["id"]} if pairing == "id" else folder.pairing
     symbols = folder.mechanism.symbols(folder.records)
     outputs, private = folder.mechanism.sample(symbols), table["income"] == "high"
     rng = np.random.default_rng(0)
@@ -311,16 +341,37 @@ def test_draws_that_are_none_are_refused(tmp_path, table, every, problem, forger
     assert folder.verify(records=False).rows == 1200
 
 
+@pytest.mark.parametrize("key", ["income", "id"])
+def test_rows_in_an_order_that_tells_something_are_refused(tmp_path, table, every, key):
+    """Honest draws whose rows are sorted, with a receipt that states a random order."""
+    records = {**table, "id": np.arange(1200)}
+    folder = Folder(tmp_path, records, every["leakage-budget"], keep=["id"])
+    header, *rows = folder.rows
+    order = np.argsort(records[key][folder.place], kind="stable")
+    folder.place = folder.place[order]
+    folder.forge("".join(map(csv_line, [header, *(rows[row] for row in order)])))
+    for pairing in ({"order": folder.order}, {"identity": ["id"]}):
+        with pytest.raises(IntegrityError, match=r"a random order and (depend on|follow)"):
+            folder.verify(**pairing)
+
+
+@pytest.mark.usefixtures("surely")
 def test_what_was_not_tested_is_said(folder):
     found = folder.verify()
-    assert "no test sees draws of a generator whose state somebody knows" in found.text
-    assert "refused with probability at most 0.001" in found.text
+    totals = folder.verify(identity=[])
+    for text in (found.text, totals.text):
+        assert "no test sees draws of a generator whose state somebody knows" in text
+        assert "refused with probability at most 1e-06" in text
+    assert totals.dependence is None
+    assert "rows are not paired with records" in totals.text
+    assert "depend on" not in totals.text
     assert float(found.record["dependence"]["p_value"]) > 1e-6
     lines = folder.records.read_text().splitlines()
     folder.records.write_text("".join(f"{line.rsplit(',', 1)[0]}\n" for line in lines))
     assert "whether it depends on 'income' was not tested" in folder.verify().text
 
 
+@pytest.mark.usefixtures("surely")
 @pytest.mark.parametrize("size", [1, 3, 10, 30])
 def test_of_few_records_no_power_is_claimed(tmp_path, table, fitted, size):
     few = {name: values[:size] for name, values in table.items()}
@@ -350,3 +401,45 @@ def test_a_nul_character_in_records_or_a_released_file_is_refused(folder):
     folder.forge(folder.out.read_bytes().replace(b"north", b"nort\0", 1))
     with pytest.raises(IntegrityError, match=r"line \d+: a NUL character"):
         folder.verify()
+
+
+# -- one draw for each identity --------------------------------------------------------------------
+
+
+@pytest.fixture
+def repeated(table) -> dict[str, np.ndarray]:
+    """Four records of each of 300 people, in two columns that identify them."""
+    four = np.arange(1200) // 4
+    return {**{name: values[::4][four] for name, values in table.items()}, "house": four // 3, "person": four % 3}
+
+
+@pytest.mark.usefixtures("surely")
+@pytest.mark.parametrize("options", [{}, {"keep_order": True}], ids=["permuted", "in order"])
+def test_records_with_one_identity_are_tested_once(tmp_path, repeated, fitted, options):
+    people = ["house", "person"]
+    folder = Folder(tmp_path, repeated, fitted, keep=people, identity=people, **options)
+    for pairing in ({**folder.pairing, "identity": people}, {"identity": people}):
+        found = folder.verify(**pairing)
+        assert "300 identities of 1200 records" in found.text
+        assert found.paired == ("table" if options else "order" if "order" in pairing else "id")
+    with pytest.raises(IntegrityError, match="does not come from the design"):  # four draws in place of one
+        folder.verify()
+    for absent, words in (("name", "no column 'name'"), ("town", "other useful classes|was not kept")):
+        with pytest.raises(InputError, match=words):
+            folder.verify(identity=[absent])
+        with pytest.raises(InputError, match=r"no column|other useful classes"):
+            folder.verify(**folder.pairing, identity=[absent])
+    folder.draws(folder.mechanism.sample(folder.mechanism.symbols(folder.records)))
+    for pairing in ({**folder.pairing, "identity": people}, {"identity": people}):
+        with pytest.raises(IntegrityError, match=r"one identity .* and two draws"):
+            folder.verify(**pairing)
+
+
+def test_forged_draws_are_found_among_repeated_records(tmp_path, repeated, fitted):
+    folder = Folder(tmp_path, repeated, fitted, identity=["house", "person"])
+    symbols = folder.mechanism.symbols(folder.records)
+    folder.draws(symbols)
+    with pytest.raises(IntegrityError, match="does not come from the design"):
+        folder.verify(**folder.pairing, identity=["house", "person"])
+    with pytest.raises(InputError, match="'house' was not kept"):
+        folder.verify(identity=["house"])

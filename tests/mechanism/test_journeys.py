@@ -53,7 +53,7 @@ def test_the_census_by_commands(shared, tmp_path):
     )
     assert (released["rows"], released["unseen"]) == (48842, 0)
     line = ("verify", receipt, "--design", design, "--private", audit, "--released", out, "--json", "-")
-    found = run(*line, "--records", tmp_path / "census.csv")
+    found = run(*line, "--records", tmp_path / "census.csv", "--order", released["order"])
     assert found["on_the_design"] == claims
     assert float(found["conformity"]["p_value"]) > 1e-6
     assert float(found["conformity"]["detectable"]) < 0.02
@@ -90,6 +90,7 @@ def test_the_census_in_python(shared, tmp_path):
         private=tmp_path / "audit.zip",
         released=tmp_path / "out.csv",
         records=tmp_path / "records.csv",
+        order=done.order_file,
     )
     assert {name: claim.record for name, claim in found.claims.items()} == {
         name: claim.record for name, claim in claims.items()
@@ -118,6 +119,7 @@ def test_compas_by_commands_from_the_raw_file(shared, tmp_path):
     )
     assert released["rows"] == 7214
     line = ("verify", receipt, "--design", design, "--private", audit, "--released", out, "--records", raw)
+    line += ("--order", released["order"])
     found = run(*line, "--json", "-")
     assert found["on_the_design"] == claims
     assert float(found["conformity"]["p_value"]) > 1e-6
@@ -148,13 +150,14 @@ def test_compas_in_python(shared, tmp_path):
     fitted.evidence.save(tmp_path / "audit.zip", fitted.mechanism)
     mechanism = Mechanism.load(tmp_path / "design.zip")
     write(tmp_path / "records.csv", records)
-    release(tmp_path / "records.csv", mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
+    done = release(tmp_path / "records.csv", mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
     found = verify(
         tmp_path / "receipt.json",
         design=tmp_path / "design.zip",
         private=tmp_path / "audit.zip",
         released=tmp_path / "out.csv",
         records=tmp_path / "records.csv",
+        order=done.order_file,
     )
     assert found.rows == 5278
     assert found.conformity.p_value > 1e-6
@@ -162,5 +165,6 @@ def test_compas_in_python(shared, tmp_path):
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     score, gender = (np.array([row[name] for row in rows]) for name in ("recidivism_score", "gender"))
-    spent = abs(score.astype(int) - records["recidivism_score"]) + (gender != records["gender"])
+    own = {name: records[name][done.order] for name in ("recidivism_score", "gender")}
+    spent = abs(score.astype(int) - own["recidivism_score"]) + (gender != own["gender"])
     assert abs(spent.mean() - float(found.claims["distortion"].upper)) < 0.2

@@ -9,6 +9,8 @@ import random
 import stat
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import pytest
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.tables import Edges
 from jaxpriv.mechanism import Mechanism, fit, release
+from jaxpriv.mechanism import releasing as releasing_module
 from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.releasing import Ledger, locked
 from jaxpriv.verifier import archive, verify
@@ -39,8 +42,16 @@ def files(tmp_path, table, fitted) -> dict[str, Path]:
     fitted.mechanism.save(found["design"])
     fitted.evidence.save(found["audit"], fitted.mechanism)
     write(found["records"], table)
-    release(found["records"], fitted.mechanism, found["out"], found["receipt"])
+    found["order"] = release(found["records"], fitted.mechanism, found["out"], found["receipt"]).order_file
     return found
+
+
+def ledgers(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("private-ledger-*") if path.suffix != ".lock"]
+
+
+def orders(folder: Path) -> list[Path]:
+    return list(folder.glob("private-order-*.zip"))
 
 
 def write(path: Path, table: dict[str, np.ndarray]) -> None:
@@ -62,9 +73,11 @@ def everything(files):
         private=files["audit"],
         released=files["out"],
         records=files["records"],
+        order=files["order"],
     )
 
 
+@pytest.mark.usefixtures("surely")
 def test_a_release_is_what_its_receipt_says(files, table, mechanism):
     found = everything(files)
     assert found.rows == len(table["age"])
@@ -206,6 +219,7 @@ def test_a_forged_release_with_a_receipt_of_its_own_is_found(files, mechanism):
         everything(files)
 
 
+@pytest.mark.usefixtures("surely")
 def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     """As fit and release read them: delimiter, encoding, no header, gzip."""
     rows = rows_of(files["records"])
@@ -214,7 +228,7 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     other.write_bytes((text + "\n\n").encode("utf-16"))
     packed.write_bytes(gzip.compress(files["records"].read_bytes()))
     settings = ["delimiter=;", "encoding=utf-16", "names=age,town,income", "blanks"]
-    names = {"design": files["design"], "released": files["out"]}
+    names = {"design": files["design"], "released": files["out"], "order": files["order"]}
     expected = verify(files["receipt"], **names, records=files["records"]).conformity
     for path, read in ((other, settings), (packed, [])):
         assert verify(files["receipt"], **names, records=path, read=read).conformity.detectable == expected.detectable
@@ -230,8 +244,9 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(InputError, match="complete gzip"):
         verify(files["receipt"], **names, records=packed)
-    with pytest.raises(InputError, match="goes with records"):
-        verify(files["receipt"], **names, read=settings)
+    for option in ({"read": settings}, {"order": files["order"]}, {"identity": ["age"]}):
+        with pytest.raises(InputError, match=r"go(es)? with records"):
+            verify(files["receipt"], design=files["design"], released=files["out"], **option)
 
 
 def test_an_impossible_pair_is_named():
@@ -241,10 +256,9 @@ def test_an_impossible_pair_is_named():
     assert found.impossible == (2,)
 
 
+@pytest.mark.usefixtures("surely")
 @pytest.mark.parametrize("rule", ["suppress", "nearest"])
-def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule, monkeypatch):
-    # The draw is the system's: once in a thousand runs an honest release has a p-value of 0.001 and is refused.
-    monkeypatch.setattr("jaxpriv.verifier.LEVEL", 1e-6)
+def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule):
     few = {name: values[(table["town"] != "south") | (table["age"] < 57)] for name, values in table.items()}
     fixed = {**COLUMNS, "rules": {"age": Edges([18, 40, 57, 80])}}
     mechanism = fit(few, **fixed, unseen=rule, budget=0.15).mechanism
@@ -263,6 +277,7 @@ def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule, mo
 # -- files -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("surely")
 def test_a_second_release_is_refused(files, mechanism):
     before = {key: path.read_bytes() for key, path in files.items()}
     with pytest.raises(InputError, match="second draw"):
@@ -271,6 +286,10 @@ def test_a_second_release_is_refused(files, mechanism):
         release(files["records"], mechanism, files["out"].with_name("new.csv"), files["receipt"])
     assert before == {key: path.read_bytes() for key, path in files.items()}
     release(files["records"], mechanism, files["out"], files["receipt"], force=True)
+    assert before == {key: path.read_bytes() for key, path in files.items()}  # by the ledger the same draws
+    files["order"] = release(
+        files["records"], mechanism, files["out"], files["receipt"], force=True, no_ledger=True
+    ).order_file
     assert files["out"].read_bytes() != before["out"]
     everything(files)
 
@@ -300,8 +319,10 @@ def test_kept_columns_are_named_and_private_ones_are_not_kept(tmp_path, table, m
     found = release(more, mechanism, out, proof, keep=["visits", "note"])
     header, *rows = rows_of(out)
     assert header == ["age", "town", "visits", "note"]
-    assert [row[2] for row in rows] == [str(n) for n in range(1200)]
-    assert [row[3] for row in rows[:4]] == ["+1", "-2", "'@x", "ok"]
+    assert [row[2] for row in rows] == [str(n) for n in found.order]
+    assert sorted(found.order) == list(range(1200)) != found.order.tolist()
+    assert [row[3] for row in rows] == [("+1", "-2", "'@x", "ok")[n % 4] for n in found.order]
+    assert found.singled_out == 1200  # by the number of visits
     assert found.escaped == 300 + sum(row[1] == "'=west" for row in rows)
     mechanism.save(tmp_path / "design.zip")
     assert verify(proof, design=tmp_path / "design.zip", released=out).rows == 1200
@@ -408,6 +429,310 @@ def test_a_damaged_or_busy_ledger_is_refused(tmp_path, table, mechanism):
     assert all(word not in content for word in (b"Person", b"north", b"south", b"high"))
 
 
+# -- no second draw, whatever the files are called ----------------------------------------------------
+
+
+@pytest.fixture
+def releasing(tmp_path, table, mechanism):
+    """`releasing(name, **options)`: the table, with a column that identifies its rows, released into files NAME.*."""
+    people = {**table, "id": np.arange(1200)}
+
+    def made(name: str, records: dict[str, np.ndarray] = people, **options):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        return release(
+            records,
+            mechanism,
+            tmp_path / f"{name}.csv",
+            tmp_path / f"{name}.json",
+            **{"private_folder": tmp_path, **options},
+        )
+
+    return made
+
+
+ROUTES = {
+    "other names": ({}, {}),
+    "a folder of their own": ({}, {"name": "elsewhere/out"}),
+    "a ledger elsewhere, first": ({"ledger": "other/ledger"}, {}),
+    "a ledger elsewhere, afterwards": ({}, {"ledger": "other/ledger"}),
+    "two ledgers": ({"ledger": "other/ledger"}, {"ledger": "other/second"}),
+    "identified, first": ({"identity": ["id"]}, {}),
+    "identified, afterwards": ({}, {"identity": ["id"]}),
+    "identified in a ledger elsewhere, first": ({"identity": ["id"], "ledger": "other/ledger"}, {}),
+    "another rule": ({}, {"unseen": "suppress"}),
+    "the order kept": ({}, {"keep_order": True}),
+    "a kept column": ({}, {"keep": ["id"]}),
+    "a kept identity": ({"identity": ["id"]}, {"identity": ["id"], "keep": ["id"]}),
+    "replaced": ({}, {"name": "first", "force": True}),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_second_draw_is_not_made(tmp_path, releasing, route):
+    (tmp_path / "other").mkdir()
+    first, second = (dict(options) for options in ROUTES[route])
+    for options in (first, second):
+        if "ledger" in options:
+            options["ledger"] = tmp_path / options["ledger"]
+    done = releasing("first", **first)
+    again = releasing(second.pop("name", "second"), **second)
+    assert again.served == 1200
+    np.testing.assert_array_equal(done.outputs, again.outputs)
+    (own,) = ledgers(tmp_path)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (own, *orders(tmp_path), *done.ledgers))
+    assert own in done.ledgers
+
+
+def test_people_with_an_identity_are_found_in_another_table(releasing, table):
+    first = releasing("first", identity=["id"])
+    order = np.random.default_rng(0).permutation(1200)[:900]
+    part = {name: values[order] for name, values in {**table, "id": np.arange(1200)}.items()}
+    second = releasing("second", part, identity=["id"])
+    assert second.served == 900
+    np.testing.assert_array_equal(second.outputs, first.outputs[order])
+
+
+def test_without_a_ledger(tmp_path, releasing, files):
+    """It is stated, and refused for records that the ledger has."""
+    releasing = partial(releasing, private_folder=tmp_path / "own")
+    (tmp_path / "own").mkdir()
+    fresh = releasing("first", no_ledger=True)
+    assert not ledgers(tmp_path / "own")
+    assert fresh.receipt["ledger"] == "none"
+    assert fresh.ledgers == ()
+    checked = verify(tmp_path / "first.json", released=tmp_path / "first.csv").checked
+    assert any("no ledger was kept" in sentence for sentence in checked)
+    assert not any("ledger" in sentence for sentence in verify(files["receipt"]).checked)
+    releasing("second")
+    with pytest.raises(InputError, match="no_ledger: 1200 of these records"):
+        releasing("third", no_ledger=True)
+    assert not (tmp_path / "third.csv").exists()
+    for options in ({"ledger": tmp_path / "l"}, {"identity": ["id"]}):
+        with pytest.raises(InputError, match="no_ledger goes without"):
+            releasing("third", no_ledger=True, **options)
+    assert releasing("third", no_ledger=True, force=True).served == 0
+
+
+def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, releasing, monkeypatch):
+    absent = tmp_path / "absent"
+    before = set(tmp_path.iterdir())
+    with pytest.raises(ResourceError, match="cannot write"):
+        releasing("first", private_folder=absent)
+    assert set(tmp_path.iterdir()) == before
+    # A ledger that is named is enough; the order of the rows goes beside it.
+    (tmp_path / "own").mkdir()
+    found = releasing("first", private_folder=absent, ledger=tmp_path / "own" / "ledger")
+    assert found.ledgers == (tmp_path / "own" / "ledger",)
+    assert found.order_file.parent == tmp_path / "own"
+    # What fails after the draw leaves the draw in the ledger, and the files are those of the next run.
+    order = monkeypatch.context()
+    with order as patch:
+        real, calls = os.replace, []
+
+        def full(*names):
+            calls.append(names)
+            if len(calls) == 3:  # the ledger, the order, the released file
+                raise OSError(28, "No space left on device")
+            real(*names)
+
+        patch.setattr(os, "replace", full)
+        with pytest.raises(ResourceError, match="No space"):
+            releasing("second")
+    assert not (tmp_path / "second.csv").exists()
+    drawn = Ledger.load(ledgers(tmp_path)[0]).entries
+    again = releasing("second")
+    assert again.served == 1200
+    assert Ledger.load(ledgers(tmp_path)[0]).entries == drawn
+
+
+def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
+    """A lock file that is created exclusively takes the place of `flock` (Windows)."""
+    monkeypatch.setattr(releasing_module, "fcntl", None)
+    releasing("first")
+    assert not list(tmp_path.glob("*.lock"))
+    (own,) = ledgers(tmp_path)
+    for busy in (own, tmp_path / "second.csv", tmp_path / "second.json"):
+        with locked(busy), pytest.raises(ResourceError, match=r"in use by another release.*remove .*\.lock"):
+            releasing("second")
+        assert not (tmp_path / "second.csv").exists()
+    assert releasing("second").served == 1200
+    code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.mechanism.releasing as one; print(one.fcntl)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "None\n", done.stderr
+
+
+def test_a_lock_that_is_released_is_taken_by_one_process(tmp_path):
+    """The file of a lock is removed at its end: who has waited for the old file does not hold the new one."""
+    path, inside, most = tmp_path / "ledger", [], []
+
+    def work():
+        for _ in range(30):
+            with locked(path, wait=True):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(most) == 120
+    assert max(most) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the order of the rows -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_order(tmp_path, table, fitted):
+    """A table in the order of its private column, and its design."""
+    order = np.argsort(table["income"], kind="stable")
+    records = {name: values[order] for name, values in table.items()}
+    records["id"] = np.array([f"=p{row}" for row in range(1200)], dtype=object)
+    write(tmp_path / "records.csv", records)
+    fitted.mechanism.save(tmp_path / "design.zip")
+    return tmp_path
+
+
+def checked(folder: Path, **options):
+    files = {"design": folder / "design.zip", "released": folder / "out.csv", "records": folder / "records.csv"}
+    return verify(folder / "receipt.json", **{**files, **options})
+
+
+@pytest.mark.usefixtures("surely")
+def test_rows_are_in_a_random_order(in_order, mechanism):
+    files = in_order / "out.csv", in_order / "receipt.json"
+    found = release(in_order / "records.csv", mechanism, *files)
+    assert sorted(found.order) == list(range(1200))
+    # The sum of the places of the second half of the table: 7 deviations of a random order.
+    assert abs(np.flatnonzero(found.order >= 600).sum() - 600 * 599.5) < 7 * np.sqrt(600 * 600 * 1201 / 12)
+    labels = mechanism.labels_of(found.outputs[found.order])
+    assert [row[1] for row in rows_of(files[0])[1:]] == [escaped(text) for text in labels["town"]]
+    assert found.receipt["order"] == "permuted"
+    assert set(json.loads(files[1].read_text())) == {
+        *("format", "version", "tool", "design", "unseen", "columns", "kept", "ledger", "order", "released", "sha256")
+    }
+    paired = checked(in_order, order=found.order_file)
+    assert paired.paired == "order"
+    assert paired.conformity.detectable is not None
+    alone = checked(in_order)
+    assert alone.paired is None
+    assert alone.record["paired"] is None
+    assert alone.conformity.detectable is None
+    assert "rows are not paired with records" in alone.text
+    assert "rows are not paired with records" not in paired.text
+    # Another order is that of another file, or none.
+    other = release(in_order / "records.csv", mechanism, in_order / "2.csv", in_order / "2.json", keep=["id"])
+    with pytest.raises(IntegrityError, match="order of another released file"):
+        checked(in_order, order=other.order_file)
+    data = found.order_file.read_bytes()
+    for place in np.random.default_rng(2).integers(0, 8 * len(data), 60):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << (place % 8)
+        found.order_file.write_bytes(bytes(changed))
+        with pytest.raises(IntegrityError):
+            checked(in_order, order=found.order_file)
+
+
+@pytest.mark.usefixtures("surely")
+def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanism):
+    files = in_order / "out.csv", in_order / "receipt.json"
+    with pytest.raises(InputError, match="order_out goes without"):
+        release(in_order / "records.csv", mechanism, *files, keep_order=True, order_out=in_order / "order.zip")
+    found = release(in_order / "records.csv", mechanism, *files, keep_order=True)
+    assert found.order is None
+    assert found.order_file is None
+    assert not orders(in_order)
+    labels = mechanism.labels_of(found.outputs)
+    assert [row[1] for row in rows_of(files[0])[1:]] == [escaped(text) for text in labels["town"]]
+    assert found.receipt["order"] == "kept"
+    known = checked(in_order)
+    assert known.paired == "table"
+    assert any("order of the table" in sentence for sentence in known.checked)
+    other = release(in_order / "records.csv", mechanism, in_order / "2.csv", in_order / "2.json")
+    with pytest.raises(InputError, match="order is about rows in a random order"):
+        checked(in_order, order=other.order_file)
+    # The same file with a receipt that says otherwise.
+    record = json.loads(files[1].read_text())
+    del record["sha256"]
+    files[1].write_bytes(archive.sealed({**record, "order": "permuted"}))
+    with pytest.raises(IntegrityError, match="a random order and follow those"):
+        checked(in_order)
+
+
+@pytest.mark.usefixtures("surely")
+def test_rows_are_paired_by_a_column(in_order, mechanism):
+    out, proof = in_order / "out.csv", in_order / "receipt.json"
+    order = in_order / "order.zip"
+    found = release(in_order / "records.csv", mechanism, out, proof, keep=["id"], order_out=order)
+    assert found.order_file == order
+    assert stat.S_IMODE(order.stat().st_mode) == 0o600
+    for options, how in (
+        ({"identity": ["id"]}, "id"),
+        ({"order": order}, "order"),
+        ({"order": order, "identity": ["id"]}, "order"),
+    ):
+        paired = checked(in_order, **options)
+        assert paired.paired == how
+        assert paired.conformity.p_value > 1e-6
+    for options, words in (
+        ({"identity": ["absent"]}, "no column 'absent'"),
+        ({"identity": ["town"]}, "'town' was not kept"),
+        ({"identity": ["town"], "order": order}, "identify no record"),
+    ):
+        with pytest.raises(InputError, match=words):
+            checked(in_order, **options)
+    with pytest.raises(InputError, match=r"order\.zip exists"):
+        release(in_order / "records.csv", mechanism, in_order / "2.csv", in_order / "2.json", order_out=order)
+    # Two values exchanged: a file with a receipt of its own.
+    lines = out.read_text().splitlines()
+    first, other = lines[1].rsplit(",", 1), lines[2].rsplit(",", 1)
+    lines[1:3] = [f"{first[0]},{first[1]}", f"{other[0]},{first[1]}"]
+    data = ("\n".join(lines) + "\n").encode()
+    record = json.loads(proof.read_text())
+    del record["sha256"]
+    record["released"] |= {"sha256": archive.digest(data), "bytes": len(data)}
+    out.write_bytes(data)
+    proof.write_bytes(archive.sealed(record))
+    with pytest.raises(IntegrityError, match="'id' is not that of the records"):
+        checked(in_order, identity=["id"])
+
+
+def test_a_forged_release_in_a_random_order_is_found_by_its_totals(in_order, mechanism):
+    """Constant outputs: no pair is needed to see that they do not come from the design."""
+    symbols = mechanism.symbols(in_order / "records.csv")
+    constant = np.full(len(symbols), int(mechanism.table[symbols].min(axis=0).argmax()))
+    labels = [[escaped(cell) for cell in column] for column in mechanism.labels_of(constant).values()]
+    release(in_order / "records.csv", mechanism, in_order / "out.csv", in_order / "receipt.json")
+    with (in_order / "out.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([mechanism.released_columns, *zip(*labels, strict=True)])
+    data = (in_order / "out.csv").read_bytes()
+    record = json.loads((in_order / "receipt.json").read_text())
+    del record["sha256"]
+    record["released"] |= {"sha256": archive.digest(data), "bytes": len(data)}
+    (in_order / "receipt.json").write_bytes(archive.sealed(record))
+    with pytest.raises(IntegrityError, match="does not come from the design: p"):
+        checked(in_order)
+
+
+def test_two_releases_have_unrelated_orders(releasing):
+    """Unless the second one repeats the first: then it is the same file."""
+    first, again = releasing("first"), releasing("second")
+    np.testing.assert_array_equal(first.order, again.order)
+    kept, other = releasing("third", keep=["id"]), releasing("fourth", no_ledger=True, force=True)
+    for one in (kept, other):
+        assert (one.order != first.order).mean() > 0.9
+
+
+def test_frames_keep_their_order(table, every):
+    """`apply` has the rows of its frame in place: a mechanism that changes little agrees with most rows."""
+    mechanism = every["budget"].mechanism
+    released = mechanism.apply(table)
+    assert np.mean(released["town"] == table["town"]) > 0.8
+
+
 # -- killed ----------------------------------------------------------------------------------------
 
 # A process that has imported everything, and for every delay that it reads a child that is killed after it.
@@ -422,7 +747,7 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         files = (folder / "out.csv", folder / "receipt.json")
-        release(folder / "records.csv", mechanism, *files, ledger=folder / "ledger")
+        release(folder / "records.csv", mechanism, *files)
         os._exit(0)
     time.sleep(float(line))
     os.kill(child, signal.SIGKILL)
@@ -431,12 +756,16 @@ for line in sys.stdin:
 """
 
 
+# Released file and receipt, in the order in which they are written.
+ENDS = ((False, False), (True, False), (True, True))
+
+
 @pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.thorough)])
 def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism, kills):
     mechanism.save(tmp_path / "design.zip")
     write(tmp_path / "records.csv", table)
-    out, proof, ledger = (tmp_path / name for name in ("out.csv", "receipt.json", "ledger"))
-    generator, drawn, states = random.Random(4), None, set()
+    out, proof = tmp_path / "out.csv", tmp_path / "receipt.json"
+    generator, drawn, states, written = random.Random(4), None, set(), set()
     with subprocess.Popen(
         [sys.executable, "-c", RELEASING, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -447,20 +776,23 @@ def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tm
         for _ in range(kills):
             print(generator.uniform(0.0, 0.15), file=process.stdin, flush=True)
             assert process.stdout.readline() == "\n"
-            states.add((ledger.exists(), out.exists(), proof.exists()))
+            ledger, order = ledgers(tmp_path), orders(tmp_path)
+            states.add((len(ledger), len(order), out.exists(), proof.exists()))
             if proof.exists():
                 assert verify(proof, design=tmp_path / "design.zip", released=out).rows == len(table["age"])
             if out.exists():
                 assert verify(tmp_path / "design.zip", released=out).rows == len(table["age"])
-            if ledger.exists():
-                entries = Ledger.load(ledger).entries
+                written.add(out.read_bytes())
+            if ledger:
+                entries = Ledger.load(ledger[0]).entries
                 assert len(entries) == len(table["age"])
                 assert drawn in (None, entries)
                 drawn = entries
-            for path in (out, proof):  # as if they had not been published
+            for path in (out, proof, *order):  # as if they had not been published
                 path.unlink(missing_ok=True)
         process.stdin.close()
-    assert states <= {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
-    found = release(tmp_path / "records.csv", mechanism, out, proof, ledger=ledger)
+    assert states <= {(0, 0, False, False), (1, 0, False, False), *((1, 1, *end) for end in ENDS)}
+    found = release(tmp_path / "records.csv", mechanism, out, proof)
     assert found.served == (0 if drawn is None else len(table["age"]))
-    assert drawn in (None, Ledger.load(ledger).entries)
+    assert drawn in (None, Ledger.load(ledgers(tmp_path)[0]).entries)
+    assert len({*written, out.read_bytes()}) == 1  # every run wrote the same file

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from jaxpriv.verifier.draws import _log_evidence, dependence
+from jaxpriv.verifier import draws
+from jaxpriv.verifier.draws import _log_evidence, dependence, order_dependence
 
 W = {0: [0.7, 0.2, 0.1], 1: [0.1, 0.6, 0.3], 2: [0.25, 0.25, 0.5]}
 MATRIX = np.array([W[x] for x in W])
@@ -132,3 +133,31 @@ def test_private_columns_are_tested_together_too():
     found = dependence(W, x.tolist(), y.tolist(), columns, ["one", "other", "absent"])
     assert found.p_value <= 1e-6
     assert found.strongest == "the private columns together"
+
+
+def test_of_all_orders_few_are_called_none(monkeypatch):
+    """Pr[p <= a] <= a of a random order: of 20 records of each kind, j of one in the first half has a known law."""
+    monkeypatch.setattr(draws, "_GROUPS", 2)
+    chance, p = [], []
+    for j in range(21):
+        half = [*range(j), *range(20, 40 - j), *range(j, 20), *range(40 - j, 40)]  # the record of each row
+        rows = np.argsort(half).tolist()
+        p.append(order_dependence(rows, {"s": list("a" * 20 + "b" * 20)}, ["s"]).p_value)
+        chance.append(math.comb(20, j) ** 2 / math.comb(40, 20))
+    for bound in p:
+        assert sum(one for one, other in zip(chance, p, strict=True) if other <= bound) <= bound
+    assert min(p) < 1e-6
+    assert sum(one / other for one, other in zip(chance, p, strict=True)) < 2  # 1 for e-values, without their cap
+
+
+def test_an_order_that_tells_something_is_found_and_named():
+    rng, _, columns = records(3)
+    columns["number"] = [str(n) for n in rng.integers(10**6, size=RECORDS)]
+    random = [order_dependence(rng.permutation(RECORDS).tolist(), columns, ["s"]).p_value for _ in range(20)]
+    assert min(random) > 1e-8  # any one below has probability 1e-8
+    for name in ("s", "number", "row"):
+        key = np.array(columns[name], dtype=float)
+        rows = np.argsort(np.argsort(key + 1e-6 * rng.random(RECORDS), kind="stable"), kind="stable")
+        found = order_dependence(rows.tolist(), columns, ["s"])
+        assert found.p_value < 1e-20
+        assert found.strongest in (f"column '{name}'", "the place in the table")
