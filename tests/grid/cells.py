@@ -37,8 +37,9 @@ AXES = Cell(
     form=("budget", "multiplier", "leakage-budget"),
     also=("nothing", "limits", "distortions", "private-input", "joints"),
     measure=tuple(MEASURES),
-    # zero-mass: symbols of S and X. equal: proportional rows, equal columns. less, more: |Y| below and above |X|.
-    structure=("dense", "zeros", "diagonal", "equal", "zero-mass", "less", "more"),
+    # zero-mass: symbols of S and X. equal: proportional rows, equal columns; near: columns equal to ten digits. less,
+    # more: |Y| below and above |X|; single: one output. erasure: X is S, or nothing.
+    structure=("dense", "zeros", "diagonal", "equal", "near", "zero-mass", "less", "more", "single", "erasure"),
     # least: the least distortion with ties, the least leakage, no slack. beyond: zero leakage, no limit.
     level=("inside", "least", "beyond"),
     transform=("host", "float32", "jit", "jit-float32", "vmap", "grad", "frontier"),
@@ -141,7 +142,12 @@ class Data:
         return self.joints.sum(axis=1)[:, None, :, None] * self.tables[None]
 
 
-_OUTPUTS = {"dense": 4, "zeros": 4, "diagonal": 4, "equal": 4, "zero-mass": 4, "less": 3, "more": 5}
+_OUTPUTS = {
+    "dense": 4, "zeros": 4, "diagonal": 4, "equal": 4, "near": 4, "zero-mass": 4, "less": 3, "more": 5, "single": 1,
+    "erasure": 4,
+}  # fmt: skip
+# How far the columns of "near" are apart, relative to themselves.
+_NEAR = 1e-10
 
 
 def _joint(structure: str, pairs: bool, seed: int) -> np.ndarray:
@@ -158,6 +164,12 @@ def _joint(structure: str, pairs: bool, seed: int) -> np.ndarray:
     if structure == "equal":
         joint = np.concatenate([joint, 0.5 * joint[-1:]])
         joint[:, 1] = joint[:, 0]
+    if structure == "near":
+        joint[:, 1] = joint[:, 0] * (1.0 + _NEAR * rng.normal(size=private))
+    if structure == "erasure":
+        kept = rng.dirichlet(np.full(private, 8.0))
+        joint = np.zeros((private, useful))
+        joint[np.arange(private), np.arange(private)], joint[:, -1] = 0.7 * kept, 0.3 * kept
     if structure == "zero-mass":
         joint = np.pad(joint, ((0, 1), (0, 0)))
         joint = np.insert(joint, 1, 0.0, axis=1)
@@ -197,7 +209,7 @@ def data_of(form: str, also: str, measure: str, structure: str, level: str, roun
         given = given.astype(np.float32).astype(np.float64)
         given /= given.sum(axis=(1, 2), keepdims=True)
         joint = given[0]
-    useful, released = joint.shape[1], _OUTPUTS[structure] - pairs
+    useful, released = joint.shape[1], max(_OUTPUTS[structure] - pairs, 1)
     given_tables = np.stack([(ties if level == "least" else _first)(useful, released)])
     if also == "distortions":
         given_tables = np.stack([given_tables[0], _second(useful, released)])

@@ -204,7 +204,7 @@ def project(critic: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return critic - logsumexp(critic + np.log(prior), axis=1, keepdims=True)
 
 
-def projected(critic: Float[Arr, "n s"], log_prior: Float[Arr, " s"]) -> Float[Array, "n s"]:
+def projected(critic: Float[Arr, "n s"], log_prior: Float[Arr, " s"]) -> Float[Arr, "n s"]:
     """The same inside a compiled function."""
     return critic - jax.nn.logsumexp(critic + log_prior[None, :], axis=1, keepdims=True)
 

@@ -288,7 +288,7 @@ def _rounded(name: str) -> InputError:
 
 
 def _dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
-    return _text(name, np.datetime_as_string(values, unit="auto"), missing)
+    return _text(name, np.datetime_as_string(values, unit="auto").tolist(), missing)
 
 
 def _from_dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
