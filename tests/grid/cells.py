@@ -167,9 +167,10 @@ def _joint(structure: str, pairs: bool, seed: int) -> np.ndarray:
     if structure == "near":
         joint[:, 1] = joint[:, 0] * (1.0 + _NEAR * rng.normal(size=private))
     if structure == "erasure":
-        kept = rng.dirichlet(np.full(private, 8.0))
+        # Numbers that float32 holds: rounded, what is released of an erasure would depend on S.
+        prior = np.array([0.25, 0.5, 0.25] if private == 3 else [0.5, 0.5])
         joint = np.zeros((private, useful))
-        joint[np.arange(private), np.arange(private)], joint[:, -1] = 0.7 * kept, 0.3 * kept
+        joint[np.arange(private), np.arange(private)], joint[:, -1] = 0.75 * prior, 0.25 * prior
     if structure == "zero-mass":
         joint = np.pad(joint, ((0, 1), (0, 0)))
         joint = np.insert(joint, 1, 0.0, axis=1)
