@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
