@@ -39,6 +39,8 @@ from jaxpriv.solvers.linear_program import highs
 _NEARLY_LEAST = 1e-6
 # A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.
 _PRICES = 10.0 ** np.arange(2, 17)
+# Prices between that of these which proves most and its neighbours: what is lost may be 1.7 times the least otherwise.
+_BETWEEN = 10.0 ** (np.array([-2.0, -1.0, 1.0, 2.0]) / 3.0)
 # The largest price is taken of those that prove the same to this: the true one has no bound.
 _AS_GOOD = 1e-11
 # Directions whose correlation is so much smaller than the largest show less than the rounding of what that one shows
@@ -87,15 +89,19 @@ def solve_tight(
     if shared.all() and all(_vanishes(part) for part in chosen):
         # Mixing into limits without slack loses the vertex: its equations are solved for once more instead.
         mechanism = _exact(np.asarray(solved.vertex), [np.asarray(part.rows) for part in chosen])
-    best = None
-    for price in _PRICES:
-        duals = _duals(program, parts, np.asarray(solved.candidate.k), np.asarray(solved.candidate.price), price)
-        bound = float(certify_program(program, mechanism, *duals).lower_bound)
-        if best is None or bound > best[0] - _AS_GOOD * (1.0 + abs(best[0])):
-            best = (max(bound, -np.inf if best is None else best[0]), duals)
-        if not independent:
-            break
-    assert best is not None
+    k, prices = np.asarray(solved.candidate.k), np.asarray(solved.candidate.price)
+
+    def proved(price: float) -> tuple[float, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        duals = _duals(program, parts, k, prices, price)
+        return float(certify_program(program, mechanism, *duals).lower_bound), duals
+
+    high, best = _PRICES[0], proved(_PRICES[0])
+    if independent:
+        for price in _PRICES[1:]:
+            found = proved(price)
+            if found[0] > best[0] - _AS_GOOD * (1.0 + abs(best[0])):
+                high, best = price, (max(found[0], best[0]), found[1])
+        best = max([best, *(proved(high * factor) for factor in _BETWEEN)], key=lambda one: one[0])
     k, eta, prices = best[1]
     back = np.full(len(prices), unit)
     back[: len(shared)][shared] = 1.0
