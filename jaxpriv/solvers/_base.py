@@ -387,33 +387,117 @@ def normalised(logits: Arr) -> tuple[Arr, Arr]:
     return logits - (top + xp.log(total)), e / total
 
 
-def meet_budgets(
-    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, dual_steps: int
-) -> tuple[Arr, Arr]:
-    """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
+class _Dual(NamedTuple):
+    """The dual of a mirror step at prices of the budgets, divided by the step, and the move to the next ones."""
 
-    h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
-    """
+    prices: Arr  # (R,)
+    value: Arr
+    rounding: Arr  # of the value
+    over: Arr  # (R,): used - budget, the slope
+    scale: Arr  # (R,): of the sums that it is the difference of
+    newton: Arr  # (R,): Newton's move, the prices that are 0 and fall left out
+    plain: Arr  # (R,): a move along which the dual rises at first, whatever its curvature
+    curvature: Arr  # (R, R)
+
+
+def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Arr) -> tuple[Arr, Arr, Arr, Arr]:
+    """(slope, curvature, Newton's move, which prices it moves) of the dual at the mechanism of some prices."""
     # Budgets that are equivalent, under joints that are nearly equal, leave a matrix that is singular to rounding: some
     # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
-    relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
+    relative = max(1e-9, 64.0 * float(np.finfo(tilt.dtype).eps))
+    used = (constraints * mechanism[None]).sum(axis=2)  # (R, X)
+    over = used.sum(axis=1) - budgets
     tilted = constraints * tilt[None]
+    curvature = xp.einsum("rxy,qxy->rq", tilted * mechanism, constraints)
+    curvature = curvature - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+    # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
+    ridge = 1e-12 + relative * xp.diagonal(curvature).max()
+    free = (prices > 0) | (over > 0)
+    matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
+    return over, curvature, small_solve(matrix, xp.where(free, over, 0.0)), free
 
-    def logits_at(lam: Arr) -> Arr:
-        return base - tilt * xp.weigh(lam, constraints)
 
-    def newton(_: ScalarLike, lam: Arr) -> Arr:
-        _, w = normalised(logits_at(lam))
-        used = (constraints * w[None]).sum(axis=2)  # (R, X)
-        over = used.sum(axis=1) - budgets
-        curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
-        # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are clipped anyway.
-        ridge = 1e-12 + relative * xp.diagonal(curvature).max()
-        free = (lam > 0) | (over > 0)
-        matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
-        move = small_solve(matrix, xp.where(free, over, 0.0))
-        # Doubling and halving at most keeps Newton inside the region where its model holds.
-        return xp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
+def approach_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr) -> tuple[Arr, Arr]:
+    """(logits, multipliers) after one projected Newton step on the dual of `meet_budgets`; no test of what it gains."""
+    _, mechanism = normalised(base - tilt * xp.weigh(multipliers, constraints))
+    move = _slope(constraints, budgets, tilt, mechanism, multipliers)[2]
+    # Doubling and halving at most keeps Newton inside the region where its model holds.
+    multipliers = xp.clip(multipliers + move, 0.5 * multipliers, 2.0 * multipliers + 1.0)
+    return base - tilt * xp.weigh(multipliers, constraints), multipliers
 
-    multipliers = xp.fori_loop(0, dual_steps, newton, multipliers)
-    return logits_at(multipliers), multipliers
+
+# A move is halved so often before the plain one is tried instead of Newton's: with several prices the one may not
+# ascend once prices are cut at 0.
+_HALVINGS = 5
+# The least gain of an accepted move, in shares of what the slope promises, and the roundings that it may lose.
+_ARMIJO, _ROUNDINGS = 1e-4, 16.0
+# A price grows at most to so many times its own size and that at which it matters.
+_GROWTH = 10.0
+
+
+def meet_budgets(
+    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int
+) -> tuple[Arr, Arr]:
+    """(logits, multipliers) of the mirror step within the budgets: the prices lambda >= 0 that maximise its dual, for a
+    tilt step/m_x (X, 1),
+
+        h(lambda) / step = -sum_x 1/tilt_x ln sum_y exp(base - tilt lambda.c) - lambda.D,
+
+    which is concave, with the slope used - D. Newton's moves are halved until the dual rises. They end where every
+    budget is met, and used up if it has a price, to the 2/3 power of the unit of rounding; where the next move changes
+    what is used by rounding alone, as with budgets that are no larger than the least costs, whose prices have no end;
+    or after `most` evaluations, each of one softmax.
+    """
+    eps = float(np.finfo(base.dtype).eps)
+    count, massed = budgets.shape[0], tilt[:, 0] > 0
+    mass = xp.where(massed, 1.0 / xp.where(massed, tilt[:, 0], 1.0), 0.0)
+    # A price of this size changes some logit by one.
+    unit = 1.0 / xp.maximum(abs(constraints * tilt[None]).max(axis=(1, 2)), np.finfo(base.dtype).tiny)
+
+    def at(prices: Arr) -> _Dual:
+        logits = base - tilt * xp.weigh(prices, constraints)
+        logs, mechanism = normalised(logits)
+        parts = mass * (logits.max(axis=1) - logs.max(axis=1)), prices * budgets  # the first: ln sum exp
+        over, curvature, move, free = _slope(constraints, budgets, tilt, mechanism, prices)
+        most_up = _GROWTH * (prices + unit)
+        tiny = np.finfo(base.dtype).tiny
+        # Cut as a whole, so that it keeps its direction.
+        move = move * xp.minimum(1.0, (most_up / xp.maximum(move, tiny)).min())
+        steep = count * xp.maximum(xp.diagonal(curvature), tiny)
+        return _Dual(
+            prices,
+            -parts[0].sum() - parts[1].sum(),
+            _ROUNDINGS * eps * (abs(parts[0]).sum() + abs(parts[1]).sum()),
+            over,
+            abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
+            move,
+            xp.clip(xp.where(free, over, 0.0) / steep, -prices, most_up),
+            curvature,
+        )
+
+    def trial(dual: _Dual, tries: Arr) -> Arr:
+        newton = 0.5**tries * dual.newton
+        plain = 0.5 ** (tries - _HALVINGS) * dual.plain
+        return xp.maximum(dual.prices + xp.where(tries < _HALVINGS, newton, plain), 0.0)
+
+    def go_on(carry: tuple[_Dual, Arr, Arr]) -> Arr:
+        dual, tries, used = carry
+        missed = xp.where(dual.prices > 0, abs(dual.over), xp.maximum(dual.over, 0.0))
+        met = (missed <= eps ** (2.0 / 3.0) * dual.scale).all()
+        move = trial(dual, tries) - dual.prices
+        # Curvature falls to 0 with rising prices where what is used comes down to what it is at least. With falling
+        # prices it may be 0 where a logit is far above the others, and what is used changes further on.
+        changes = xp.where(move > 0.0, abs(dual.curvature @ move) > eps * dual.scale, -move > eps * dual.prices)
+        return ~met & changes.any() & (used < most)
+
+    def once(carry: tuple[_Dual, Arr, Arr]) -> tuple[_Dual, Arr, Arr]:
+        dual, tries, used = carry
+        new = at(trial(dual, tries))
+        promised = (dual.over * (new.prices - dual.prices)).sum()
+        better = new.value >= dual.value + _ARMIJO * promised - dual.rounding
+        taken = better & (promised >= 0.0)
+        dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
+        return dual, xp.where(taken, 0, tries + 1), used + 1
+
+    dual, _, _ = lax.while_loop(go_on, once, (at(multipliers), jnp.array(0), jnp.array(1)))
+    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices
