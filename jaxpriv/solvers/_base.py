@@ -388,7 +388,7 @@ def normalised(logits: Arr) -> tuple[Arr, Arr]:
 
 
 class _Dual(NamedTuple):
-    """The dual of a mirror step at prices of the budgets, divided by the step, and the move to the next ones."""
+    """The dual of a mirror step at prices of the budgets, divided by the step, and the moves to the next ones."""
 
     prices: Arr  # (R,)
     value: Arr
@@ -397,7 +397,6 @@ class _Dual(NamedTuple):
     scale: Arr  # (R,): of the sums that it is the difference of
     newton: Arr  # (R,): Newton's move, the prices that are 0 and fall left out
     plain: Arr  # (R,): a move along which the dual rises at first, whatever its curvature
-    curvature: Arr  # (R, R)
 
 
 def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Arr) -> tuple[Arr, Arr, Arr, Arr]:
@@ -426,78 +425,89 @@ def approach_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multi
     return base - tilt * xp.weigh(multipliers, constraints), multipliers
 
 
-# A move is halved so often before the plain one is tried instead of Newton's: with several prices the one may not
-# ascend once prices are cut at 0.
-_HALVINGS = 5
-# The least gain of an accepted move, in shares of what the slope promises, and the roundings that it may lose.
-_ARMIJO, _ROUNDINGS = 1e-4, 16.0
-# A price grows at most to so many times its own size and that at which it matters.
-_GROWTH = 10.0
+# After so many moves in a row that were not taken the plain one is tried in place of Newton's; with several prices the
+# latter may not even ascend once prices are cut at 0.
+_REFUSED = 5
+# A move is taken if it gains this share of what the slope promises, and if it does not go so far that the dual falls
+# beyond it with more than this share of the slope before it. Roundings that the first test leaves out.
+_GAIN, _FALL, _ROUNDINGS = 1e-4, 0.5, 16.0
+# The first bound on moves, in times of a price and of the size at which it matters, and what two moves in a row that
+# were taken make of it. Choices.
+_REACH, _WIDER = 10.0, 4.0
+
+# Units of rounding to which budgets are met, and which a move of a price has to exceed.
+_MET, _MOVES = 64.0, 4.0
 
 
-def meet_budgets(
-    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int
-) -> tuple[Arr, Arr]:
+def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int) -> tuple[Arr, Arr]:
     """(logits, multipliers) of the mirror step within the budgets: the prices lambda >= 0 that maximise its dual, for a
     tilt step/m_x (X, 1),
 
         h(lambda) / step = -sum_x 1/tilt_x ln sum_y exp(base - tilt lambda.c) - lambda.D,
 
-    which is concave, with the slope used - D. Newton's moves are halved until the dual rises. They end where every
-    budget is met, and used up if it has a price, to the 2/3 power of the unit of rounding; where the next move changes
-    what is used by rounding alone, as with budgets that are no larger than the least costs, whose prices have no end;
-    or after `most` evaluations, each of one softmax.
+    which is concave, with the slope used - D. The moves are Newton's, within a bound that is halved where the dual does
+    not rise, or falls beyond the move, and grows again after moves that were taken. They end where every budget is met,
+    and used up if it has a price, to some units of rounding; where the mechanism has the least already
+    of what the next move prices, so that none in its direction changes it (budgets that are no larger than the least
+    costs, whose prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each.
     """
-    eps = float(np.finfo(base.dtype).eps)
-    count, massed = budgets.shape[0], tilt[:, 0] > 0
+    dtype = np.finfo(base.dtype)
+    eps, tiny = float(dtype.eps), dtype.tiny
+    massed = tilt[:, 0] > 0
     mass = xp.where(massed, 1.0 / xp.where(massed, tilt[:, 0], 1.0), 0.0)
-    # A price of this size changes some logit by one.
-    unit = 1.0 / xp.maximum(abs(constraints * tilt[None]).max(axis=(1, 2)), np.finfo(base.dtype).tiny)
+    # In these units a price of one changes some logit by one.
+    most_tilted = abs(constraints * tilt[None]).max(axis=(1, 2))
+    unit = xp.where(most_tilted > 0.0, 1.0 / xp.where(most_tilted > 0.0, most_tilted, 1.0), 1.0)
+    constraints, budgets = constraints * unit[:, None, None], budgets * unit
 
     def at(prices: Arr) -> _Dual:
         logits = base - tilt * xp.weigh(prices, constraints)
         logs, mechanism = normalised(logits)
-        parts = mass * (logits.max(axis=1) - logs.max(axis=1)), prices * budgets  # the first: ln sum exp
-        over, curvature, move, free = _slope(constraints, budgets, tilt, mechanism, prices)
-        most_up = _GROWTH * (prices + unit)
-        tiny = np.finfo(base.dtype).tiny
-        # Cut as a whole, so that it keeps its direction.
-        move = move * xp.minimum(1.0, (most_up / xp.maximum(move, tiny)).min())
-        steep = count * xp.maximum(xp.diagonal(curvature), tiny)
+        top, spent = logits.max(axis=1), prices * budgets
+        terms = mass * abs(top), xp.weigh(prices, abs(constraints)).max(axis=1), abs(spent)
+        over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
-            -parts[0].sum() - parts[1].sum(),
-            _ROUNDINGS * eps * (abs(parts[0]).sum() + abs(parts[1]).sum()),
+            -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
+            _ROUNDINGS * eps * sum(term.sum() for term in terms),
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
-            move,
-            xp.clip(xp.where(free, over, 0.0) / steep, -prices, most_up),
-            curvature,
+            newton,
+            xp.where(free, over, 0.0) / (len(over) * xp.maximum(xp.diagonal(curvature), 1e-12)),
         )
 
-    def trial(dual: _Dual, tries: Arr) -> Arr:
-        newton = 0.5**tries * dual.newton
-        plain = 0.5 ** (tries - _HALVINGS) * dual.plain
-        return xp.maximum(dual.prices + xp.where(tries < _HALVINGS, newton, plain), 0.0)
+    def next_prices(dual: _Dual, reach: Arr, refused: Arr) -> Arr:
+        def moved(move: Arr) -> Arr:
+            # Cut as a whole, so that it keeps its direction, until a price comes down to 0.
+            share = (reach * (dual.prices + 1.0) / xp.maximum(abs(move), tiny)).min()
+            return xp.maximum(dual.prices + xp.minimum(share, 1.0) * move, 0.0)
 
-    def go_on(carry: tuple[_Dual, Arr, Arr]) -> Arr:
-        dual, tries, used = carry
+        newton = moved(dual.newton)
+        ascends = dual.over @ (newton - dual.prices) >= 0.0
+        return xp.where(ascends & (refused < _REFUSED), newton, moved(dual.plain))
+
+    def go_on(carry: tuple[_Dual, Arr, Arr, Arr]) -> Arr:
+        dual, reach, refused, used = carry
         missed = xp.where(dual.prices > 0, abs(dual.over), xp.maximum(dual.over, 0.0))
-        met = (missed <= eps ** (2.0 / 3.0) * dual.scale).all()
-        move = trial(dual, tries) - dual.prices
-        # Curvature falls to 0 with rising prices where what is used comes down to what it is at least. With falling
-        # prices it may be 0 where a logit is far above the others, and what is used changes further on.
-        changes = xp.where(move > 0.0, abs(dual.curvature @ move) > eps * dual.scale, -move > eps * dual.prices)
-        return ~met & changes.any() & (used < most)
+        met = (missed <= _MET * eps * dual.scale).all()
+        move = next_prices(dual, reach, refused) - dual.prices
+        priced = xp.where(massed[:, None] & (base > -xp.inf), xp.weigh(move, constraints), xp.inf)
+        least = xp.where(massed, priced.min(axis=1), 0.0).sum()
+        changes = move @ (dual.over + budgets) - least > eps * (abs(move) @ dual.scale)
+        return ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any() & (used < most)
 
-    def once(carry: tuple[_Dual, Arr, Arr]) -> tuple[_Dual, Arr, Arr]:
-        dual, tries, used = carry
-        new = at(trial(dual, tries))
-        promised = (dual.over * (new.prices - dual.prices)).sum()
-        better = new.value >= dual.value + _ARMIJO * promised - dual.rounding
-        taken = better & (promised >= 0.0)
+    def once(carry: tuple[_Dual, Arr, Arr, Arr]) -> tuple[_Dual, Arr, Arr, Arr]:
+        dual, reach, refused, used = carry
+        new = at(next_prices(dual, reach, refused))
+        move = new.prices - dual.prices
+        promised = dual.over @ move
+        gained = new.value >= dual.value + _GAIN * promised - dual.rounding
+        taken = gained & (new.over @ move >= -_FALL * promised)
+        gone = (abs(move) / (dual.prices + 1.0)).max()
+        reach = xp.where(taken, xp.where(refused == 0, _WIDER * reach, reach), 0.5 * gone)
         dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
-        return dual, xp.where(taken, 0, tries + 1), used + 1
+        return dual, reach, xp.where(taken, 0, refused + 1), used + 1
 
-    dual, _, _ = lax.while_loop(go_on, once, (at(multipliers), jnp.array(0), jnp.array(1)))
-    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices
+    start = at(multipliers / unit), jnp.asarray(_REACH, base.dtype), jnp.array(0), jnp.array(1)
+    dual, _, _, _ = lax.while_loop(go_on, once, start)
+    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices * unit

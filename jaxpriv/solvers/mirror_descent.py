@@ -31,6 +31,9 @@ from jaxpriv.solvers._base import (
 )
 from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism
 
+# Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.
+_LONGEST = 1e6
+
 
 class MirrorState(eqx.Module):
     """An iterate in the log domain (a mass that underflowed would stay 0)."""
@@ -105,7 +108,7 @@ class MirrorDescent(AbstractSolver):
             new, after = xp.where(take, new, mechanism), _pick(take, after, now)
             # Longer by 30 % after an accepted step, half after a refused one (choices): a refused step for every
             # 2.6 accepted ones, as 1.3^2.6 = 2.
-            step_size = xp.where(accepted, t * 1.3, xp.maximum(t * 0.5, 1.0))
+            step_size = xp.where(accepted, xp.minimum(t * 1.3, _LONGEST), xp.maximum(t * 0.5, 1.0))
         else:
             take, step_size = np.array(True), t
 
