@@ -1,11 +1,14 @@
 """Curves: every point is the single solve, whatever its neighbours; and what is proved between the points."""
 
 import dataclasses
+import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
 
 JOINT = random_joint(0, 3, 4)
@@ -274,3 +277,50 @@ def test_band_of_a_worst_outcome_lies_below_the_steps(measure):
     assert (upper <= curve.value[[0, 0, 1]]).all()
     assert upper[2] < curve.value[1] - 1e-3
     np.testing.assert_allclose(curve.band([0.02, 0.1, 0.2])[1], curve.value, atol=1e-10)
+
+
+@pytest.fixture
+def compilers(monkeypatch):
+    """(seconds of one solve in NumPy) -> a list that grows where a program would be compiled; NumPy runs it then."""
+    monkeypatch.setattr(loops, "_ENOUGH", 4.0)
+    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+    monkeypatch.setattr(loops.whole, "takes", lambda *_: False)
+    monkeypatch.delenv(loops.SWITCH, raising=False)
+    chosen, asked = loops.suits, []
+
+    def suits(solver, program, step, count, compiling, watched, ready, ahead):
+        if not chosen(solver, program, step, count, compiling, watched, lambda: bool(asked), ahead):
+            asked.append(ahead.total - ahead.done)
+        return True
+
+    def cost(seconds):
+        times = itertools.count(0.0, seconds)
+        monkeypatch.setattr(loops, "time", SimpleNamespace(thread_time=lambda: next(times), perf_counter=lambda: 0.0))
+        return asked
+
+    monkeypatch.setattr(loops, "suits", suits)
+    return cost
+
+
+@pytest.mark.parametrize("measure", [jp.leakage.Sibson(2.0), jp.leakage.MaxLift()], ids=["batches", "one-by-one"])
+def test_the_last_points_are_not_compiled_for(compilers, measure):
+    """In a sweep it is known how much work is left: where NumPy does it sooner than the compiler, nothing is compiled,
+    and where a program is compiled, all later points use it.
+    """
+    asked = problem(budget=0.1, leakage=measure)
+    budgets = np.linspace(0.01, 0.2, 24)
+    compiled = compilers(0.5)  # more than `_ENOUGH` in all
+    assert (jp.frontier(asked, budgets=budgets).status == "optimal").all()
+    assert compiled == []
+    assert sum(loops._SPENT.values()) > 2 * loops._ENOUGH
+    # The next call begins with what the first one took, and compiles at once.
+    jp.frontier(asked, budgets=budgets)
+    assert compiled[0] == 24
+    assert len(compiled) >= 3
+
+
+def test_a_long_sweep_is_compiled_for_early(compilers):
+    compiled = compilers(2.0)
+    asked = problem(budget=0.1, leakage=jp.leakage.Sibson(2.0))
+    jp.frontier(asked, budgets=np.linspace(0.01, 0.2, 24))
+    assert compiled == [16, 8]

@@ -387,33 +387,127 @@ def normalised(logits: Arr) -> tuple[Arr, Arr]:
     return logits - (top + xp.log(total)), e / total
 
 
-def meet_budgets(
-    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, dual_steps: int
-) -> tuple[Arr, Arr]:
-    """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
+class _Dual(NamedTuple):
+    """The dual of a mirror step at prices of the budgets, divided by the step, and the moves to the next ones."""
 
-    h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
-    """
+    prices: Arr  # (R,)
+    value: Arr
+    rounding: Arr  # of the value
+    over: Arr  # (R,): used - budget, the slope
+    scale: Arr  # (R,): of the sums that it is the difference of
+    newton: Arr  # (R,): Newton's move, the prices that are 0 and fall left out
+    plain: Arr  # (R,): a move along which the dual rises at first, whatever its curvature
+
+
+def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Arr) -> tuple[Arr, Arr, Arr, Arr]:
+    """(slope, curvature, Newton's move, which prices it moves) of the dual at the mechanism of some prices."""
     # Budgets that are equivalent, under joints that are nearly equal, leave a matrix that is singular to rounding: some
     # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
-    relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
+    relative = max(1e-9, 64.0 * float(np.finfo(tilt.dtype).eps))
+    used = (constraints * mechanism[None]).sum(axis=2)  # (R, X)
+    over = used.sum(axis=1) - budgets
     tilted = constraints * tilt[None]
+    curvature = xp.einsum("rxy,qxy->rq", tilted * mechanism, constraints)
+    curvature = curvature - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+    # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
+    ridge = 1e-12 + relative * xp.diagonal(curvature).max()
+    free = (prices > 0) | (over > 0)
+    matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
+    return over, curvature, small_solve(matrix, xp.where(free, over, 0.0)), free
 
-    def logits_at(lam: Arr) -> Arr:
-        return base - tilt * xp.weigh(lam, constraints)
 
-    def newton(_: ScalarLike, lam: Arr) -> Arr:
-        _, w = normalised(logits_at(lam))
-        used = (constraints * w[None]).sum(axis=2)  # (R, X)
-        over = used.sum(axis=1) - budgets
-        curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
-        # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are clipped anyway.
-        ridge = 1e-12 + relative * xp.diagonal(curvature).max()
-        free = (lam > 0) | (over > 0)
-        matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
-        move = small_solve(matrix, xp.where(free, over, 0.0))
-        # Doubling and halving at most keeps Newton inside the region where its model holds.
-        return xp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
+def approach_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr) -> tuple[Arr, Arr]:
+    """(logits, multipliers) after one projected Newton step on the dual of `meet_budgets`; no test of what it gains."""
+    _, mechanism = normalised(base - tilt * xp.weigh(multipliers, constraints))
+    move = _slope(constraints, budgets, tilt, mechanism, multipliers)[2]
+    # Doubling and halving at most keeps Newton inside the region where its model holds.
+    multipliers = xp.clip(multipliers + move, 0.5 * multipliers, 2.0 * multipliers + 1.0)
+    return base - tilt * xp.weigh(multipliers, constraints), multipliers
 
-    multipliers = xp.fori_loop(0, dual_steps, newton, multipliers)
-    return logits_at(multipliers), multipliers
+
+# After so many moves in a row that were not taken the plain one is tried in place of Newton's; with several prices the
+# latter may not even ascend once prices are cut at 0.
+_REFUSED = 5
+# A move is taken if it gains this share of what the slope promises, and if it does not go so far that the dual falls
+# beyond it with more than this share of the slope before it. Roundings that the first test leaves out.
+_GAIN, _FALL, _ROUNDINGS = 1e-4, 0.5, 16.0
+# The first bound on moves, in times of a price and of the size at which it matters, and what two moves in a row that
+# were taken make of it. Choices.
+_REACH, _WIDER = 10.0, 4.0
+
+# Units of rounding to which budgets are met, and which a move of a price has to exceed.
+_MET, _MOVES = 64.0, 4.0
+
+
+def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int) -> tuple[Arr, Arr]:
+    """(logits, multipliers) of the mirror step within the budgets: the prices lambda >= 0 that maximise its dual, for a
+    tilt step/m_x (X, 1),
+
+        h(lambda) / step = -sum_x 1/tilt_x ln sum_y exp(base - tilt lambda.c) - lambda.D,
+
+    which is concave, with the slope used - D. The moves are Newton's, within a bound that is halved where the dual does
+    not rise, or falls beyond the move, and grows again after moves that were taken. They end where every budget is met,
+    and used up if it has a price, to some units of rounding; where the mechanism has the least already
+    of what the next move prices, so that none in its direction changes it (budgets that are no larger than the least
+    costs, whose prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each.
+    """
+    dtype = np.finfo(base.dtype)
+    eps, tiny = float(dtype.eps), dtype.tiny
+    massed = tilt[:, 0] > 0
+    mass = xp.where(massed, 1.0 / xp.where(massed, tilt[:, 0], 1.0), 0.0)
+    # In these units a price of one changes some logit by one.
+    most_tilted = abs(constraints * tilt[None]).max(axis=(1, 2))
+    unit = xp.where(most_tilted > 0.0, 1.0 / xp.where(most_tilted > 0.0, most_tilted, 1.0), 1.0)
+    constraints, budgets = constraints * unit[:, None, None], budgets * unit
+
+    def at(prices: Arr) -> _Dual:
+        logits = base - tilt * xp.weigh(prices, constraints)
+        logs, mechanism = normalised(logits)
+        top, spent = logits.max(axis=1), prices * budgets
+        terms = mass * abs(top), xp.weigh(prices, abs(constraints)).max(axis=1), abs(spent)
+        over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
+        return _Dual(
+            prices,
+            -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
+            _ROUNDINGS * eps * sum(term.sum() for term in terms),
+            over,
+            abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
+            newton,
+            xp.where(free, over, 0.0) / (len(over) * xp.maximum(xp.diagonal(curvature), 1e-12)),
+        )
+
+    def next_prices(dual: _Dual, reach: Arr, refused: Arr) -> Arr:
+        def moved(move: Arr) -> Arr:
+            # Cut as a whole, so that it keeps its direction, until a price comes down to 0.
+            share = (reach * (dual.prices + 1.0) / xp.maximum(abs(move), tiny)).min()
+            return xp.maximum(dual.prices + xp.minimum(share, 1.0) * move, 0.0)
+
+        newton = moved(dual.newton)
+        ascends = dual.over @ (newton - dual.prices) >= 0.0
+        return xp.where(ascends & (refused < _REFUSED), newton, moved(dual.plain))
+
+    def go_on(carry: tuple[_Dual, Arr, Arr, Arr]) -> Arr:
+        dual, reach, refused, used = carry
+        missed = xp.where(dual.prices > 0, abs(dual.over), xp.maximum(dual.over, 0.0))
+        met = (missed <= _MET * eps * dual.scale).all()
+        move = next_prices(dual, reach, refused) - dual.prices
+        priced = xp.where(massed[:, None] & (base > -xp.inf), xp.weigh(move, constraints), xp.inf)
+        least = xp.where(massed, priced.min(axis=1), 0.0).sum()
+        changes = move @ (dual.over + budgets) - least > eps * (abs(move) @ dual.scale)
+        return ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any() & (used < most)
+
+    def once(carry: tuple[_Dual, Arr, Arr, Arr]) -> tuple[_Dual, Arr, Arr, Arr]:
+        dual, reach, refused, used = carry
+        new = at(next_prices(dual, reach, refused))
+        move = new.prices - dual.prices
+        promised = dual.over @ move
+        gained = new.value >= dual.value + _GAIN * promised - dual.rounding
+        taken = gained & (new.over @ move >= -_FALL * promised)
+        gone = (abs(move) / (dual.prices + 1.0)).max()
+        reach = xp.where(taken, xp.where(refused == 0, _WIDER * reach, reach), 0.5 * gone)
+        dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
+        return dual, reach, xp.where(taken, 0, refused + 1), used + 1
+
+    start = at(multipliers / unit), jnp.asarray(_REACH, base.dtype), jnp.array(0), jnp.array(1)
+    dual, _, _, _ = lax.while_loop(go_on, once, start)
+    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices * unit

@@ -8,7 +8,7 @@ processing bounds it by sum_x P(x) D(W_x || V_x). So the step
 
 never increases the objective for t <= 1, and any longer step that passes the same inequality on
 its own iterates may be taken (`adaptive`). The budgets are met inside the step: lambda >= 0
-maximises the concave dual of the step's own minimisation, by projected Newton.
+maximises the concave dual of the step's own minimisation, by projected Newton with a test of every move.
 Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboulle 2017.
 """
 
@@ -31,6 +31,9 @@ from jaxpriv.solvers._base import (
 )
 from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism
 
+# Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.
+_LONGEST = 1e6
+
 
 class MirrorState(eqx.Module):
     """An iterate in the log domain (a mass that underflowed would stay 0)."""
@@ -50,11 +53,11 @@ class MirrorDescent(AbstractSolver):
 
     Args:
         adaptive: try steps longer than one, halving on failure of the descent inequality.
-        dual_steps: Newton steps on the multipliers of the budgets in every iteration.
+        dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
     """
 
     adaptive: bool = eqx.field(static=True, default=True)
-    dual_steps: int = eqx.field(static=True, default=20)
+    dual_steps: int = eqx.field(static=True, default=100)
     attempts: int = eqx.field(static=True, default=1)
 
     def blank(self, program: Program) -> Candidate:
@@ -105,7 +108,7 @@ class MirrorDescent(AbstractSolver):
             new, after = xp.where(take, new, mechanism), _pick(take, after, now)
             # Longer by 30 % after an accepted step, half after a refused one (choices): a refused step for every
             # 2.6 accepted ones, as 1.3^2.6 = 2.
-            step_size = xp.where(accepted, t * 1.3, xp.maximum(t * 0.5, 1.0))
+            step_size = xp.where(accepted, xp.minimum(t * 1.3, _LONGEST), xp.maximum(t * 0.5, 1.0))
         else:
             take, step_size = np.array(True), t
 
@@ -153,8 +156,10 @@ def mirror_step(
     program: Program, log_mechanism: Arr, scores: Arr, weights: Arr, multipliers: Arr, step: Arr, dual_steps: int
 ) -> tuple[Arr, Arr, Arr]:
     """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old): its logs, itself, and its multipliers."""
-    mass = xp.maximum(weights @ program.masses, np.finfo(log_mechanism.dtype).tiny)[:, None]
-    tilt = step / mass
+    mass = (weights @ program.masses)[:, None]
+    # A symbol without mass has no costs, and keeps its row.
+    massed = mass > np.finfo(log_mechanism.dtype).tiny
+    tilt = xp.where(massed, step / xp.where(massed, mass, 1.0), 0.0)
     base = log_mechanism - tilt * (program.cost + score_costs(program, scores, weights))
     if program.budgets.shape[0] == 0:
         logits = base

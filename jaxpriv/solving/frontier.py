@@ -28,7 +28,7 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import LINEAR, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of
-from jaxpriv.solving.loops import Loop, report_points, run, seconds_of
+from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
 
 if TYPE_CHECKING:
@@ -334,12 +334,14 @@ def sweep(
 
     The least worst-outcome leakage at a budget, a face of tight budgets and a linear program are solves of their own.
     """
-    each_stages = [Stages(one, name, solver, limit, clock) for one in asked]
+    ahead = Ahead(len(asked))
+    each_stages = [Stages(one, name, solver, limit, clock, ahead) for one in asked]
     goal = own_goal(asked[0], goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []
     begun = time.perf_counter()
     for i, stages in enumerate(each_stages):
+        ahead.done = i
         try:
             if stages.problem.least_worst:
                 results[i] = least_worst_leakage(stages, goal, begun)
@@ -361,6 +363,7 @@ def sweep(
             results[i] = stages.conclude(lowered, known, goal, begun)
     report_points(clock, name, list(results.values()), len(results), len(asked))
     compiling = sum(stages.compiling for stages in each_stages)
+    ahead = Ahead(len(waiting))
     waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
     for alike in _of_one_shape(waiting):
         shared, varying = _split([one.reduced.program for one in alike])
@@ -381,8 +384,9 @@ def sweep(
             if not clock.expired():
                 step = _BATCH * seconds_of(solver, chunk[0].reduced.program)
                 data = shared, (lanes, goals)
-                ran = run(clock, _ALL, solver, data, goals, limit, step, report, _BATCH - len(chunk))
+                ran = run(clock, _ALL, solver, data, goals, limit, step, report, _BATCH - len(chunk), ahead)
                 compiling += ran.compiling
+            ahead.done += len(chunk)
             for lane, one in enumerate(chunk):
                 stages, lowered = each_stages[one.place], one.lowered
                 if ran is None or ran.best is None:

@@ -21,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -67,6 +68,9 @@ _WHOLE = 1.5e-3
 # compiling takes (6 with all cores busy), so that together they are seldom more than twice what the better of the two
 # would have taken alone. A batch takes twice as long.
 _ENOUGH = 4.0
+# Processor seconds that compiling takes at most, in times of one program: 6 to 9 with other work on all cores, and 19
+# for the batch of a curve. Work of which so much is known to lie ahead is worth compiling.
+_COMPILING = 10.0
 # Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
 _MOST_KNOWN = 1024
 
@@ -97,6 +101,31 @@ def counted_at_the_end() -> Iterator[None]:
         _PENDING.reset(token)
         for key, seconds in pending.items():
             spend(key, seconds)
+
+
+@dataclass
+class Ahead:
+    """The points of a sweep that are still to be solved, by which it is known what an executable can save.
+
+    What lies ahead of a single solve is unknown, and the past is the best guess of it. The last points of a sweep are
+    the end of what is known: they are not compiled for, however long the first ones took.
+    """
+
+    total: int
+    done: int = 0
+    # By program: how many points were done, and what NumPy had taken for it, when the sweep first asked for it.
+    first: dict[Hashable, tuple[int, float]] = field(default_factory=dict)
+
+    def worth_compiling(self, key: Hashable, seconds: float, compiling: float) -> bool:
+        """Whether the points that are left, if each takes NumPy as long as those so far, take it longer than compiling.
+
+        `seconds`: what NumPy has taken in this process. Before the first point they are of earlier calls, the past.
+        """
+        done, before = self.first.setdefault(key, (self.done, seconds))
+        if self.done == done:
+            return True
+        each = (seconds - before) / (self.done - done)
+        return each * (self.total - self.done) >= compiling * _COMPILING
 
 
 class _OneThread:
@@ -153,12 +182,13 @@ def suits(
     compiling: float = 1.0,
     watched: bool = False,
     ready: Callable[[], bool] = lambda: False,
+    ahead: Ahead | None = None,
 ) -> bool:
     """Whether a program is run without compiling: by NumPy, or by a kernel of whole solves.
 
     `step`: the predicted seconds of a compiled step of each of `count` programs; `compiling`: what compiling the loop
     takes, in times of one program; `watched`: whether every step is reported, or a time limit checked after it;
-    `ready`: whether there is an executable, in memory or on disk.
+    `ready`: whether there is an executable, in memory or on disk; `ahead`: the sweep that it is part of.
     """
     choice = compile_setting()
     if choice == "always" or not solver.uncompiled(program):
@@ -171,7 +201,10 @@ def suits(
         return False
     if _REPEATABLE.get() or (by_kernel and step <= _WHOLE):
         return True
-    if spent(_key(solver, program)) >= compiling * _ENOUGH:
+    key = _key(solver, program)
+    seconds = spent(key)
+    worth = ahead is None or ahead.worth_compiling(key, seconds, compiling)
+    if seconds >= compiling * _ENOUGH and (worth or ready()):
         return False
     return by_kernel or step <= SMALL or not ready()
 
@@ -385,6 +418,7 @@ def run(
     step: float,
     report: Callable[[PyTree, Arr], None],
     padding: int = 0,
+    ahead: Ahead | None = None,
 ) -> Ran:
     """The loop on `data` while the clock allows it, at most `limit` steps.
 
@@ -393,12 +427,13 @@ def run(
         step: the predicted seconds of a step.
         report: called with the candidate and the steps after every portion.
         padding: how many instances at the end of a batch are copies of the one before them.
+        ahead: the sweep that the run is part of.
     """
     instances = loop.instances(*data)
     at_once = not clock.watched and step * limit <= _SHORT
     call, given = (loop.whole, (solver, *data, np.asarray(limit))) if at_once else (loop.begin, (solver, *data))
     count, ready = len(instances), partial(is_ready, call, *given)
-    if suits(solver, instances[0][0], step / count, count, loop.compiling, clock.watched, ready):
+    if suits(solver, instances[0][0], step / count, count, loop.compiling, clock.watched, ready, ahead):
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
         else:

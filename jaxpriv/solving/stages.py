@@ -59,7 +59,7 @@ from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.loops import ONE, run, seconds_of
+from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -109,6 +109,7 @@ class Stages:
     solver: Solver
     limit: int
     clock: Clock
+    ahead: Ahead | None = None  # the sweep that the call is part of
     steps: int = 0
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
@@ -266,7 +267,7 @@ class Stages:
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
         """
         data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
-        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report)
+        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report, ahead=self.ahead)
         self.compiling += ran.compiling
         if ran.best is None:
             return None

@@ -7,6 +7,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.program import program_of
 from jaxpriv.solvers import MirrorDescent
+from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import no_candidate, objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
@@ -92,3 +93,87 @@ def test_worst_case_over_joints():
     slow, fast = jp.solve(problem, "mirror-descent", tol=1e-3), jp.solve(problem)
     assert slow.status == fast.status == "optimal"
     assert max(slow.lower_bound, fast.lower_bound) <= min(slow.value, fast.value)
+
+
+# -- budgets ---------------------------------------------------------------------------------------
+
+STALLING = jp.DistortionProblem(np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4), TABLE, budget=0.2)
+
+
+@pytest.fixture(scope="module")
+def met():
+    """(constraints, budgets, base, tilt, prices) -> (distortions, prices) of one mirror step within the budgets."""
+
+    @jax.jit
+    def run(constraints, budgets, base, tilt, prices):
+        logits, prices = meet_budgets(constraints, budgets, base, tilt, prices, 100)
+        return (constraints * jax.nn.softmax(logits, axis=1)).sum(axis=(1, 2)), prices
+
+    def called(*arrays):
+        with jax.numpy_rank_promotion("allow"):
+            return [np.asarray(one) for one in run(*map(jax.numpy.asarray, arrays))]
+
+    return called
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_step_meets_its_budget_from_any_price(met, scale):
+    """Also from a price at which one output of every row has all mass, and the slope no curvature."""
+    rng, mass = np.random.default_rng(7), np.full(4, 0.25)
+    constraints = scale * mass[:, None] * TABLE[None]
+    for spread in (1.0, 30.0, 3000.0):
+        for start in (0.0, 1e-3, 5.0, 1e3):
+            base = spread * rng.standard_normal((4, 4))
+            tilt = np.full((4, 1), spread) / mass[:, None]
+            budget = np.array([0.3 * scale])
+            used, price = met(constraints, budget, base, tilt, np.array([start / scale]))
+            assert used[0] <= budget[0] * (1 + 1e-9)
+            assert price[0] == 0.0 or used[0] >= budget[0] * (1 - 1e-9)
+
+
+def test_a_step_meets_two_budgets(met):
+    """Prices solve the dual: each budget is met, and used up where it has a price."""
+    rng = np.random.default_rng(3)
+    priced = 0
+    for _ in range(40):
+        mass = rng.dirichlet(np.full(5, 0.3))
+        costs = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+        constraints = mass[:, None] * np.stack([costs, costs**2])
+        least = (constraints.sum(axis=1)).min(axis=1)  # of constant releases
+        budgets = least * rng.uniform(0.02, 1.0, 2)
+        tilt = np.full((5, 1), rng.choice([1.0, 20.0, 400.0])) / np.maximum(mass, 1e-12)[:, None]
+        used, price = met(constraints, budgets, 10 * rng.standard_normal((5, 5)), tilt, rng.choice([0.0, 1.0, 50.0], 2))
+        assert (used <= budgets * (1 + 1e-9)).all()
+        assert ((price == 0.0) | (used >= budgets * (1 - 1e-9))).all()
+        priced += (price > 0).all()
+    assert priced > 0
+
+
+@pytest.mark.parametrize("budget", [0.0, -0.1])
+def test_a_step_ends_where_no_price_meets_the_budget(met, budget):
+    used, price = met(0.25 * TABLE[None], np.array([budget]), np.zeros((4, 4)), np.full((4, 1), 4.0), np.zeros(1))
+    assert np.isfinite(price).all()
+    assert used[0] < 1e-12  # as near as it gets
+
+
+@pytest.mark.parametrize("budget", [0.15, 0.16, 0.2])
+def test_budgets_do_not_stall(budget):
+    """The stall: a step that missed its budget left a mechanism that no later step changed."""
+    slow = jp.solve(jp.DistortionProblem(STALLING.joints[0], TABLE, budget=budget), "mirror-descent", tol=1e-4)
+    assert slow.status == "optimal"
+    assert slow.steps < 400
+
+
+def test_batches_of_budgets_are_finite_and_certified():
+    def solved(joint, budget):
+        return jp.solve(jp.DistortionProblem(joint, TABLE, budget=budget), "mirror-descent", tol=1e-4, max_steps=3000)
+
+    absent = STALLING.joints[0] * np.array([1.0, 1.0, 0.0, 1.0])  # without mass there is nothing to tilt
+    budgets = np.array([0.0, 1e-9, 0.05, 0.13, 0.15, 0.16, 0.2, 0.3, 2.0])
+    with jax.numpy_rank_promotion("allow"):
+        found = jax.jit(jax.vmap(jax.vmap(solved, (None, 0)), (0, None)))(
+            np.stack([STALLING.joints[0], absent / absent.sum()]), budgets
+        )
+    assert np.isfinite(found.mechanism).all()
+    assert np.isfinite(found.value).all()
+    assert (np.asarray(found.value - found.lower_bound) <= 1e-4).all()

@@ -7,7 +7,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import in_precision, meet_budgets, normalised
+from jaxpriv.solvers._base import approach_budgets, in_precision, normalised
 from jaxpriv.solvers.interior_point.candidate import largest_ratio
 from jaxpriv.solvers.interior_point.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
 
@@ -144,7 +144,7 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
             rules = rules * xp.concatenate(shares)
         logits = logs - tilt * (data.cost + data.rmatvec(rules)).T
         if program.budgets.shape[0]:
-            logits, multipliers = meet_budgets(program.constraints, program.budgets, logits, tilt, multipliers, 1)
+            logits, multipliers = approach_budgets(program.constraints, program.budgets, logits, tilt, multipliers)
         return *normalised(logits), multipliers, weights
 
     first, count = uniform(data).T, len(data.terms)
