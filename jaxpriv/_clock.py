@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -18,6 +18,10 @@ from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 
+# Programs that this process has compiled, as far as `Clock.allows` was asked for them.
+_COMPILED: set[Hashable] = set()
+# Less processor time than this does not show how many others share the processors.
+_MEASURABLE = 0.05
 # Lines of `progress=True` are at least this many seconds apart.
 _LINES = 0.5
 
@@ -106,7 +110,7 @@ class Clock:
     """
 
     def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], object] | None = None):
-        self._begun = time.perf_counter()
+        self._begun, self._worked = time.perf_counter(), time.process_time()
         self._limit = None if time_limit is None or time_limit == float("inf") else time_limit
         self._progress = progress
         self._noted = threading.Event()
@@ -137,6 +141,20 @@ class Clock:
     def left(self) -> float:
         """Seconds until the time limit, at least 0; infinite without one."""
         return float("inf") if self._limit is None else max(0.0, self._limit - self.seconds)
+
+    def allows(self, seconds: float, program: Hashable) -> bool:
+        """Whether `program` was compiled in this process, or can be before the time limit, and then is.
+
+        A compiler cannot be interrupted. `seconds` is the processor time that it takes at most. By the clock it takes
+        as much longer as the work since the call began did, because others share the processors.
+        """
+        if program not in _COMPILED:
+            used = time.process_time() - self._worked
+            slow = max(1.0, self.seconds / used) if used > _MEASURABLE else 1.0
+            if self.left < seconds * slow:
+                return False
+            _COMPILED.add(program)
+        return True
 
     @contextmanager
     def quiet(self) -> Iterator["Clock"]:
