@@ -22,6 +22,8 @@ from jaxpriv.errors import InputError
 _COMPILED: set[Hashable] = set()
 # Less processor time than this does not show how many others share the processors.
 _MEASURABLE = 0.05
+# Seconds by which a portion of work may end after the time limit.
+_LATE = 1.0
 # Lines of `progress=True` are at least this many seconds apart.
 _LINES = 0.5
 
@@ -178,12 +180,16 @@ class Clock:
             if self.stop is Stop.TIME_LIMIT and self.left > 0:
                 self.stop = Stop.NONE
 
-    def expired(self) -> bool:
-        """Whether the work has to end here; `stop` is the reason from then on."""
+    def expired(self, coming: float = 0.0) -> bool:
+        """Whether the work has to end here; `stop` is the reason from then on.
+
+        `coming`: the seconds of the next portion, which cannot be interrupted: it is not begun where it would end a
+        second or more after the limit.
+        """
         if self.stop is Stop.NONE:
             if self._noted.is_set():
                 self.stop = Stop.INTERRUPTED
-            elif self._limit is not None and self.seconds >= self._limit:
+            elif self._limit is not None and self.seconds + max(0.0, coming - _LATE) >= self._limit:
                 self.stop = Stop.TIME_LIMIT
         return self.stop is not Stop.NONE
 

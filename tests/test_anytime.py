@@ -12,7 +12,8 @@ from jaxpriv import _compile, _native
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
-from jaxpriv.solving import loops
+from jaxpriv.solvers import InteriorPoint
+from jaxpriv.solving import fallback, loops, streamed_runs
 
 RNG = np.random.default_rng(17)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
@@ -392,3 +393,122 @@ def test_local_funnel_methods_end_between_rounds():
     assert early.disclosure >= 0.7 - 1e-9
     assert early.leakage == pytest.approx(leaked(early.mechanism), abs=1e-12)
     assert early.stopped == Stop.INTERRUPTED
+
+
+# -- what cannot be interrupted --------------------------------------------------------------------
+
+
+class _CompiledError(Exception):
+    """In the place of compiling."""
+
+
+@pytest.fixture
+def no_time_to_compile(monkeypatch):
+    """No time limit is long enough for the compiler, and none of our programs is known; the result lists seconds."""
+
+    def refuse(*_, **__):
+        raise _CompiledError
+
+    asked = []
+    monkeypatch.setattr(Clock, "allows", lambda clock, seconds, program: asked.append(seconds) or np.isinf(clock.left))
+    for module in (loops, streamed_runs):
+        monkeypatch.setattr(module, "compiled", refuse)
+    monkeypatch.setattr(loops, "on_host", refuse)
+    monkeypatch.setattr(loops, "is_ready", lambda *_: False)
+    monkeypatch.delenv(loops.SWITCH, raising=False)
+    return asked
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Every program is so large that it is compiled where there is time."""
+    for name in ("SMALL", "_MEDIUM", "_AT_ONCE", "_WHOLE"):
+        monkeypatch.setattr(loops, name, 0.0)
+
+
+MEASURED = {"information": problem(), "sibson": problem(budget=0.3, leakage=jp.leakage.Sibson(2.0))}
+
+
+@pytest.mark.parametrize("asked", MEASURED.values(), ids=MEASURED)
+def test_numpy_takes_the_steps_where_there_is_no_time_to_compile(asked, no_time_to_compile, large):
+    with pytest.raises(_CompiledError):
+        jp.solve(asked)
+    found = jp.solve(asked, time_limit=1e3)
+    assert found.status == "optimal"
+    assert found.steps > 0
+    curve = jp.frontier(asked, budgets=[0.2, 0.3], time_limit=1e3)
+    assert (curve.status == "optimal").all()
+    assert len(no_time_to_compile) == 2
+    # NumPy can do it too: the compiler would need to leave most of the time to the steps.
+    assert min(no_time_to_compile) > 2 * loops._COMPILING
+
+
+@pytest.mark.parametrize("solver", ["mirror-descent", "blahut-arimoto", "accelerated"])
+def test_nothing_is_compiled_that_ends_after_the_limit(solver, no_time_to_compile, monkeypatch):
+    monkeypatch.setattr(loops, "_LONGEST", 0.0)
+    found = jp.solve(problem(), solver, time_limit=1e3)
+    assert no_time_to_compile
+    assert (found.status, found.stopped) == ("best_known", Stop.TIME_LIMIT)
+    assert "time limit" in found.message
+    mechanism = found.mechanism if solver != "accelerated" else found.mechanism.matrix()
+    assert is_mechanism(np.asarray(mechanism))
+    assert paid(np.asarray(mechanism)) <= BUDGET + 1e-12
+    assert found.lower_bound <= jp.solve(problem()).value
+
+
+@pytest.fixture
+def mocked(monkeypatch):
+    """A clock that stands still but for what a test adds to it."""
+    now = [0.0]
+
+    class Time:
+        perf_counter = staticmethod(lambda: now[0])
+        process_time = staticmethod(lambda: now[0])
+        thread_time = staticmethod(lambda: now[0])
+
+    monkeypatch.setattr("jaxpriv._clock.time", Time)
+    monkeypatch.setattr(loops, "time", Time)
+    return now
+
+
+def test_no_portion_is_begun_that_would_end_long_after_the_limit(mocked):
+    clock = Clock(10.0)
+    mocked[0] = 6.0
+    assert not clock.expired(4.9)
+    assert clock.stop is Stop.NONE
+    assert clock.expired(5.0)
+    assert clock.stop is Stop.TIME_LIMIT
+    assert not Clock().expired(1e9)
+
+
+def test_steps_end_before_one_that_would_be_late(mocked, monkeypatch):
+    taken, step = [], InteriorPoint.step
+
+    def slow(self, program, state):
+        mocked[0] += 3.0
+        taken.append(mocked[0])
+        return step(self, program, state)
+
+    monkeypatch.setattr(InteriorPoint, "step", slow)
+    found = jp.solve(problem(budget=0.3, leakage=jp.leakage.Sibson(2.0)), "interior-point", tol=1e-300, time_limit=10)
+    assert taken == [3.0, 6.0, 9.0]  # the next one would end at 12
+    assert found.status == "best_known"
+
+
+def test_a_method_that_would_not_get_far_has_no_share_of_the_time(mocked):
+    many = jp.rate_distortion(np.full(1000, 1e-3), jp.distortion.squared(np.arange(1000.0)), budget=0.1)
+    assert fallback.first_share(problem(), Clock(60.0)) == fallback.FIRST_SHARE
+    assert fallback.first_share(problem(), Clock()) == fallback.FIRST_SHARE
+    assert fallback.first_share(problem(), Clock(20.0)) == 1.0
+    assert fallback.first_share(many, Clock(60.0)) == 1.0
+    assert fallback.first_share(many, Clock(600.0)) == fallback.FIRST_SHARE
+
+
+def test_the_next_method_is_not_begun_without_time_for_it(mocked, monkeypatch, no_time_to_compile):
+    """Nothing of it: no survey, no compiling, no certificate."""
+    first = jp.solve(problem(), time_limit=1e3, max_steps=1)
+    stopped = jp.solve(problem(), time_limit=0)
+    monkeypatch.setattr(fallback, "solve_streamed", lambda *_: pytest.fail("begun"))
+    for one in (first, stopped):
+        clock = Clock(10.0)
+        assert fallback.with_next_method(problem(), one, fallback.Goal(1e-6), None, clock) is one

@@ -150,8 +150,12 @@ def _mixed(program: Program, pools: list[_Pool | None], k: np.ndarray, price: np
 
 # A first-order method is of use where the gap is above this share of the value: it reaches little less.
 _LARGE_GAP = 1e-4
-# The first method's share of a time limit: it may stall, where the next one takes seconds.
+# The first method's share of a time limit where there is time for the next one: the first may stall, and the next one
+# takes seconds then.
 FIRST_SHARE = 0.6
+# Processor seconds of a first-order method before its first step (surveys, compiling, certificates), the passes over
+# |S| |X| |Y| products until it is of use, and the products of a second.
+_BEFORE, _USEFUL, _PRODUCTS = 12.0, 30, 1e9
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
 # Most steps of mirror descent as a fallback: its first ones close most of what it can close.
@@ -161,6 +165,17 @@ _FEW_STEPS = 2000
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
     return problem.of_information or is_linear(problem) or _cuttable(problem)
+
+
+def first_share(problem: DistortionProblem, clock: Clock) -> float:
+    """The first method's share of the time that is left: all of it where the rest is too short for the next one."""
+    return FIRST_SHARE if _seconds(problem) <= (1.0 - FIRST_SHARE) * clock.left else 1.0
+
+
+def _seconds(problem: DistortionProblem) -> float:
+    """What the next method takes at least, if it is of first order."""
+    groups, private, inputs, outputs = problem.sizes
+    return _BEFORE + _USEFUL * groups * private * inputs * outputs / _PRODUCTS if problem.of_information else 0.0
 
 
 def _cuttable(problem: DistortionProblem) -> bool:
@@ -186,6 +201,8 @@ def with_next_method(
         if not is_linear(problem):
             return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
         return _or_by_simplex(problem, first, goal, clock) if stalled or first.stopped else first
+    if clock.left < _seconds(problem):
+        return first
     name = "accelerated" if problem.streams else "mirror-descent"
     try:
         if problem.streams:

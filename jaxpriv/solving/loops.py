@@ -31,7 +31,7 @@ from jaxtyping import PyTree
 from threadpoolctl import ThreadpoolController
 
 from jaxpriv import _lanes
-from jaxpriv._clock import Clock
+from jaxpriv._clock import Clock, Stop
 from jaxpriv._compile import compiled, is_ready, on_host, target_platform
 from jaxpriv._native import absence
 from jaxpriv._types import Arr, ScalarLike
@@ -71,6 +71,13 @@ _ENOUGH = 4.0
 # Processor seconds that compiling takes at most, in times of one program: 6 to 9 with other work on all cores, and 19
 # for the batch of a curve. Work of which so much is known to lie ahead is worth compiling.
 _COMPILING = 10.0
+# The same of methods whose steps are simple, in processor seconds.
+_COMPILING_SIMPLE = 5.0
+# Under a time limit a program is compiled if the compiler takes at most this share of what is left, where NumPy can run
+# it instead: its steps of large programs take about as long. It can where a step is predicted to take at most so long.
+_FOR_COMPILING, _LONGEST = 0.3, 2.0
+# The first state takes NumPy about as long as so many steps.
+_FIRST_STATE = 8
 # Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
 _MOST_KNOWN = 1024
 
@@ -308,7 +315,9 @@ def _step_uncompiled(
     steps = 0
     for attempt in range(solver.attempts):
         state: PyTree = None
-        while not clock.expired() or (begin and best is None):
+        took = 0.0
+        while not clock.expired(took) or (begin and best is None):
+            begun = time.perf_counter()
             with clock.held():  # an interrupt leaves the state of the last step
                 if state is None:
                     state = solver.init(program, attempt, solver.blank(program) if best is None else best)
@@ -316,6 +325,7 @@ def _step_uncompiled(
                     state, steps = solver.step(program, state), steps + 1
                 best = state.best
                 report(best, np.asarray(steps))
+            took = time.perf_counter() - begun
             if state is not None and (goal.met(best) or state.stalled or steps >= limit):
                 break
         if clock.expired() or goal.met(best) or steps >= limit:
@@ -433,7 +443,20 @@ def run(
     at_once = not clock.watched and step * limit <= _SHORT
     call, given = (loop.whole, (solver, *data, np.asarray(limit))) if at_once else (loop.begin, (solver, *data))
     count, ready = len(instances), partial(is_ready, call, *given)
-    if suits(solver, instances[0][0], step / count, count, loop.compiling, clock.watched, ready, ahead):
+    program = instances[0][0]
+    by_numpy = suits(solver, program, step / count, count, loop.compiling, clock.watched, ready, ahead)
+    if not by_numpy and not np.isinf(clock.left) and not ready():
+        able = solver.uncompiled(program) and step / count <= _LONGEST and compile_setting() != "always"
+        simple = isinstance(solver, (MirrorDescent, PrimalDualHybridGradient))
+        most = loop.compiling * (_COMPILING_SIMPLE if simple else _COMPILING)
+        if not clock.allows(most / _FOR_COMPILING if able else most, (loop.compiling, _key(solver, program))):
+            if not able:
+                clock.stop = Stop.TIME_LIMIT
+                return Ran(None, np.asarray(0), 0.0)
+            by_numpy = True
+    if by_numpy:
+        if clock.expired(_FIRST_STATE * step / count):
+            return Ran(None, np.asarray(0), 0.0)
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
         else:
@@ -444,26 +467,27 @@ def run(
         return Ran(result.best, result.steps, seconds)
     start, seconds = compiled(call, *given)
     course, steps, attempt, best, portion = start(), 0, 0, None, max(1, int(_PORTION / step))
-    stop = None
+    stop, took = None, 0.0
     if loop is ONE and step >= _PORTION and not clock.reports and _reads_the_host():
         stop, portion = np.zeros(1, np.int32), limit
     own = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
-    while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)) and not clock.expired():
+    while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)) and not clock.expired(took):
         until = min(limit, int(np.max(steps)) + portion)
         # On an accelerator a portion takes the memory of the last state. On a CPU the best candidate is read there.
         donated = None if target_platform() == "cpu" else 1 + len(data)
         call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until), *own, donated=donated)
         seconds += compiling
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), int(np.max(steps))
         with clock.held():
             new = call()
             if stop is not None:
-                _end_with(clock, new, stop)
+                _end_with(clock, new, stop, step)
             read = np.asarray if donated is None else np.array
             best, steps, attempt = jax.tree.map(read, (new.best, new.steps, new.attempt))
             course = new
             report(best, steps)
         spent = max(time.perf_counter() - begun, 1e-6)
+        took = spent / max(1, int(np.max(steps)) - before)
         portion = max(1, min(2 * portion, int(portion * min(_PORTION, clock.left) / spent)))
     return Ran(best, steps, seconds)
 
@@ -475,13 +499,13 @@ def _reads_the_host() -> bool:
     return bool(jax.config.values.get("jax_cpu_enable_async_dispatch", False))
 
 
-def _end_with(clock: Clock, course: Course, stop: np.ndarray) -> None:
-    """Wait for a run, and set the number that it reads when the clock ends it."""
+def _end_with(clock: Clock, course: Course, stop: np.ndarray, step: float) -> None:
+    """Wait for a run, and set the number that it reads when the clock ends it; `step`: the seconds of a step."""
     try:
         while not course.steps.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
             with clock.held():
                 time.sleep(_LOOK)
-            if clock.expired():
+            if clock.expired(step):
                 stop[0] = 1
     finally:  # an exception would free the number while the run reads it
         stop[0] = 1

@@ -25,7 +25,7 @@ from jaxpriv.solving.choice import (
     table_solver,
 )
 from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.fallback import FIRST_SHARE, has_next_method, with_next_method
+from jaxpriv.solving.fallback import first_share, has_next_method, with_next_method
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
 
@@ -96,8 +96,8 @@ def solve(
     the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
     for a set of joints or a leakage budget; the simplex method where all measures are piecewise linear; cutting planes
     for other measures and up to 200 entries of the mechanism, wherever the tolerance is missed), and the better
-    mechanism is returned with the better bound of both; of a time limit the first method has 0.6, so that the next one
-    has the rest.
+    mechanism is returned with the better bound of both; of a time limit the first method has 0.6 where the rest is long
+    enough for the next one, and all of it otherwise.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
@@ -109,10 +109,12 @@ def solve(
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that
     leakage >= 0 gives: `status` is `best_known` and `message` has the reason. There is no time limit by default. What
-    cannot be interrupted: compiling (which counts towards the limit), a linear program of HiGHS, the final
-    certificate. A second Ctrl-C raises KeyboardInterrupt, and so does the first one where the solve is a single short
-    call. Python's default handler of SIGINT is replaced meanwhile, in the main thread only; a handler of your own is
-    left in place, and the KeyboardInterrupt that it raises does the same.
+    cannot be interrupted: compiling, one step, a linear program of HiGHS, the final certificate. Nothing is compiled,
+    and no step begun, that is not expected to end by the limit or within a second of it: NumPy takes the steps of the
+    interior-point method instead, as long as they are short enough. A second Ctrl-C raises KeyboardInterrupt, and so
+    does the first one where the solve is a single short call. Python's default handler of SIGINT is replaced meanwhile,
+    in the main thread only; a handler of your own is left in place, and the KeyboardInterrupt that it raises does the
+    same.
 
     Args:
         problem: the problem.
@@ -240,7 +242,7 @@ def solve_within(
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
         if solver != "auto" or not has_next_method(problem):
             return solve_dense(problem, name, chosen, goal, limit, throw, clock)
-        with clock.share(FIRST_SHARE):
+        with clock.share(first_share(problem, clock)):
             solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
         return with_next_method(problem, solution, goal, max_steps, clock)
 

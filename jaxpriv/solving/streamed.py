@@ -82,7 +82,7 @@ def solve_streamed(
     if checkpoint is not None:
         task.checkpoint = checkpoint_of(checkpoint, program, solver, goal, mesh)
     found = _closed_form(program, known, mesh)
-    if found is None and task.expired(mesh):
+    if found is None and (task.expired(mesh) or not task.allows("first", program.shape, mesh)):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)
@@ -281,10 +281,10 @@ def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: Ac
     found = None
     for best in candidates:
         found = _better(found, certified(best))
-        if task.goal.met(found.certificate):
+        if not task.goes_on(found.certificate):
             break
     assert found is not None  # there always is a candidate
-    if not task.goal.met(found.certificate):
+    if task.goes_on(found.certificate):
         found = _better(found, _nearest(program, known, found.multipliers, solver.mesh))
     return found._replace(steps=used, solver="accelerated")
 

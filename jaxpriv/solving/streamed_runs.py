@@ -297,6 +297,10 @@ def _version() -> str:
 # The share of the allowed gap that an iteration stops at (the certificate differs from the solver's own view by
 # rounding and by the repair of a budget).
 MARGIN = 0.95
+# Processor seconds that compiling the steps in one precision takes at most.
+_COMPILING = 5.0
+# The passes of a step and of the certificate that follows the last one.
+_PASSES = 3
 # Seconds that one portion of steps aims at: between two of them the time limit is checked.
 _PORTION = 0.25
 # A gap of float32 passes is used down to this, relative to the value.
@@ -326,11 +330,19 @@ class Task:
         self.compiling += spent
         return run()
 
-    def expired(self, mesh: Mesh | None) -> bool:
-        """Whether the work has to end here; processes that share `mesh` end it together."""
-        self.clock.expired()
+    def expired(self, mesh: Mesh | None, coming: float = 0.0) -> bool:
+        """`Clock.expired`; processes that share `mesh` end the work together."""
+        self.clock.expired(coming)
         self.clock.stop = Stop(int(agreed(mesh, self.clock.stop)))
         return self.clock.stop is not Stop.NONE
+
+    def allows(self, program: str, shape: tuple[int, ...], mesh: Mesh | None) -> bool:
+        """Whether steps of a program on these symbols were compiled, or can be before the time limit; if not, the work
+        ends here.
+        """
+        if not self.clock.allows(_COMPILING, ("accelerated", program, shape)):
+            self.clock.stop = Stop.TIME_LIMIT
+        return not self.expired(mesh)
 
     def goes_on(self, certificate: Certified) -> bool:
         """Whether another method is to be tried after a result with this certificate."""
@@ -402,7 +414,8 @@ def iterate(
         used = run.steps
         found.append(jax.device_get(run.best))
         gap, value = float(run.best.gap), abs(float(run.best.value))
-        if (inner.met(run.best) and gap > _SINGLE_ACCURACY * value) or used >= task.left or task.expired(solver.mesh):
+        met = inner.met(run.best) and gap > _SINGLE_ACCURACY * value
+        if met or used >= task.left or not task.allows("float64", program.shape, solver.mesh):
             task.left -= used
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
@@ -469,10 +482,11 @@ def _run(
             state, used = kept
             task.said.append(f"checkpoint: went on from step {used} of {label}")
     state = start() if state is None else state
-    begin = used
-    while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh)):
+    begin, coming = used, 0.0
+    while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh, coming)):
         begun, compiling = time.perf_counter(), task.compiling
         until = min(used + portion, task.left)
+        before = used
         with task.clock.held():
             new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
             state, used = new, int(count)
@@ -480,6 +494,7 @@ def _run(
         spent = time.perf_counter() - begun - (task.compiling - compiling)
         if file is not None and file.due():
             task.say(file.save(label, state, used))
+        coming = _PASSES * spent / max(1, used - before)
         wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
         portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
     if file is not None:

@@ -1,6 +1,6 @@
 """Which files of the library one solve runs, and how often it goes from one to another.
 
-    python -m tests.guard.one_solve    # in a process without the checks of the suite
+python -m tests.guard.one_solve    # in a process without the checks of the suite
 """
 
 import json
