@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import process_time
 from typing import Protocol, TypeAlias
 
 from jaxpriv._types import ScalarLike
@@ -112,7 +113,7 @@ class Clock:
     """
 
     def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], object] | None = None):
-        self._begun, self._worked = time.perf_counter(), time.process_time()
+        self._begun, self._worked = time.perf_counter(), process_time()
         self._limit = None if time_limit is None or time_limit == float("inf") else time_limit
         self._progress = progress
         self._noted = threading.Event()
@@ -151,7 +152,7 @@ class Clock:
         as much longer as the work since the call began did, because others share the processors.
         """
         if program not in _COMPILED:
-            used = time.process_time() - self._worked
+            used = process_time() - self._worked
             slow = max(1.0, self.seconds / used) if used > _MEASURABLE else 1.0
             if self.left < seconds * slow:
                 return False
@@ -180,17 +181,21 @@ class Clock:
             if self.stop is Stop.TIME_LIMIT and self.left > 0:
                 self.stop = Stop.NONE
 
-    def expired(self, coming: float = 0.0) -> bool:
-        """Whether the work has to end here; `stop` is the reason from then on.
-
-        `coming`: the seconds of the next portion, which cannot be interrupted: it is not begun where it would end a
-        second or more after the limit.
-        """
+    def expired(self) -> bool:
+        """Whether the work has to end here; `stop` is the reason from then on."""
         if self.stop is Stop.NONE:
             if self._noted.is_set():
                 self.stop = Stop.INTERRUPTED
-            elif self._limit is not None and self.seconds + max(0.0, coming - _LATE) >= self._limit:
+            elif self._limit is not None and self.seconds >= self._limit:
                 self.stop = Stop.TIME_LIMIT
+        return self.stop is not Stop.NONE
+
+    def too_short_for(self, seconds: float) -> bool:
+        """Whether work that cannot be interrupted, of so many seconds, would end a second or more after the time limit;
+        `stop` is TIME_LIMIT then.
+        """
+        if self.stop is Stop.NONE and self._limit is not None and self.seconds + seconds >= self._limit + _LATE:
+            self.stop = Stop.TIME_LIMIT
         return self.stop is not Stop.NONE
 
     def interrupt(self) -> None:

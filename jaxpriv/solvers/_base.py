@@ -447,9 +447,9 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
 
     which is concave, with the slope used - D. The moves are Newton's, within a bound that is halved where the dual does
     not rise, or falls beyond the move, and grows again after moves that were taken. They end where every budget is met,
-    and used up if it has a price, to some units of rounding; where the mechanism has the least already
-    of what the next move prices, so that none in its direction changes it (budgets that are no larger than the least
-    costs, whose prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each.
+    and used up if it has a price, to some units of rounding; where the mechanism has the least already of what the next
+    move prices, so that no move in its direction changes that (budgets that are no larger than the least costs, whose
+    prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each.
     """
     dtype = np.finfo(base.dtype)
     eps, tiny = float(dtype.eps), dtype.tiny
@@ -464,12 +464,12 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         logits = base - tilt * xp.weigh(prices, constraints)
         logs, mechanism = normalised(logits)
         top, spent = logits.max(axis=1), prices * budgets
-        terms = mass * abs(top), xp.weigh(prices, abs(constraints)).max(axis=1), abs(spent)
+        size = (mass * abs(top)).sum() + xp.weigh(prices, abs(constraints)).max(axis=1).sum() + abs(spent).sum()
         over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
             -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
-            _ROUNDINGS * eps * sum(term.sum() for term in terms),
+            _ROUNDINGS * eps * size,
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
             newton,

@@ -21,6 +21,7 @@ from jaxpriv.solving.choice import is_linear, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.stages import Stages, off_face, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
+from jaxpriv.solving.streamed_runs import PRODUCTS
 
 # Linear programs over the rules found so far, for programs of smooth measures on which Newton's method stalls.
 #
@@ -153,9 +154,9 @@ _LARGE_GAP = 1e-4
 # The first method's share of a time limit where there is time for the next one: the first may stall, and the next one
 # takes seconds then.
 FIRST_SHARE = 0.6
-# Processor seconds of a first-order method before its first step (surveys, compiling, certificates), the passes over
-# |S| |X| |Y| products until it is of use, and the products of a second.
-_BEFORE, _USEFUL, _PRODUCTS = 12.0, 30, 1e9
+# Processor seconds of a first-order method before its first step (surveys, compiling, certificates), and the passes
+# until it is of use.
+_BEFORE, _USEFUL = 12.0, 30
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
 # Most steps of mirror descent as a fallback: its first ones close most of what it can close.
@@ -175,7 +176,7 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
 def _seconds(problem: DistortionProblem) -> float:
     """What the next method takes at least, if it is of first order."""
     groups, private, inputs, outputs = problem.sizes
-    return _BEFORE + _USEFUL * groups * private * inputs * outputs / _PRODUCTS if problem.of_information else 0.0
+    return _BEFORE + _USEFUL * groups * private * inputs * outputs / PRODUCTS if problem.of_information else 0.0
 
 
 def _cuttable(problem: DistortionProblem) -> bool:

@@ -335,7 +335,7 @@ def sweep(
     The least worst-outcome leakage at a budget, a face of tight budgets and a linear program are solves of their own.
     """
     ahead = Ahead(len(asked))
-    each_stages = [Stages(one, name, solver, limit, clock, ahead) for one in asked]
+    each_stages = [Stages(one, name, solver, limit, clock, ahead=ahead) for one in asked]
     goal = own_goal(asked[0], goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []

@@ -316,7 +316,7 @@ def _step_uncompiled(
     for attempt in range(solver.attempts):
         state: PyTree = None
         took = 0.0
-        while not clock.expired(took) or (begin and best is None):
+        while not (clock.expired() or clock.too_short_for(took)) or (begin and best is None):
             begun = time.perf_counter()
             with clock.held():  # an interrupt leaves the state of the last step
                 if state is None:
@@ -455,7 +455,7 @@ def run(
                 return Ran(None, np.asarray(0), 0.0)
             by_numpy = True
     if by_numpy:
-        if clock.expired(_FIRST_STATE * step / count):
+        if clock.too_short_for(_FIRST_STATE * step / count):
             return Ran(None, np.asarray(0), 0.0)
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
@@ -471,7 +471,9 @@ def run(
     if loop is ONE and step >= _PORTION and not clock.reports and _reads_the_host():
         stop, portion = np.zeros(1, np.int32), limit
     own = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
-    while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)) and not clock.expired(took):
+    while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)):
+        if clock.expired() or clock.too_short_for(took):
+            break
         until = min(limit, int(np.max(steps)) + portion)
         # On an accelerator a portion takes the memory of the last state. On a CPU the best candidate is read there.
         donated = None if target_platform() == "cpu" else 1 + len(data)
@@ -505,7 +507,7 @@ def _end_with(clock: Clock, course: Course, stop: np.ndarray, step: float) -> No
         while not course.steps.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
             with clock.held():
                 time.sleep(_LOOK)
-            if clock.expired(step):
+            if clock.expired() or clock.too_short_for(step):
                 stop[0] = 1
     finally:  # an exception would free the number while the run reads it
         stop[0] = 1

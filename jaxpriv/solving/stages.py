@@ -109,11 +109,11 @@ class Stages:
     solver: Solver
     limit: int
     clock: Clock
-    ahead: Ahead | None = None  # the sweep that the call is part of
     steps: int = 0
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
     known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
+    ahead: Ahead | None = None  # the sweep that the call is part of
 
     @cached_property
     def further(self) -> Limits:

@@ -82,7 +82,7 @@ def solve_streamed(
     if checkpoint is not None:
         task.checkpoint = checkpoint_of(checkpoint, program, solver, goal, mesh)
     found = _closed_form(program, known, mesh)
-    if found is None and (task.expired(mesh) or not task.allows("first", program.shape, mesh)):
+    if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)

@@ -10,6 +10,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
 import sys
 import tempfile
@@ -297,10 +298,10 @@ def _version() -> str:
 # The share of the allowed gap that an iteration stops at (the certificate differs from the solver's own view by
 # rounding and by the repair of a budget).
 MARGIN = 0.95
-# Processor seconds that compiling the steps in one precision takes at most.
-_COMPILING = 5.0
-# The passes of a step and of the certificate that follows the last one.
-_PASSES = 3
+# Processor seconds that compiling takes at most: of the steps, and with the first ones of the certificate.
+_COMPILING = {"first": 7.0, "float64": 4.0}
+# The passes of a step and of the certificate that follows the last one, and the products |S| |X| |Y| of a second.
+_PASSES, PRODUCTS = 3, 1e9
 # Seconds that one portion of steps aims at: between two of them the time limit is checked.
 _PORTION = 0.25
 # A gap of float32 passes is used down to this, relative to the value.
@@ -331,18 +332,23 @@ class Task:
         return run()
 
     def expired(self, mesh: Mesh | None, coming: float = 0.0) -> bool:
-        """`Clock.expired`; processes that share `mesh` end the work together."""
-        self.clock.expired(coming)
+        """Whether the work has to end here, or before a portion of `coming` seconds; processes that share `mesh` end it
+        together.
+        """
+        if not self.clock.expired():
+            self.clock.too_short_for(coming)
         self.clock.stop = Stop(int(agreed(mesh, self.clock.stop)))
         return self.clock.stop is not Stop.NONE
 
-    def allows(self, program: str, shape: tuple[int, ...], mesh: Mesh | None) -> bool:
-        """Whether steps of a program on these symbols were compiled, or can be before the time limit; if not, the work
-        ends here.
+    def allows(self, precision: str, program: StreamedProgram, mesh: Mesh | None) -> bool:
+        """Whether steps in a precision are compiled, or can be before the time limit, and one taken and certified; if
+        not, the work ends here.
         """
-        if not self.clock.allows(_COMPILING, ("accelerated", program, shape)):
+        sizes = program.joint.shape[0], *program.shape
+        passes = _PASSES * math.prod(sizes) / PRODUCTS
+        if not self.clock.allows(_COMPILING[precision] + passes, ("accelerated", precision, sizes)):
             self.clock.stop = Stop.TIME_LIMIT
-        return not self.expired(mesh)
+        return not self.expired(mesh, passes)
 
     def goes_on(self, certificate: Certified) -> bool:
         """Whether another method is to be tried after a result with this certificate."""
@@ -415,7 +421,7 @@ def iterate(
         found.append(jax.device_get(run.best))
         gap, value = float(run.best.gap), abs(float(run.best.value))
         met = inner.met(run.best) and gap > _SINGLE_ACCURACY * value
-        if met or used >= task.left or not task.allows("float64", program.shape, solver.mesh):
+        if met or used >= task.left or not task.allows("float64", program, solver.mesh):
             task.left -= used
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
