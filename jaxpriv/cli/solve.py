@@ -124,7 +124,8 @@ def solve(
     record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
     found = not np.isnan(solution.leakage)
-    files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays)) if found else {}
+    if found:
+        files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays))
     _output.deliver(record, results.json, _summary(record, objective, results.units), files)
     if not found:
         raise NotCertifiedError("no mapping was found that meets every limit; the lower bound is valid")

@@ -88,8 +88,9 @@ def check(program: Program) -> Feasibility:
 def _above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(c, budgets) above the cheapest output of every row, of size one, and the sizes (R,).
 
-    A cost that does not depend on the output is spent by every mechanism, so the size is that of the differences: costs
-    that differ by a billionth are told apart, too. Where there is none, what is left of a budget is rounding.
+    Every mechanism spends the part of a cost that does not depend on the output. So the size is that of the
+    differences, and costs whose relative differences are 1e-9 are distinguished. Where there are no differences, the
+    budget above the cheapest outputs is a rounding error.
     """
     floors = c.min(axis=2)
     size = (c.max(axis=2) - floors).sum(axis=1)

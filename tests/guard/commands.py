@@ -101,8 +101,8 @@ def _files() -> None:
     np.savez("counts.npz", counts=np.rint(200 * joint).astype(int))
     rows = [f"{'high' if i % 7 < 2 + i % 2 else 'low'},{20 + 10 * (i % 4)},{'abc'[i % 3]}" for i in range(600)]
     Path("people.csv").write_text("income,age,job\n" + "\n".join(rows) + "\n")
-    told = [f"{i % 2},{i % 3 + i % 2},{i % 3 + i % 2 if i % 5 else i % 4}" for i in range(600)]
-    Path("reported.csv").write_text("income,age,reported\n" + "\n".join(told) + "\n")
+    reports = [f"{i % 2},{i % 3 + i % 2},{i % 3 + i % 2 if i % 5 else i % 4}" for i in range(600)]
+    Path("reported.csv").write_text("income,age,reported\n" + "\n".join(reports) + "\n")
     Path("damaged.zip").write_bytes(b"PK\x03\x04 no archive")
     Path("study.toml").write_text('name = "two"\n[[grid]]\njoint = "problem.npz"\nbudget_share = [0.2, 0.4]\n')
 

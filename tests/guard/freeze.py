@@ -1,7 +1,6 @@
 """Write the frozen files again: `python -m tests.guard.freeze solves [KEY ...]`, `funnels`, `commands`."""
 
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -12,17 +11,6 @@ import jax
 from . import commands, funnels, solves
 
 
-@contextlib.contextmanager
-def _without_kernels() -> Any:
-    from jaxpriv.solvers.interior_point import whole
-
-    loaded, whole._loaded = whole._loaded, lambda _: None
-    try:
-        yield
-    finally:
-        whole._loaded = loaded
-
-
 def _lines(entries: dict[str, Any]) -> str:
     """One line for each entry, so that a difference shows which."""
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in entries.items()) + "\n}\n"
@@ -30,7 +18,7 @@ def _lines(entries: dict[str, Any]) -> str:
 
 def main() -> None:
     of: dict[str, tuple[Any, Callable[[str], Any]]] = {
-        "solves": (solves, lambda name: solves.as_json(solves.results(name, _without_kernels))),
+        "solves": (solves, lambda name: solves.as_json(solves.results(name))),
         "funnels": (funnels, funnels.result),
         "commands": (commands, commands.result),
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jaxpriv as jp
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.testing import known_problems
 from tests.grid.cells import AXES, TRACED, Cell, measured, refusal
 from tests.grid.covering import compiled, standard
@@ -54,14 +55,23 @@ def compiles(name: str) -> bool:
     return not quick or (measured(cell) and cell.also == "limits")
 
 
-def results(name: str, without_kernels: Any = contextlib.nullcontext) -> list[Found]:
-    """What the problem of this name gives now; `without_kernels()` switches the kernels off meanwhile."""
+@contextlib.contextmanager
+def _without_kernels() -> Iterator[None]:
+    loaded, whole._loaded = whole._loaded, lambda _: None
+    try:
+        yield
+    finally:
+        whole._loaded = loaded
+
+
+def results(name: str) -> list[Found]:
+    """What the problem of this name gives now."""
     if name.startswith(_KNOWN):
         known = next(one for one in known_problems() if _KNOWN + one.name == name)
         solution = jp.solve(known.problem)
         return [Found(str(solution.status), float(solution.value), float(solution.lower_bound), None, 1e-6, 1e-9)]
     cell = Cell(*name.removeprefix(_PORTABLE).split("/"))
-    with without_kernels() if name.startswith(_PORTABLE) else contextlib.nullcontext():
+    with _without_kernels() if name.startswith(_PORTABLE) else contextlib.nullcontext():
         return [found for _, found in run(cell)]
 
 

@@ -1,22 +1,10 @@
 """Every convex problem of the guard gives at least what it gave."""
 
-import contextlib
-from collections.abc import Iterator
-
 import pytest
-
-from jaxpriv.solvers.interior_point import whole
 
 from . import solves
 
 _FROZEN = solves.frozen()
-
-
-@contextlib.contextmanager
-def _without_kernels() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(whole, "_loaded", lambda _: None)
-        yield
 
 
 @pytest.mark.parametrize(
@@ -24,7 +12,7 @@ def _without_kernels() -> Iterator[None]:
     [pytest.param(one, marks=pytest.mark.guard if solves.compiles(one) else ()) for one in _FROZEN],
 )
 def test_a_solve_is_no_worse_than_it_was(name):
-    assert list(solves.worse(_FROZEN[name], solves.results(name, _without_kernels))) == []
+    assert list(solves.worse(_FROZEN[name], solves.results(name))) == []
 
 
 def test_the_guard_notices_what_is_worse():
