@@ -253,10 +253,10 @@ def _claim(place: int, create: bool) -> None:
     Raises:
         UnusableError: it is not.
     """
-    with suppress(FileNotFoundError):
-        os.stat(_MARK, dir_fd=place, follow_symlinks=False)
+    if _marked(place):
         return
-    if os.environ.get(SWITCH) and os.listdir(place):
+    # The mark is the first file of a folder of ours: if there is none after the others were seen, they are not ours.
+    if os.environ.get(SWITCH) and os.listdir(place) and not _marked(place):
         raise UnusableError(
             f"the folder that {SWITCH} names has files in it and was not made by jaxpriv: nothing there is used or "
             "removed; name a new or an empty folder",
@@ -265,6 +265,14 @@ def _claim(place: int, create: bool) -> None:
     if create:
         with suppress(FileExistsError):  # another process was first
             os.close(os.open(_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place))
+
+
+def _marked(place: int) -> bool:
+    try:
+        os.stat(_MARK, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _private(status: os.stat_result, owner_only: bool = True) -> bool:

@@ -20,7 +20,8 @@ from jaxpriv.cli import app
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import Quantiles
 from jaxpriv.mechanism import fit
-from jaxpriv.report import _down, _up, numbers, report
+from jaxpriv.report import report
+from jaxpriv.report.page import _down, _up, numbers
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}

@@ -25,8 +25,6 @@ from jaxpriv.problems import DistortionProblem
 from jaxpriv.verifier.claims import Claim, lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
-__all__ = ["report"]
-
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.
 _POINTS = 41
 # Four significant digits, rounded against the design.
