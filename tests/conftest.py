@@ -4,8 +4,14 @@ import ctypes
 import gc
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+
+# A shell without job control starts what runs in its background with SIGINT ignored, which processes inherit: the tests
+# of interrupts need it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Most of the suite's time is compiling. This setting of JAX's own (few optimisations) is for the code that the tests
 # compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,

@@ -26,7 +26,7 @@ from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.mechanism import Mechanism, array_bytes
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
-from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, unsealed
+from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, VERSIONS, unsealed
 from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
 
 try:
@@ -48,10 +48,15 @@ _ENTRIES = np.dtype([("who", f"V{_WHO}"), ("what", f"V{_WHAT}"), ("symbol", "<u4
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who -> (hash of what, symbol)."""
+    """`entries`: hash of who -> (hash of what, symbol).
+
+    `version` is that of the file in which the ledger began: in those of version 1 rows have other hashes, see
+    `keyed_rows`.
+    """
 
     key: bytes
     entries: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    version: int = VERSIONS[LEDGER]
 
     def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         """The keyed hashes of who each record is, and of what it was and by which design."""
@@ -63,7 +68,10 @@ class Ledger:
         return one, both
 
     def keyed_rows(self, table: bytes, design: bytes, count: int) -> tuple[list[bytes], list[bytes]]:
-        """The same of the `count` rows of a table, by hashes of the whole table and of the design."""
+        """The same of the `count` rows of a table, by hashes of the whole table and of the design.
+
+        Version 1 has `keyed` of "DIGEST ROW", with the digest of the table in hexadecimal.
+        """
         found = []
         for content, size in ((table, _WHO), (table + design, _WHAT)):
             seed = blake2b(content, key=self.key, person=b"rows of a table").digest()
@@ -104,7 +112,7 @@ class Ledger:
         table["symbol"] = np.array([entry[1] for entry in self.entries.values()], dtype="<u4")
         parts = np.frombuffer(names, dtype=">u8").reshape(-1, 2)
         payload = table[np.lexsort((parts[:, 1], parts[:, 0]))].tobytes()
-        header = {"format": LEDGER, "version": 1, "key": self.key.hex(), "entries": len(self.entries)}
+        header = {"format": LEDGER, "version": self.version, "key": self.key.hex(), "entries": len(self.entries)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
     @classmethod
@@ -120,7 +128,7 @@ class Ledger:
         entries = {who: (what, symbol) for who, what, symbol in layout.iter_unpack(payload)} if whole else {}
         if not whole or len(payload) != record["entries"] * layout.size or len(entries) != record["entries"]:
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
-        return cls(bytes.fromhex(record["key"]), entries)
+        return cls(bytes.fromhex(record["key"]), entries, record["version"])
 
 
 def _fresh_key() -> bytes:
@@ -395,11 +403,15 @@ def _recorded(
     """
     if not books:
         return 0
-    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes()).encode()
+    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes())
     served = np.zeros(len(codes), dtype=bool)
     keys = []
+    sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+    distinct, place = distinct_rows(codes, sizes)
+    each = [design + row.tobytes() for row in distinct]
+    contents = [each[x] for x in place.tolist()]
 
-    def look_up(keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
+    def look_up(books: Mapping[Path, Ledger], keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
         for path, book in reversed(list(books.items())):  # the first one has the last word
             who, what = keyed(book)
             keys.append((book, who, what))
@@ -409,19 +421,19 @@ def _recorded(
             outputs[before >= 0] = before[before >= 0]
             served[before >= 0] = True
 
-    look_up(lambda book: book.keyed_rows(table, design, len(codes)))
+    first = {path: book for path, book in books.items() if book.version == 1}
+    rows = [f"{table} {row}".encode() for row in range(len(codes))] if first else []
+    look_up(first, lambda book: book.keyed(rows, contents))
+    look_up(books, lambda book: book.keyed_rows(table.encode(), design, len(codes)))
     if identity:
-        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-        distinct, place = distinct_rows(codes, sizes)
-        contents = [design + row.tobytes() for row in distinct]
         who = _who(identity)
-        first: dict[bytes, int] = {}
+        first_rows: dict[bytes, int] = {}
         for row, one in enumerate(who):
-            row_of_one = first.setdefault(one, row)
+            row_of_one = first_rows.setdefault(one, row)
             if place[row_of_one] != place[row]:
                 raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
             outputs[row] = outputs[row_of_one]
-        look_up(lambda book: book.keyed(who, [contents[x] for x in place.tolist()]))
+        look_up(books, lambda book: book.keyed(who, contents))
     for book, *hashes in keys:
         book.add(*hashes, outputs)
     return int(served.sum())
@@ -534,7 +546,7 @@ def _receipt(
 
     return {
         "format": RECEIPT,
-        "version": 1,
+        "version": VERSIONS[RECEIPT],
         "tool": f"jaxpriv {__version__}",
         "design": mechanism.sha256,
         "unseen": rule,

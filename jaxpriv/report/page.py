@@ -366,7 +366,7 @@ def _release(mechanism: Mechanism, receipt: Receipt | None) -> str:
         )
     check_design(receipt, mechanism.verify(), "the receipt")
     facts = [sentence[0].upper() + sentence[1:] for sentence in receipt.departures]
-    if receipt.record["ledger"] == "used":
+    if receipt.record.get("ledger") == "used":
         facts.append("The draws are recorded in a ledger: a later release with it repeats them")
     if receipt.permuted:
         facts.append("Rows are in a random order")

@@ -24,16 +24,18 @@ Form: TypeAlias = Callable[[Json, str], None]
 
 
 def unsealed(content: bytes, name: str, kind: str) -> dict[str, Any]:
-    """The record that `archive.sealed` encoded: of format `kind`, version 1, with exactly the fields of that kind.
+    """The record that `archive.sealed` encoded: of format `kind`, with exactly the fields of that kind and version.
 
     Raises `IntegrityError`, naming `name`, if anything differs: another encoding of the same record too.
     """
-    forms = _RECORDS[kind]
     record = strict(content, name)
     if not isinstance(record, dict) or record.get("format") != kind:
         raise IntegrityError(f"{name} is not a {kind} record")
-    if type(record.get("version")) is not int or record["version"] != 1:  # True == 1
-        raise IntegrityError(f"{name} has a version that this release does not read")
+    version, newest = record.get("version"), VERSIONS.get(kind, 1)
+    if type(version) is not int or not 1 <= version <= newest:  # True == 1
+        raise IntegrityError(f"{name} has a version of its format that this release does not read (1 to {newest})")
+    absent = _ABSENT.get((kind, version), ())
+    forms = {field: form for field, form in _RECORDS[kind].items() if field not in absent}
     stated = record.pop("sha256", None)
     if canonical({**record, "sha256": stated}) != content:
         raise IntegrityError(f"{name} is not in canonical form")
@@ -255,6 +257,10 @@ def _private_labels(value: Json, place: str) -> None:
 
 
 _claims = _map(_fields(lower=_optional(_text), upper=_optional(_text), unit=_text))
+# The newest versions of the formats; 1 where none is named. Those up to it are read.
+VERSIONS = {RECEIPT: 2, LEDGER: 2}
+# Fields that a record of an earlier version does not have.
+_ABSENT = {(RECEIPT, 1): ("ledger", "order")}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {

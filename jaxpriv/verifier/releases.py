@@ -118,13 +118,16 @@ class Receipt:
     @property
     def permuted(self) -> bool:
         """Whether the rows are in a random order; otherwise they are in that of the table."""
-        return self.record["order"] == "permuted"
+        return self.record.get("order") == "permuted"
 
     @property
     def departures(self) -> list[str]:
         """What was done otherwise than `release` does it by default, sentences without a full stop."""
         found = []
-        if self.record["ledger"] == "none":
+        ledger = self.record.get("ledger")  # absent from receipts of version 1
+        if ledger is None:
+            found.append("the receipt, of the first version of its format, does not state whether a ledger was kept")
+        if ledger == "none":
             found.append("no ledger was kept: a second draw for the same records would not be noticed")
         if not self.permuted:
             found.append("rows are in the order of the table: what that order tells about a record was released too")
