@@ -25,6 +25,7 @@ DESIGNS = {
     "disclosure": ("--disclosure", "0.4"),
     "watchdog": ("--target-leakage", "0.5"),
 }
+OPTIONS = ("--design", "budget.zip", "--out", "released.csv")
 COMMANDS = (
     ("joint", "people.csv", *COLUMNS, "--out", "problem.npz", "--codebook-out", "book.json"),
     ("solve", "problem.npz", "--budget", "0.2", "--out", "mapping.npz", "--json", "solution.json"),
@@ -33,7 +34,7 @@ COMMANDS = (
         (*FIT, *target, "--out", f"{name}.zip", "--private-out", f"{name}-audit.zip", "--seed", "1")
         for name, target in DESIGNS.items()
     ),
-    tuple("release people.csv --design budget.zip --out released.csv --receipt receipt.json --ledger ledger".split()),
+    ("release", "people.csv", *OPTIONS, "--receipt", "receipt.json", "--ledger", "ledger"),
     ("audit", "mapping.npz", "--counts", "problem.npz", "--json", "audit.json"),
     ("sweep", "study.toml", "--out", "study"),
 )
