@@ -35,12 +35,13 @@ class Instance:
 
     Attributes:
         joint: P(S,X), shape (S, X).
-        kind: distortion: `absolute` or `squared` of the features, `hamming` of symbols, `attributes` changed.
+        kind: distortion: `absolute` or `squared` of the features, `hamming` of symbols, `attributes` changed, `table`.
         x, y: features of the symbols (codes for `hamming` and `attributes`).
         budgets: E d <= budget; several numbers are the points of a curve.
         multiplier: instead of a budget.
         limit: instead of both: E d is minimised under a limit on leakage.
         disclosure: instead of all: I(S;Y) is minimised subject to I(X;Y) >= disclosure (nats); d plays no part.
+        costs: d (X, Y) of the kind `table`, which has no features.
     """
 
     joint: np.ndarray
@@ -51,11 +52,12 @@ class Instance:
     multiplier: float | None = None
     limit: Limit | None = None
     disclosure: float | None = None
+    costs: np.ndarray | None = None
 
     @functools.cached_property
     def table(self) -> np.ndarray:
         """d(x,y) as a matrix (X, Y), for solvers that need one."""
-        return distortion_table(self.kind, self.x, self.y)
+        return self.costs if self.costs is not None else distortion_table(self.kind, self.x, self.y)
 
     def objective(self) -> Objective:
         """The judge of this instance, holding nothing that a solver uses.
@@ -66,7 +68,7 @@ class Instance:
             raise Refused(f"a mechanism of {len(self.x)} x {len(self.y)} entries is too large to write out for judging")
         if self.disclosure is not None:
             return FunnelObjective(self.joint, self.disclosure)
-        table = distortion_table(self.kind, self.x, self.y)
+        table = self.table
         if self.limit is not None:
             return LimitObjective(table, self.limit)
         if self.multiplier is not None:
@@ -240,6 +242,17 @@ def _funnel_random(S: int, X: int, share: float, seed: int) -> Instance:
     return _funnel_of(joint, _share_of_entropy(joint, share))
 
 
+def _file(path: str, **target: float) -> Instance:
+    """A problem that `jaxpriv solve` takes: arrays `joint` (S, X) and `distortion` (X, Y) of an .npz file."""
+    with np.load(path, allow_pickle=False) as arrays:
+        joint, costs = (np.asarray(arrays[name], dtype=np.float64) for name in ("joint", "distortion"))
+    if joint.ndim != 2 or costs.shape[:1] != joint.shape[1:]:
+        raise ValueError(f"{path}: joint must be (S, X) and distortion (X, Y), not {joint.shape} and {costs.shape}")
+    x, y = (np.arange(size) for size in costs.shape)
+    budgets = (target["budget"],) if "budget" in target else ()
+    return Instance(joint / joint.sum(), "table", x, y, budgets, target.get("multiplier"), costs=costs)
+
+
 # Every family of cases by name; the one place to add another.
 FAMILIES: dict[str, Family] = {
     "cube": Family(_cube, frozenset({"budget"})),
@@ -252,6 +265,8 @@ FAMILIES: dict[str, Family] = {
     "worst": Family(_worst, frozenset({"limit", "worst outcome"})),
     "linear": Family(_linear, frozenset({"limit", "linear"})),
     "curve": Family(_curve, frozenset({"budget", "curve"})),
+    "file": Family(_file, frozenset({"budget"})),
+    "file-penalty": Family(_file, frozenset({"multiplier"})),
     "funnel-heart": Family(_funnel_heart, frozenset({"funnel"})),
     "funnel-census": Family(_funnel_census, frozenset({"funnel"})),
     "funnel-random": Family(_funnel_random, frozenset({"funnel"})),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import growth, plots, reading, results
 from benchmarks.results import PartRecord, Results, Row
 from benchmarks.solvers import SOLVERS
+from benchmarks.suites import GIVEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 GAPS = (1e-6, 1e-4, 1e-2)
 # A sweep over fewer sizes is in the tables alone.
 _DRAWN_FROM = 4
+# Problems of the command line that are drawn.
+_PANELS = 6
 # A measured and a predicted exponent that differ by less agree.
 _NEAR = 0.3
 
@@ -104,6 +107,11 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
         if part.title in ("cube, absolute", "S = X, absolute"):
             caption = f"{part.title}: what more accuracy costs, at the largest size."
             drawn[f"{name}-accuracy"] = caption, plots.gap_over_time(document, cases[-1:])
+    given = [case for part in document.parts if part.title == GIVEN for case in part.cases]
+    drawn["problems"] = (
+        "What more accuracy costs: the gap of every accuracy against its time.",
+        plots.gap_over_time(document, given[:_PANELS]),
+    )
     grown = [part for part in sweeps if part.title.startswith("growth")]
     drawn["growth"] = (
         "Seconds per step as one alphabet grows; what exceeded the time limit is missing.",
@@ -157,7 +165,7 @@ def _tables(document: Results) -> list[str]:
         lines += [f"### {part.title}\n", *_part_table(document, part), ""]
     lines += ["## What the times contain\n"]
     names = dict.fromkeys(row.solver for row in document.rows)
-    lines += [f"* {name}: {SOLVERS[name].timed}" for name in names if name in SOLVERS]
+    lines += [f"* {name}: {SOLVERS[name].timed}" for name in names if name in SOLVERS or ":" in name]
     return [*lines, ""]
 
 

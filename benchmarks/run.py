@@ -2,6 +2,8 @@
 
     python -m benchmarks.run --suite short [--seed N] [--out FILE.json] [--solvers NAME ...]
         [--sizes N ...] [--cases N] [--limit SECONDS] [--budget-seconds SECONDS] [--report]
+    python -m benchmarks.run --problem mine.npz --budget 0.2 [--solver module:MySolver()] ... [--report]
+    python -m benchmarks.run --problem instances.csv ...      (columns: problem, and budget or multiplier)
 
 One pair at a time, so that nobody shares the machine with a competitor. A process is killed when one
 accuracy exceeds the time limit; what it finished before counts, and the rest is recorded as such. The file
@@ -9,6 +11,7 @@ is rewritten after every case: an interrupted run leaves the cases that it finis
 """
 
 import argparse
+import csv
 import dataclasses
 import json
 import math
@@ -31,7 +34,7 @@ from benchmarks.cases import Case
 from benchmarks.machine import machine, versions
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
 from benchmarks.solvers import REFERENCES, SOLVERS
-from benchmarks.suites import SUITES, Options, Part
+from benchmarks.suites import GENERAL, SUITES, Options, Part
 from benchmarks.worker import without_paths
 
 # A process that has not stated its problem after this many seconds is stopped (imports are slow on a cold disk).
@@ -274,13 +277,54 @@ def run_suite(
     return gathered
 
 
+def instances_of(problem: Path, budget: float | None, multiplier: float | None) -> tuple[Case, ...]:
+    """The cases of an .npz file at the budget or multiplier, or those of the rows of a .csv file.
+
+    Raises `ValueError` for a row, or a file, that has not exactly one of the two.
+    """
+    rows: list[dict[str, Any]] = [{"problem": str(problem), "budget": budget, "multiplier": multiplier}]
+    if problem.suffix == ".csv":
+        if budget is not None or multiplier is not None:
+            raise ValueError("the budgets or multipliers of a .csv file are columns of it")
+        with problem.open(newline="") as lines:
+            rows = [dict(row) for row in csv.DictReader(lines)]
+        for row in rows:
+            row["problem"] = str(problem.parent / (row.get("problem") or ""))
+    cases = []
+    for i, row in enumerate(rows):
+        targets = {name: float(row[name]) for name in ("budget", "multiplier") if row.get(name) not in (None, "")}
+        if len(targets) != 1:
+            raise ValueError(f"{problem}, row {i}: give a budget or a multiplier")
+        family = "file" if "budget" in targets else "file-penalty"
+        cases.append(Case.of(family, path=row["problem"], **targets))
+        cases[-1].build()
+    return tuple(cases)
+
+
+def _solver_name(text: str) -> str:
+    if text not in SOLVERS and ":" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(SOLVERS)}, nor module:expression")
+    return text
+
+
 def main() -> None:
     """Run, write, and say where."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=SUITES, default="short")
+    parser.add_argument("--problem", type=Path, default=None, help="your own .npz, or a .csv of them, not a suite")
+    parser.add_argument("--budget", type=float, default=None, help="of --problem")
+    parser.add_argument("--multiplier", type=float, default=None, help="of --problem, instead of a budget")
+    parser.add_argument(
+        "--solver",
+        type=_solver_name,
+        action="append",
+        default=[],
+        metavar="MODULE:EXPRESSION",
+        help="beside the others",
+    )
     parser.add_argument("--seed", type=int, default=None, help="from the clock if not given; recorded")
     parser.add_argument("--out", type=Path, default=None, help="results file (out/benchmarks/SUITE.json)")
-    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=None, help="instead of the suite's own")
+    parser.add_argument("--solvers", nargs="+", type=_solver_name, default=None, help="instead of the suite's own")
     parser.add_argument("--sizes", type=int, nargs="+", default=None, help="of suites that sweep a size")
     parser.add_argument("--cases", type=int, default=1, help="seeds for each size of suites cube, worst and linear")
     parser.add_argument("--limit", type=float, default=None, help="seconds for one accuracy of one solver on one case")
@@ -288,10 +332,16 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="write the report beside the results")
     args = parser.parse_args()
     seed = int(time.time()) % 1_000_000 if args.seed is None else args.seed
-    options = Options(seed, tuple(args.sizes) if args.sizes else None, args.cases)
-    out = args.out or Path("out", "benchmarks", f"{args.suite}.json")
-    solvers = tuple(args.solvers) if args.solvers else None
-    gathered = run_suite(args.suite, options, solvers, args.limit, args.budget_seconds, out)
+    try:
+        instances = instances_of(args.problem, args.budget, args.multiplier) if args.problem else ()
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(f"--problem: {error}")
+    suite = "given" if instances else args.suite
+    options = Options(seed, tuple(args.sizes) if args.sizes else None, args.cases, instances)
+    out = args.out or Path("out", "benchmarks", f"{suite}.json")
+    chosen = args.solvers or (list(GENERAL) if args.solver and instances else None)
+    solvers = (*chosen, *args.solver) if chosen else None
+    gathered = run_suite(suite, options, solvers, args.limit, args.budget_seconds, out)
 
     from benchmarks import report
 

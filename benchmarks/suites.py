@@ -31,6 +31,8 @@ SHORT_RUNGS = {
     "highs": ("1e-07",),
     "mirror-descent": ("0.01", "0.0001"),
 }
+# The part of instances that the command line names.
+GIVEN = "your problems"
 _LARGE = (8192, 16384, 32768, 65536)
 
 
@@ -66,6 +68,7 @@ class Options:
     seed: int
     sizes: tuple[int, ...] | None = None
     cases: int = 1
+    instances: tuple[Case, ...] = ()
 
 
 def cube(options: Options, sizes: Sequence[int] = (32, 64), solvers: Sequence[str] = GENERAL, **more) -> list[Part]:
@@ -315,6 +318,11 @@ def full(options: Options) -> list[Part]:
     return [part for build in builders for part in build(options)]
 
 
+def given(options: Options) -> list[Part]:
+    """The instances of the command line, in its order."""
+    return [Part(GIVEN, options.instances, GENERAL, GAPS, limit=60.0)]
+
+
 SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "short": short,
     "full": full,
@@ -335,4 +343,5 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "formulations": formulations,
     "peers": peers,
     "limit-formulations": limit_formulations,
+    "given": given,
 }

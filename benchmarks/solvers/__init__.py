@@ -8,6 +8,7 @@ from benchmarks.solvers.funnels import ConcavePart, DouglasRachford
 from benchmarks.solvers.ours import OurCurve, OurFunnel, Ours
 from benchmarks.solvers.qics import Qics
 from benchmarks.solvers.qif import Qif
+from benchmarks.solvers.yours import Solvers
 
 __all__ = ["REFERENCES", "SOLVERS", "Accuracy", "Run", "Solver", "Unable"]
 
@@ -61,4 +62,4 @@ _ALL: tuple[Solver, ...] = (
     Qif(),
     Dit(),
 )
-SOLVERS: dict[str, Solver] = {solver.name: solver for solver in _ALL}
+SOLVERS = Solvers({solver.name: solver for solver in _ALL})

@@ -20,6 +20,7 @@ class Ours(Solver):
     def __init__(self, name: str, needs: frozenset[str] = frozenset(), limits: bool = False):
         """`needs`: traits of a case without which the solver is of no use; `limits`: whether leakage may be limited."""
         self.name = name
+        self.solver: Any = name
         self.needs = needs
         self.limits = limits
 
@@ -47,7 +48,7 @@ class Ours(Solver):
 
         begun = time.perf_counter()
         try:
-            solution = jp.solve(prepared, solver=self.name, **accuracy.settings)
+            solution = jp.solve(prepared, solver=self.solver, **accuracy.settings)
         except jp.errors.ResourceError as error:
             raise Unable(str(error)) from error
         jax.block_until_ready(solution)
@@ -165,7 +166,7 @@ def problem_of(instance: Instance) -> Any:
         "hamming": jp.distortion.hamming,
         "attributes": jp.distortion.changed_attributes,
     }
-    codes = instance.kind in ("hamming", "attributes")
+    codes = instance.kind in ("hamming", "attributes", "table")
     x, y = (side.astype(np.int64) if codes else side for side in (instance.x, instance.y))
     if instance.limit is not None:
         form = {
@@ -174,7 +175,8 @@ def problem_of(instance: Instance) -> Any:
         }
     else:
         form = {"budget": instance.budgets[0]} if instance.multiplier is None else {"multiplier": instance.multiplier}
-    return jp.DistortionProblem(instance.joint, rules[instance.kind](x, y), **form)
+    distortion = instance.table if instance.kind == "table" else rules[instance.kind](x, y)
+    return jp.DistortionProblem(instance.joint, distortion, **form)
 
 
 # The measure of each limit of `benchmarks.limits`.
