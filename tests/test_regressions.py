@@ -12,6 +12,8 @@ from jaxpriv.presolve.closed_forms import inside, no_rules
 from jaxpriv.program import program_of
 from jaxpriv.program.certify import certify_program
 from jaxpriv.program.lower import measured_program
+from jaxpriv.solvers.interior_point.candidate import repaired
+from jaxpriv.solvers.interior_point.system import rearrange
 from tests.information import certify
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(20)).reshape(4, 5)
@@ -102,6 +104,17 @@ def test_leakage_limit_zero_on_joints_whose_masses_differ_by_many_orders(seed):
     assert 0 <= solution.lower_bound <= solution.value <= (joint.sum(axis=0) @ table).min() + 1e-12
     assert solution.leakage <= 1e-9
     assert solution.status == ("optimal" if solution.gap <= 1e-6 and solution.leakage <= 1e-12 else "not_certified")
+
+
+def test_a_limit_without_any_slack_takes_no_share_of_nothing():
+    """Posteriors that are exactly the prior leave a limit of 0 no slack: 0 / 0 is no share."""
+    joint = np.full((2, 2), 0.25)
+    measure = jp.leakage.MaxInformation()
+    problem = jp.DistortionProblem(joint, 1.0 - np.eye(2), leakage_budget=0.0, leakage=measure)
+    constant = np.array([[1.0, 0.0], [1.0, 0.0]])
+    program = dataclasses.replace(measured_program(problem, ((measure, 0.0),)), feasible_point=constant)
+    data = rearrange(program)
+    np.testing.assert_array_equal(repaired(data, constant.T), constant.T)
 
 
 @pytest.mark.parametrize("over", [1e-15, 1e-14, 1e-13])

@@ -8,7 +8,6 @@ again; without one a file without a receipt stands in its way until somebody has
 import contextlib
 import io
 import os
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,75 +42,74 @@ except ImportError:  # Windows: `locked` creates its lock file exclusively there
 
 
 _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49
-_ENTRIES = np.dtype([("who", f"V{_WHO}"), ("what", f"V{_WHAT}"), ("symbol", "<u4")])
+# Texts of fixed length: NumPy sorts and searches them as bytes.
+_ENTRIES = np.dtype([("who", f"S{_WHO}"), ("what", f"S{_WHAT}"), ("symbol", "<u4")])
 
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who -> (hash of what, symbol).
+    """`entries`: hash of who, hash of what, symbol; in the order of the first, no two of which are equal.
 
     `version` is that of the file in which the ledger began: in those of version 1 rows have other hashes, see
     `keyed_rows`.
     """
 
     key: bytes
-    entries: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    entries: np.ndarray = field(default_factory=lambda: np.zeros(0, _ENTRIES))
     version: int = VERSIONS[LEDGER]
 
-    def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """The keyed hashes of who each record is, and of what it was and by which design."""
+    def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
+        """Entries without symbols: the keyed hashes of who each record is, and of what it was and by which design."""
         one = [blake2b(name, key=self.key, digest_size=_WHO).digest() for name in who]
         both = [
             blake2b(name + content, key=self.key, digest_size=_WHAT).digest()
             for name, content in zip(one, what, strict=True)
         ]
-        return one, both
+        return _hashed(b"".join(one), b"".join(both))
 
-    def keyed_rows(self, table: bytes, design: bytes, count: int) -> tuple[list[bytes], list[bytes]]:
+    def keyed_rows(self, table: bytes, design: bytes, count: int) -> np.ndarray:
         """The same of the `count` rows of a table, by hashes of the whole table and of the design.
 
         Version 1 has `keyed` of "DIGEST ROW", with the digest of the table in hexadecimal.
         """
-        found = []
-        for content, size in ((table, _WHO), (table + design, _WHAT)):
-            seed = blake2b(content, key=self.key, person=b"rows of a table").digest()
-            stream = shake_256(seed).digest(size * count)
-            found.append([stream[start : start + size] for start in range(0, size * count, size)])
-        return found[0], found[1]
+        seeds = [
+            blake2b(content, key=self.key, person=b"rows of a table").digest() for content in (table, table + design)
+        ]
+        return _hashed(shake_256(seeds[0]).digest(_WHO * count), shake_256(seeds[1]).digest(_WHAT * count))
 
-    def recorded(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
+    def recorded(self, asked: np.ndarray) -> np.ndarray:
         """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
 
         Raises `InputError` for a record that was released before with other values or by another design.
         """
-        found = np.full(len(who), -1, dtype=np.int64)
-        changed = []
-        for row, (one, content) in enumerate(zip(who, what, strict=True)):
-            entry = self.entries.get(one)
-            if entry is not None:
-                found[row] = entry[1]
-                if entry[0] != content:
-                    changed.append(row)
-        if changed:
+        found = np.full(len(asked), -1, dtype=np.int64)
+        if not len(self.entries):
+            return found
+        order = np.argsort(asked["who"], kind="stable")  # so that the search goes through the ledger once
+        place = np.empty(len(asked), dtype=np.int64)
+        place[order] = np.searchsorted(self.entries["who"], asked["who"][order])
+        rows = np.flatnonzero(place < len(self.entries))
+        rows = rows[self.entries["who"][place[rows]] == asked["who"][rows]]
+        before = self.entries[place[rows]]
+        found[rows] = before["symbol"]
+        changed = rows[before["what"] != asked["what"][rows]]
+        if changed.size:
             raise InputError(
                 f"ledger: {row_text(changed[0])} was released before with other values or by another design "
-                f"(such rows: {len(changed)}): another draw would disclose more about the same record; leave it out"
+                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out"
             )
         return found
 
-    def add(self, who: Sequence[bytes], what: Sequence[bytes], symbols: np.ndarray) -> None:
-        """Record what is about to be released."""
-        self.entries.update(zip(who, zip(what, symbols.tolist(), strict=True), strict=True))
+    def add(self, released: np.ndarray, symbols: np.ndarray) -> None:
+        """Record what is about to be released; the last entry of a record counts."""
+        released["symbol"] = symbols
+        entries = np.concatenate([self.entries, released])
+        entries = entries[np.argsort(entries["who"], kind="stable")]
+        self.entries = entries[np.append(entries["who"][1:] != entries["who"][:-1], True)[: len(entries)]]
 
     def to_bytes(self) -> bytes:
-        """The file, in the order of the hashes."""
-        table = np.zeros(len(self.entries), dtype=_ENTRIES)
-        names = b"".join(self.entries)
-        table["who"] = np.frombuffer(names, dtype=f"V{_WHO}")
-        table["what"] = np.frombuffer(b"".join([entry[0] for entry in self.entries.values()]), dtype=f"V{_WHAT}")
-        table["symbol"] = np.array([entry[1] for entry in self.entries.values()], dtype="<u4")
-        parts = np.frombuffer(names, dtype=">u8").reshape(-1, 2)
-        payload = table[np.lexsort((parts[:, 1], parts[:, 0]))].tobytes()
+        """The file."""
+        payload = self.entries.tobytes()
         header = {"format": LEDGER, "version": self.version, "key": self.key.hex(), "entries": len(self.entries)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
@@ -123,12 +121,17 @@ class Ledger:
         data = read_file(path)
         line, newline, payload = data.partition(b"\n")
         record = unsealed(line + newline, str(path), LEDGER)
-        layout = struct.Struct(f"<{_WHO}s{_WHAT}sI")
-        whole = archive.digest(payload) == record["payload"] and len(payload) % layout.size == 0
-        entries = {who: (what, symbol) for who, what, symbol in layout.iter_unpack(payload)} if whole else {}
-        if not whole or len(payload) != record["entries"] * layout.size or len(entries) != record["entries"]:
+        whole = archive.digest(payload) == record["payload"] and len(payload) == record["entries"] * _ENTRIES.itemsize
+        entries = np.frombuffer(payload, _ENTRIES) if whole else np.zeros(0, _ENTRIES)
+        if not whole or not (entries["who"][1:] > entries["who"][:-1]).all():
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
         return cls(bytes.fromhex(record["key"]), entries, record["version"])
+
+
+def _hashed(who: bytes, what: bytes) -> np.ndarray:
+    entries = np.zeros(len(who) // _WHO, _ENTRIES)
+    entries["who"], entries["what"] = np.frombuffer(who, f"S{_WHO}"), np.frombuffer(what, f"S{_WHAT}")
+    return entries
 
 
 def _fresh_key() -> bytes:
@@ -291,7 +294,7 @@ def release(
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
             locks.enter_context(locked(path, wait=path in own))
         books = {path: Ledger.load(path) for path in read}
-        earlier = any(book.entries for book in books.values())
+        earlier = any(len(book.entries) for book in books.values())
         outputs = mechanism.sample(symbols)
         served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
         if no_ledger and served:
@@ -406,22 +409,24 @@ def _recorded(
     design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes())
     served = np.zeros(len(codes), dtype=bool)
     keys = []
-    sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-    distinct, place = distinct_rows(codes, sizes)
-    each = [design + row.tobytes() for row in distinct]
-    contents = [each[x] for x in place.tolist()]
+    first = {path: book for path, book in books.items() if book.version == 1}
+    contents, place = [], np.zeros(0, dtype=np.int64)
+    if first or identity:
+        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+        distinct, place = distinct_rows(codes, sizes)
+        each = [design + row.tobytes() for row in distinct]
+        contents = [each[x] for x in place.tolist()]
 
-    def look_up(books: Mapping[Path, Ledger], keyed: Callable[[Ledger], tuple[list[bytes], list[bytes]]]) -> None:
+    def look_up(books: Mapping[Path, Ledger], keyed: Callable[[Ledger], np.ndarray]) -> None:
         for path, book in reversed(list(books.items())):  # the first one has the last word
-            who, what = keyed(book)
-            keys.append((book, who, what))
-            before = book.recorded(who, what)
+            asked = keyed(book)
+            keys.append((book, asked))
+            before = book.recorded(asked)
             if (before >= len(mechanism.released)).any():
                 raise IntegrityError(f"{path} holds a symbol that the design does not release")
             outputs[before >= 0] = before[before >= 0]
             served[before >= 0] = True
 
-    first = {path: book for path, book in books.items() if book.version == 1}
     rows = [f"{table} {row}".encode() for row in range(len(codes))] if first else []
     look_up(first, lambda book: book.keyed(rows, contents))
     look_up(books, lambda book: book.keyed_rows(table.encode(), design, len(codes)))
@@ -434,8 +439,8 @@ def _recorded(
                 raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
             outputs[row] = outputs[row_of_one]
         look_up(books, lambda book: book.keyed(who, contents))
-    for book, *hashes in keys:
-        book.add(*hashes, outputs)
+    for book, asked in keys:
+        book.add(asked, outputs)
     return int(served.sum())
 
 

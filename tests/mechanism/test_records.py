@@ -146,7 +146,8 @@ def test_a_defect_of_the_verifier_shows_one_line_too(files, monkeypatch, capsys)
 def test_a_ledger_of_other_draws_is_refused(files, fitted, tmp_path):
     """A symbol that the design does not have, and a record that occurs twice; both with hashes that are right."""
     good = Ledger.load(files / "ledger")
-    beyond = Ledger(good.key, {who: (what, 9999) for who, (what, _) in good.entries.items()})
+    beyond = Ledger(good.key, good.entries.copy())
+    beyond.entries["symbol"] = 9999
     line, _, payload = good.to_bytes().partition(b"\n")
     record = {**json.loads(line), "entries": 2, "payload": archive.digest(payload[:28] * 2)}
     del record["sha256"]

@@ -539,10 +539,10 @@ def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, releasing, m
         with pytest.raises(ResourceError, match="No space"):
             releasing("second")
     assert not (tmp_path / "second.csv").exists()
-    drawn = Ledger.load(ledgers(tmp_path)[0]).entries
+    drawn = Ledger.load(ledgers(tmp_path)[0]).entries.tolist()
     again = releasing("second")
     assert again.served == 1200
-    assert Ledger.load(ledgers(tmp_path)[0]).entries == drawn
+    assert Ledger.load(ledgers(tmp_path)[0]).entries.tolist() == drawn
 
 
 def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
@@ -784,7 +784,7 @@ def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tm
                 assert verify(tmp_path / "design.zip", released=out).rows == len(table["age"])
                 written.add(out.read_bytes())
             if ledger:
-                entries = Ledger.load(ledger[0]).entries
+                entries = Ledger.load(ledger[0]).entries.tolist()
                 assert len(entries) == len(table["age"])
                 assert drawn in (None, entries)
                 drawn = entries
@@ -794,5 +794,5 @@ def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tm
     assert states <= {(0, 0, False, False), (1, 0, False, False), *((1, 1, *end) for end in ENDS)}
     found = release(tmp_path / "records.csv", mechanism, out, proof)
     assert found.served == (0 if drawn is None else len(table["age"]))
-    assert drawn in (None, Ledger.load(ledgers(tmp_path)[0]).entries)
+    assert drawn in (None, Ledger.load(ledgers(tmp_path)[0]).entries.tolist())
     assert len({*written, out.read_bytes()}) == 1  # every run wrote the same file

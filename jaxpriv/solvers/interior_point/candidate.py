@@ -331,7 +331,8 @@ def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
             # would lose the mechanism.
             excess, own = support(term, w), -support(term, base)[0]
             excess = xp.where(excess > _rounding(term, x), excess, 0.0)
-            own = xp.where(own > 0, own, np.finfo(x.dtype).tiny)
+        # Without slack the share is one, as of a quotient that is large but finite.
+        own = xp.maximum(own, np.finfo(x.dtype).tiny ** 0.5)
         need = xp.maximum(need, xp.maximum(excess, 0.0) / own)
     total = need.sum()
     share = total / (1.0 + total)
