@@ -262,7 +262,7 @@ def _text(found: "Fitted", units: Units) -> str:
         # Of a funnel with more than two private symbols what the solver proved; the statements say so.
         best = found.claims.get(_BY_SOLVER.get(name, name), claim)
         if name in names:
-            lines[f"  {names[name]}"] = _claim(best, units, down=name in ("disclosure", "lower_bound"))
+            lines[f"  {names[name]}"] = _claim(best, units, down=name in ("disclosure", "lower_bound"), digits=2 if name == "gap" else 6)
     lines["whatever the population is"] = ""
     lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in mechanism.guarantees.items()}
     limit = found.limit
@@ -287,14 +287,14 @@ def _upper(value: float, unit: str, units: Units) -> str:
     return f"{_output.upper(value * scale)} {name}"
 
 
-def _claim(claim: "Claim", units: Units, *, down: bool = False) -> str:
+def _claim(claim: "Claim", units: Units, *, down: bool = False, digits: int = 6) -> str:
     """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
     end = claim.lower if down else claim.upper
     if end is None:
         return "inf (no bound)"
     scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
     value = Fraction(end) * Fraction(scale)
-    rounded = _output.lower(float(value)) if down else _output.upper(float(value))
+    rounded = (_output.lower if down else _output.upper)(float(value), digits)
     return f"{rounded} {unit}".rstrip()
 
 
