@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jaxpriv._resources import need_memory
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.verifier.releases import plain
+from jaxpriv.errors import InputError, IntegrityError, ResourceError, near
+from jaxpriv.verifier.releases import NUMBER, plain
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -100,28 +100,31 @@ def row_text(row: int) -> str:
 
 
 def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Every name exactly once. Other names are not shown: without a header they would be a record."""
+    """Every name exactly once. Of other names only one that resembles it is shown: without a header they are data."""
     for name in names:
         found = list(present).count(name)
         if found > 1:
             raise InputError(f"{table} has {found} columns named {name!r}; rename them")
         if not found:
-            close = [repr(one) for one in present if plain(str(one)) == plain(name)]
-            hint = f"; it has {', '.join(close)}" if close else ""
-            if name.isdigit():
-                hint = "; columns have names: for a file without a header give them, --read names=A,B"
-            raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
+            raise InputError(f"{table} has no column {name!r} among its {len(present)}{_hint(name, present)}")
 
 
-def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
-    """The columns `names` of a CSV file.
+def _hint(name: str, present: Sequence[str]) -> str:
+    """What a column that is not among those `present` may be about."""
+    if name.isdigit() or len(set(present)) < len(present) or any(NUMBER.fullmatch(str(one)) for one in present):
+        return "; for a file without a header name all its columns, on the command line --read names=A,B"
+    return _other_delimiter(present) or near(name, map(str, present), plain)
+
+
+def read_csv(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Factors]:
+    """The columns `names` of a CSV file; none with `header_only`, which looks whether the file has them.
 
     Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
     """
     path = Path(file.path)
     try:
         with _opened(file) as stream:
-            columns = _parse(_reader(stream, file), file, names)
+            columns = _parse(_reader(stream, file), file, names, header_only)
         if columns is None:
             with _opened(file) as stream:
                 raise _ragged(_reader(stream, file), file)
@@ -170,7 +173,7 @@ class _Places(dict[str, int]):
         return place
 
 
-def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str, Factors] | None:
+def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors] | None:
     """The columns; None if a record has another number of fields than the header."""
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
@@ -179,10 +182,9 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
         if first is None:
             raise InputError(f"{file.path} is empty")
         header = [file.tidy(name) for name in first] if file.names is None else list(file.names)
-        try:
-            need_columns(header, names, str(file.path))
-        except InputError as error:
-            raise InputError(f"{error}{_other_delimiter(first)}") from None
+        need_columns(header, names, str(file.path))
+        if header_only:
+            return {}
         fields = [itemgetter(header.index(name)) for name in names]
         rest = reader if file.names is None else chain([first], reader)
         if file.blanks:
@@ -237,7 +239,7 @@ def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
 
 
 def _other_delimiter(header: Sequence[str]) -> str:
-    """What a header of one field may be about."""
+    """What a header of one field may be about; empty for others."""
     marks = {";": (";", "';'"), "\t": ("tab", "a tab"), "|": ("|", "'|'")}
     found = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
     if not found:
