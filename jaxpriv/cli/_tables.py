@@ -21,8 +21,8 @@ ReadOption: TypeAlias = Annotated[
     typer.Option(
         metavar="SETTING",
         help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file "
-        "with no header), blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); "
-        "repeat the option for several.",
+        "with no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and blank "
+        "lines at the end), nfc (compose accents); repeat the option for several.",
     ),
 ]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import refused
+from tests.cli.conftest import refused, strict_json
 
 COLUMNS = ("--private", "income", "--useful", "age", "--useful", "town")
 MISTAKES = {
@@ -63,3 +63,20 @@ def test_a_design_is_a_zip(run, people, tmp_path):
     refused(run(*line, tmp_path / "d.csv"), 2, "--out must end in .zip, not d.csv")
     refused(run(*line, tmp_path / "d.zip", "--private-out", tmp_path / "a.npz"), 2, "--private-out must end in .zip")
     assert list(tmp_path.iterdir()) == [people]
+
+
+def test_numbers_with_commas_from_the_table_to_the_check(run, tmp_path):
+    """The readers of the library and of the verifier take the same records for the same."""
+    path, design, out, receipt = (tmp_path / name for name in ("t.csv", "design.zip", "out.csv", "receipt.json"))
+    path.write_text("income;pay\n" + "".join(f"{i % 2};{1 + i % 3}.{i % 7:03},5\n" for i in range(300)))
+    read = ("--read", "delimiter=;", "--read", "decimal=,", "--read", "thousands=.")
+    columns = ("--private", "income", "--useful", "pay", "--bins", "pay=edges:1000,2000.5,4000")
+    found = run("fit", path, *read, *columns, "--budget", "0.1", "--out", design)
+    assert found.exit_code == 0, found.output
+    line = (path, *read, "--design", design, "--out", out, "--receipt", receipt)
+    found = run("release", *line, "--json", "-")
+    assert found.exit_code == 0, found.output
+    assert "2000.5" in out.read_text()
+    order = strict_json(found.stdout)["order"]
+    files = ("--design", design, "--released", out, "--records", path, *read, "--order", order)
+    assert run("verify", receipt, *files).exit_code == 0

@@ -15,7 +15,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -25,7 +25,7 @@ import numpy as np
 
 from jaxpriv._resources import need_memory
 from jaxpriv.errors import InputError, IntegrityError, ResourceError, near
-from jaxpriv.verifier.releases import NUMBER, plain
+from jaxpriv.verifier.releases import NUMBER, number_form, plain, plain_number
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -49,6 +49,8 @@ class TableFile:
         delimiter: one character; None: a tab for .tsv, a comma otherwise.
         encoding: utf-8 (a byte order mark is no part of the first name), latin-1, cp1252 or utf-16.
         names: the names of all columns of a file without a header; None: the first record has them.
+        decimal, thousands: the marks of numbers, "," and "." in 1.234,5. Values that are numbers so written are read
+            with a point and without groups, as 1234.5; one that has another mark is an error.
         blanks: leave out blanks around names and values, and blank lines at the end of the file.
         nfc: compose letters and their accents (Unicode NFC), in names and values.
 
@@ -59,6 +61,8 @@ class TableFile:
     delimiter: str | None = None
     encoding: str = "utf-8"
     names: tuple[str, ...] | None = None
+    decimal: str = "."
+    thousands: str = ""
     blanks: bool = False
     nfc: bool = False
 
@@ -73,6 +77,7 @@ class TableFile:
             if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
                 raise InputError("names must be the different names of all columns, none of them empty")
             object.__setattr__(self, "names", names)
+        number_form(self.decimal, self.thousands)
 
     @property
     def kind(self) -> str | None:
@@ -88,10 +93,17 @@ class TableFile:
         return self != TableFile(self.path)
 
     def tidy(self, text: str) -> str:
-        """A name or value as it is taken."""
+        """A name as it is taken."""
         if self.blanks:
             text = text.strip()
         return unicodedata.normalize("NFC", text) if self.nfc else text
+
+    def value(self, text: str) -> str:
+        """A value as it is taken; `ValueError` for a number in other marks."""
+        text, marks = self.tidy(text), (self.decimal, self.thousands)
+        if NUMBER.fullmatch(text) and not number_form(*marks).fullmatch(text):
+            raise ValueError
+        return plain_number(text, *marks)
 
 
 def row_text(row: int) -> str:
@@ -203,7 +215,9 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
             f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
         ) from None
     whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
-    return {name: _tidied(file, list(places), place) for name, places, place in zip(names, known, whole, strict=True)}
+    return {
+        name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
+    }
 
 
 class _RaggedError(Exception):
@@ -230,11 +244,19 @@ def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[lis
         yield fields
 
 
-def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
-    if not (file.blanks or file.nfc):
+def _tidied(file: TableFile, name: str, distinct: list[str], place: np.ndarray) -> Factors:
+    if replace(file, delimiter=None, encoding="utf-8", names=None) == TableFile(file.path):
         return distinct, place
-    merged = _Places()
-    index = np.array([merged[file.tidy(text)] for text in distinct], dtype=np.int64)
+    merged, index = _Places(), np.zeros(len(distinct), dtype=np.int64)
+    for at, text in enumerate(distinct):
+        try:
+            index[at] = merged[file.value(text)]
+        except ValueError:
+            row = row_text(np.flatnonzero(place == at)[0])
+            raise InputError(
+                f"column {name!r}, {row} is a number in other marks than decimal={file.decimal} and "
+                f"thousands={file.thousands or 'none'}"
+            ) from None
     return list(merged), index[place] if len(index) else place
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
-from jaxpriv.verifier.releases import EXACT
+from jaxpriv.verifier.releases import EXACT, READ
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -363,7 +363,7 @@ def _from_csv(file: TableFile, names: Sequence[str], header_only: bool) -> dict[
 
 def _from_parquet(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     if file.changed:
-        raise InputError(f"{file.path}: delimiter, encoding, names, blanks and nfc are about CSV files")
+        raise InputError(f"{file.path}: {READ} are about CSV files")
     present, frame = decoded(Path(file.path), names)
     need_columns(present, names, str(file.path))
     return _from_frame(frame, names)

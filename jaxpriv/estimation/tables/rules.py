@@ -377,7 +377,10 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     numbers = exact.astype(np.float64)
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
-        raise InputError(f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one")
+        raise InputError(
+            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (for numbers "
+            "with a comma, on the command line: --read decimal=,)"
+        )
     rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
     return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
 
