@@ -113,6 +113,7 @@ ANSWERING = """
 #include "common.h"
 int jaxpriv_widest;
 void jaxpriv_use_at_most(int bytes) {{ jaxpriv_widest = bytes; }}
+int jaxpriv_usable(void) {{ return 1; }}
 const char *jaxpriv_compiled_from(void) {{ return "{digest}"; }}
 """
 ANSWER = """
