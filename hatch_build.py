@@ -26,8 +26,8 @@ FOLDER = Path("jaxpriv/_native")
 LIBRARY = FOLDER / "kernels.so"
 # SHA-256 of the library, as a damaged one would end the process that maps it; and of what it was compiled from and how.
 SEAL = FOLDER / "kernels.sha256"
-# No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time. With -O3 the
-# compiler takes a third longer, and solves take as long (within 2 %).
+# No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time. With -O3
+# the compiler takes a third longer, and solves take as long (within 2 %).
 FLAGS = ["-O2", "-std=gnu11", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
 
 
