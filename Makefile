@@ -30,6 +30,16 @@ have_python = test -n "$(PYTHON)" || \
     { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
 # The editable install compiles them; this is for sources that have changed since, or a library that is gone.
 kernels = test -z "$$(find jaxpriv/_native/*.[ch] -newer $(KERNELS) 2>/dev/null || echo missing)" || $(BIN)/python hatch_build.py
+# A line with the seconds that a command took: $(call stage,name,command).
+stage = @printf '%-60s' "$(1)"; from=$$(date +%s); { $(2); } && echo "$$(($$(date +%s) - from)) s"
+# What compiles the kernels: the headers come with jaxlib.
+BUILD := jaxlib|hatchling|packaging|pathspec|pluggy|trove-classifiers
+# $(call packages,lock): the kernels are compiled while pip fetches the other packages; if that fails, the last line tries
+# again and goes on without them. Files of Python are compiled when they are imported, not all at once.
+packages = grep -E '^($(BUILD))==' $(1) > $(VENV)/build.txt && \
+    $(PIP) install --no-compile --no-deps -r $(VENV)/build.txt && \
+    { $(BIN)/python hatch_build.py >/dev/null 2>&1 & $(PIP) install --no-compile -r $(1); } && { wait $$! || true; } && \
+    $(PIP) install --no-compile --no-deps --no-build-isolation --editable .
 
 install: $(READY)
 	-@$(kernels)
@@ -38,16 +48,14 @@ install: $(READY)
 $(READY): requirements.lock pyproject.toml
 	@$(have_python)
 	@test -f $(DEMO) -a ! -f $@ || $(PYTHON) -m venv --clear $(VENV)
-	$(PIP) install -r requirements.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call stage,Installing packages and compiling kernels,$(call packages,requirements.lock))
 	@touch $(DEMO) $@
 
-# Without the tools of development.
+# Without the tools of development, and kernels for this machine alone.
 $(DEMO): requirements-demo.lock pyproject.toml
 	@$(have_python)
-	@test -f $(READY) || $(PYTHON) -m venv --clear $(VENV)
-	$(PIP) install -r requirements-demo.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call stage,Making an environment in $(VENV),test -f $(READY) || $(PYTHON) -m venv --clear $(VENV))
+	$(call stage,Installing packages and compiling kernels,$(call packages,requirements-demo.lock))
 	@touch $@
 
 $(COMPARATORS): requirements-benchmarks.lock $(READY)
@@ -58,6 +66,7 @@ $(SITE): requirements-docs.lock $(READY)
 	$(PIP) install -r requirements-docs.lock
 	@touch $@
 
+demo: export JAXPRIV_KERNELS := native
 demo: $(DEMO)
 	-@$(kernels)
 	$(BIN)/jaxpriv demo

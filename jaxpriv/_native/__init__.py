@@ -1,8 +1,9 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
 The C files here are compiled into one library when the package is built, if there is a C compiler
-(`hatch_build.py`), for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline
-keeps to less than there is, for their arithmetic on another machine. The portable code that every kernel stands for
+(`hatch_build.py`), for AVX-512, for AVX2 and for what every machine of the kind has, or for the one of these that this
+machine takes (JAXPRIV_KERNELS=native when it is built); JAXPRIV_KERNELS=avx2 or baseline keeps to less than there is,
+for their arithmetic on another machine. The portable code that every kernel stands for
 runs in these cases, and where kernels could have been had, the logger `jaxpriv` writes once why there are none:
 
 * without the library, or with another source than it was compiled from;
@@ -54,7 +55,7 @@ _TARGETS = {
     )
 }
 # Values of the switch other than "off", and the bytes of the widest vectors that they allow.
-_WIDEST = {"": 64, "avx2": 32, "baseline": 16}
+_WIDEST = {"": 64, "native": 64, "avx2": 32, "baseline": 16}
 
 
 def sources_digest() -> str | None:
@@ -74,11 +75,11 @@ def absence() -> str | None:
     if chosen() == "off":
         return f"switched off by {SWITCH}"
     if chosen() not in _WIDEST:
-        return f"{SWITCH} is none of off, avx2 and baseline"
+        return f"{SWITCH} is none of off, native, avx2 and baseline"
     if not LIBRARY.is_file():
         return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
-        seal, digest = SEAL.read_text().strip(), hashlib.sha256(LIBRARY.read_bytes()).hexdigest()
+        (seal, *_), digest = SEAL.read_text().split() or [""], hashlib.sha256(LIBRARY.read_bytes()).hexdigest()
     except OSError as error:
         return f"{LIBRARY.name} or its digest cannot be read: {error.strerror}"
     if seal != digest:  # a part that is missing would end the process when it is used
@@ -87,10 +88,14 @@ def absence() -> str | None:
         library = ctypes.CDLL(str(LIBRARY))
         library.jaxpriv_compiled_from.restype = ctypes.c_char_p
         kernels = {target: getattr(library, symbol) for symbol, target in _TARGETS.items()}
+        library.jaxpriv_use_at_most(_WIDEST[chosen()])
+        usable = library.jaxpriv_usable()
     except (OSError, AttributeError) as error:
         return f"{LIBRARY.name} does not load: {error}"
     if sources_digest() not in (None, library.jaxpriv_compiled_from().decode()):
         return "compiled from other C sources than those beside it: install jaxpriv again"
+    if not usable:
+        return f"compiled for other instructions than this machine has, or than {SWITCH} allows: install jaxpriv again"
     # Before the backend runs, XLA would put the registration off, and one that it refuses would then keep the whole
     # backend from starting.
     try:
@@ -104,7 +109,6 @@ def absence() -> str | None:
         return (
             f"this jaxlib does not take them: {str(error).rstrip('.')}; install jaxpriv again, without build isolation"
         )
-    library.jaxpriv_use_at_most(_WIDEST[chosen()])
     return None
 
 

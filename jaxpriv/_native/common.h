@@ -34,14 +34,19 @@ extern int jaxpriv_widest; /* bytes of the widest vectors that may be used */
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f,fma")))
-#define PICK(function)                                                                     \
-  (jaxpriv_widest >= 64 && __builtin_cpu_supports("avx512f")                               \
-       ? function##_avx512                                                                 \
-       : jaxpriv_widest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") \
-             ? function##_avx2                                                             \
-             : function##_plain)
-#else
+#define HAS_AVX2 (jaxpriv_widest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define HAS_AVX512 (jaxpriv_widest >= 64 && __builtin_cpu_supports("avx512f"))
+#endif
+
+/* ONLY: the bytes of the vectors of the one set that is compiled, where a build is for its own machine. */
+#if !defined(__x86_64__) || (defined(ONLY) && ONLY == 16)
 #define PICK(function) function##_plain
+#elif !defined(ONLY)
+#define PICK(function) (HAS_AVX512 ? function##_avx512 : HAS_AVX2 ? function##_avx2 : function##_plain)
+#elif ONLY == 32
+#define PICK(function) function##_avx2
+#else
+#define PICK(function) function##_avx512
 #endif
 
 /* ---- sharing the work ---------------------------------------------------------------------------- */

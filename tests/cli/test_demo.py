@@ -1,15 +1,18 @@
 """`jaxpriv demo`: the table, the figures, and arrays that the other commands read."""
 
 import os
+import re
 import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import jaxpriv as jp
 from jaxpriv import datasets, plotting
 from jaxpriv._files import load_npz_safely
 from jaxpriv.cli._app import EXAMPLES
+from jaxpriv.distortion import changed_attributes
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused, strict_json
 
@@ -55,6 +58,19 @@ def test_demo(run, tmp_path, monkeypatch):
     mechanism = load_npz_safely(folder / "mapping.npz", ["mechanism"])["mechanism"]
     spent = np.sum(arrays["joint"].sum(axis=0)[:, None] * arrays["distortion"] * mechanism)
     assert spent == pytest.approx(record["distortion"][record["budget"].index(record["drawn_budget"])])
+
+
+def test_the_guesses_that_the_readme_states():
+    readme = Path(__file__).parents[2] / "README.md"
+    if not readme.is_file():
+        pytest.skip("README.md is part of a checkout only")
+    (stated,) = re.findall(r"\*\*In guesses\.\*\*(.+?)\n\n", readme.read_text(), re.DOTALL)
+    data = datasets.census()
+    problem = jp.DistortionProblem(data.joint, changed_attributes(data.useful_attributes), budget=0.5)
+    optimal = jp.solve(problem).mechanism
+    releases = [np.eye(55), optimal, np.ones((55, 1))]
+    right = [jp.leakage.evaluate(jp.leakage.by_name("correct-guess"), data.joint, w).value for w in releases]
+    assert [f"{100 * one:.0f}" for one in right] == re.findall(r"(\d+) %", stated)
 
 
 def test_demo_refuses_before_the_work(run, tmp_path, monkeypatch):

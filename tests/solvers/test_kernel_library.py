@@ -1,10 +1,12 @@
 """The library of CPU kernels: what may keep it away, what is said then, and how it is built."""
 
+import ctypes
 import hashlib
 import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -113,6 +115,7 @@ ANSWERING = """
 #include "common.h"
 int jaxpriv_widest;
 void jaxpriv_use_at_most(int bytes) {{ jaxpriv_widest = bytes; }}
+int jaxpriv_usable(void) {{ return 1; }}
 const char *jaxpriv_compiled_from(void) {{ return "{digest}"; }}
 """
 ANSWER = """
@@ -230,16 +233,60 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_build_writes_the_digest_beside_the_library(checkout, monkeypatch):
+def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice(checkout, monkeypatch):
     monkeypatch.setenv("CC", "cc")
+    monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
     for path in sources(checkout / "jaxpriv" / "_native"):
         path.write_text("")
-    (checkout / "jaxpriv" / "_native" / "one.c").write_text("int one(void) { return 1; }")
-    assert build_script().compile_kernels(checkout) is None
     folder = checkout / "jaxpriv" / "_native"
-    assert (folder / "kernels.sha256").read_text() == hashlib.sha256(
-        (folder / "kernels.so").read_bytes()
-    ).hexdigest() + "\n"
+    (folder / "one.c").write_text("int one(void) { return 1; }")
+
+    def built():
+        """Which file the library is now."""
+        assert build_script().compile_kernels(checkout) is None
+        seal, _ = (folder / "kernels.sha256").read_text().split()
+        assert seal == hashlib.sha256((folder / "kernels.so").read_bytes()).hexdigest()
+        return (folder / "kernels.so").stat().st_ino
+
+    first = built()
+    assert built() == first
+    (folder / "one.c").write_text("int one(void) { return 2; }")
+    second = built()
+    assert second != first
+    monkeypatch.setenv("CC", "cc -g")
+    third = built()
+    assert third != second
+    (folder / "kernels.so").write_bytes(b"cut")
+    assert built() != third
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, monkeypatch):
+    monkeypatch.setenv("CC", "cc")
+    monkeypatch.setenv("JAXPRIV_KERNELS", "native")
+    for path in (checkout / "jaxpriv" / "_native").glob("*.c"):
+        if path.name != "factor.c":
+            path.unlink()
+    assert build_script().compile_kernels(checkout) is None
+    library = ctypes.CDLL(str(checkout / "jaxpriv" / "_native" / "kernels.so"))
+    library.jaxpriv_instructions.restype = ctypes.c_char_p
+    widest = {b"baseline": 16, b"AVX2": 32, b"AVX-512": 64}[library.jaxpriv_instructions()]
+    for most in (64, 32, 16):
+        library.jaxpriv_use_at_most(most)
+        assert library.jaxpriv_usable() == (widest <= most)
+
+
+@kernels
+def test_kernels_of_other_instructions_are_left_alone(fresh, monkeypatch):
+    library = ctypes.CDLL(str(_native.LIBRARY))
+    monkeypatch.setattr(_native.ctypes, "CDLL", lambda path: SimpleNamespace(**_all_but_usable(library)))
+    assert "other instructions" in _native.absence()
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+def _all_but_usable(library):
+    names = [*_native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
+    return {**{name: getattr(library, name) for name in names}, "jaxpriv_usable": lambda: 0}
 
 
 def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
