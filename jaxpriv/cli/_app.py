@@ -213,9 +213,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def in_options(message: str, options: Mapping[str, str]) -> str:
     """A message about arguments as one about options: names that are no plain words, the first word, `name` in
     backquotes, and NAME=VALUE where the value is that of an option; and measures by their names here."""
-    from jaxpriv.leakage.registry import names_of_classes
-
-    for kind, name in names_of_classes().items():
+    registry = sys.modules.get("jaxpriv.leakage.registry")  # not imported: no message has a name of its classes
+    for kind, name in registry.names_of_classes().items() if registry else ():
         message = re.sub(rf"(?<!['\w.]){kind}(\(\))?(?!['\w(])", name, message)
     for argument, option in options.items():
         message = re.sub(rf"(?<!['\w-]){argument}=(?:'([^']*)'|(?=[\d.]))", rf"{option} \1", message)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, near
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -49,6 +49,16 @@ class MeasureOption:
     divergence: str | None = None
     gamma: float | None = None
     value: float = 0.0
+
+    def check_stated(self) -> None:
+        """Refuse, before JAX is imported, a measure that no design can state."""
+        from jaxpriv.verifier.claims import MEASURES, Measure
+
+        if self.name not in MEASURES:
+            known = ", ".join(MEASURES)
+            raise InputError(f"{self.option}: {self.name!r} is no measure; known: {known}{near(self.name, MEASURES)}")
+        if Measure(self.name, self.form, self.order, self.divergence, self.gamma).fault is not None:
+            self.measure(None)  # the message that names the parameter
 
     def measure(self, neighbours: "ArrayLike | None") -> "AbstractLeakage":
         """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""

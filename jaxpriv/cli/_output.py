@@ -73,8 +73,7 @@ class MappingOptions:
         """`check_outputs`, `further` ones too; a name that ends like no file of mappings is refused, too."""
         outputs = {"--out": self.out, "--codebook-out": self.codebook_out, "--json": self.json}
         check_outputs({**outputs, **{f"--{name}": path for name, path in further.items()}}, inputs)
-        if self.out is not None and self.out.suffix.lower() not in (".npz", ".csv"):
-            raise InputError(f"--out must end in .npz or .csv, not {self.out.name}")
+        need_ending("--out", self.out, ".npz", ".csv")
 
     def files(self, made: Callable[[], np.ndarray], symbols: Mapping[str, np.ndarray]) -> dict[Path, bytes]:
         """The mapping (X, Y) that is `made` as the file --out: .csv has a row for each x, .npz also the `symbols`."""
@@ -114,6 +113,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]
                 pass
         except OSError as error:
             raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
+
+
+def need_ending(option: str, path: Path | None, *endings: str) -> None:
+    """Refuse a file whose name ends like one of another kind."""
+    if path is not None and path.suffix.lower() not in endings:
+        raise InputError(f"{option} must end in {' or '.join(endings)}, not {path.name}")
 
 
 def _same(one: Path, other: Path) -> bool:

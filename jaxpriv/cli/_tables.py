@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, near
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
@@ -21,8 +21,8 @@ ReadOption: TypeAlias = Annotated[
     typer.Option(
         metavar="SETTING",
         help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file "
-        "with no header), blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); "
-        "repeat the option for several.",
+        "with no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and blank "
+        "lines at the end), nfc (compose accents); repeat the option for several.",
     ),
 ]
 
@@ -136,27 +136,39 @@ class ColumnOptions(RecordOptions):
         """Files that are read."""
         return {} if self.codebook is None else {"--codebook": self.codebook}
 
-    def of_records(self, path: Path) -> dict[str, Any]:
-        """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing."""
+    def of_records(self, file: "TableFile") -> dict[str, Any]:
+        """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing.
+
+        The header of a CSV is read too: a mistake costs no import of JAX.
+        """
         from jaxpriv.estimation.tables import Codebook
+        from jaxpriv.estimation.tables.readers import check_header
+        from jaxpriv.estimation.tables.rules import need_useful
 
         about = ("--private", "--useful", "--shared", "--bins", "--other", "--missing")
         own = [name for name in self.given if name in about]
         if self.codebook is not None:
             if own:
                 raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(own)}")
-            return {"codebook": Codebook.load(self.codebook)}
+            book = Codebook.load(self.codebook)
+            check_header(file, book.columns)
+            return {"codebook": book}
         if not self.private or not self.useful:
-            raise InputError(f"{path} is a table: name its columns with --private and --useful, or give a --codebook")
+            raise InputError(
+                f"{file.path} is a table: name its columns with --private and --useful, or give a --codebook"
+            )
         rules = self.rules([*self.private, *self.useful])
+        need_useful(_pairs(self.distortion, "--distortion"), _pairs(self.weight, "--weight"), self.useful)
+        check_header(file, [*self.private, *self.useful])
         return {"private": self.private, "useful": self.useful, "rules": rules, "shared": self.shared or ()}
 
     def count(self, path: Path, *, sparse: bool) -> "CountedTable":
         """The joint of a table of records."""
+        file = table_file(path, self.read)
+        given = self.of_records(file)  # without JAX, which counting imports
         from jaxpriv.estimation.tables import count_table
 
-        file = table_file(path, self.read)
-        return count_table(file, **self.of_records(path), sparse=sparse, weights=self.survey_weight)
+        return count_table(file, **given, sparse=sparse, weights=self.survey_weight)
 
     def costs(self) -> "dict[str, Prices]":
         """`kinds` and `weights` of `column_distortion`."""
@@ -353,7 +365,7 @@ def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, relea
 
 def _known(option: str, name: str, columns: Sequence[str]) -> None:
     if name not in columns:
-        raise InputError(f"{option} is about column {name!r}, which no other option names")
+        raise InputError(f"{option} is about column {name!r}, which no other option names{near(name, columns)}")
 
 
 def counts_by_attributes(
@@ -409,7 +421,10 @@ def _rule(text: str) -> "tuple[str, Rule]":
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
-        raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]") from None
+        raise InputError(
+            f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
+            f"{near(kind, ('quantiles', 'edges', 'categories'))}"
+        ) from None
 
 
 def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:

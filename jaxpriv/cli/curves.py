@@ -154,7 +154,7 @@ def frontier(
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(values)} points are not certified to --tol "
             f"{run.tol:g}: the largest gap is "
-            f"{_output.upper(open_gaps.max(), 3)}. All intervals are valid."
+            f"{_output.upper(open_gaps.max(), 2)}. All intervals are valid."
         )
 
 

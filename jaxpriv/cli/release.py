@@ -65,6 +65,7 @@ def joint(
     """
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    _output.need_ending("--out", out, ".npz")
     arrays, counted = arrays_of_table(table, columns, costs=True)
     states, symbols = arrays["joint"].shape
     record = {
@@ -161,12 +162,14 @@ def fit(
 
     outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    _output.need_ending("--out", out, ".zip")
+    _output.need_ending("--private-out", private_out, ".zip")
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
     _output.only_one(targets)
-    measure.option.measure(None)
+    measure.option.check_stated()
     costs, source = columns.costs(), table_file(table, columns.read)
-    records = columns.of_records(table)
+    records = columns.of_records(source)
     found = working(
         "Fitting",
         lambda _: mechanism.fit(
@@ -240,6 +243,8 @@ _NAMES = {
     "gap": "certified gap",
     "excess": "excess over the target",
 }
+# Significant digits, where six would differ between machines.
+_DIGITS = {"gap": 2}
 _BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
 _CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
 
@@ -262,7 +267,9 @@ def _text(found: "Fitted", units: Units) -> str:
         # Of a funnel with more than two private symbols what the solver proved; the statements say so.
         best = found.claims.get(_BY_SOLVER.get(name, name), claim)
         if name in names:
-            lines[f"  {names[name]}"] = _claim(best, units, down=name in ("disclosure", "lower_bound"))
+            lines[f"  {names[name]}"] = _claim(
+                best, units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
+            )
     lines["whatever the population is"] = ""
     lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in mechanism.guarantees.items()}
     limit = found.limit
@@ -287,14 +294,14 @@ def _upper(value: float, unit: str, units: Units) -> str:
     return f"{_output.upper(value * scale)} {name}"
 
 
-def _claim(claim: "Claim", units: Units, *, down: bool = False) -> str:
+def _claim(claim: "Claim", units: Units, *, down: bool = False, digits: int = 6) -> str:
     """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
     end = claim.lower if down else claim.upper
     if end is None:
         return "inf (no bound)"
     scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
     value = Fraction(end) * Fraction(scale)
-    rounded = _output.lower(float(value)) if down else _output.upper(float(value))
+    rounded = (_output.lower if down else _output.upper)(float(value), digits)
     return f"{rounded} {unit}".rstrip()
 
 
@@ -489,6 +496,7 @@ def report(
 
     inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
     _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
+    _output.need_ending("--out", out, ".html", ".htm")
     mechanism = Mechanism.load(design)
     evidence = None if private is None else Evidence.load(private, mechanism)
     stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))

@@ -142,7 +142,7 @@ def _uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifi
 
     known = {Stop.NONE: advice, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
     return NotCertifiedError(
-        f"{_output.stopped(reason)}not certified to --tol {tol:g}: the gap is {_output.upper(gap, 3)}. The mapping "
+        f"{_output.stopped(reason)}not certified to --tol {tol:g}: the gap is {_output.upper(gap, 2)}. The mapping "
         f"and its interval are valid. {known[Stop(int(reason))]}"
     )
 
@@ -233,7 +233,7 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
         "status": record["status"].replace("_", " "),
         f"least {objective}": f"{_output.upper(record['value'] * scale)}{name}",
         "lower bound": f"{_output.lower(record['lower_bound'] * scale)}{name}",
-        "certified gap": f"{_output.upper(record['gap'] * scale, 3)}{name}",
+        "certified gap": f"{_output.upper(record['gap'] * scale, 2)}{name}",
         **({} if objective == "leakage" else {"leakage": f"{_output.upper(record['leakage'] * per)} {unit}"}),
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
@@ -439,7 +439,7 @@ def _funnel_summary(record: JsonRecord, form: str, bottleneck: bool, units: Unit
         best: f"{rounded(record['value'] * per)} {name}",
         "lower bound": f"{_output.lower(record['lower_bound'] * per)} {name}",
         "upper bound": f"{_output.upper(record['upper_bound'] * per)} {name}",
-        "proved gap": f"{_output.upper(record['gap'] * per, 3)} {name}",
+        "proved gap": f"{_output.upper(record['gap'] * per, 2)} {name}",
         **({} if best == "least leakage" else {"leakage": f"{record['leakage'] * scale:.6g} {unit}"}),
         "disclosure": f"{record['disclosure'] * units.per_nat:.6g} {units}",
         "solver": f"{record['solver']}, {record['iterations']} iterations",

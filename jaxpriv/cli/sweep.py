@@ -114,7 +114,7 @@ def _text(record: JsonRecord) -> str:
     lines = {
         "problems": f"{record['done']} of {record['problems']} done",
         **{name.replace("_", " "): str(count) for name, count in record["statuses"].items()},
-        "worst gap": "none" if record["worst_gap"] is None else _output.upper(record["worst_gap"], 3),
+        "worst gap": "none" if record["worst_gap"] is None else _output.upper(record["worst_gap"], 2),
         "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
         "folder": record["folder"],
     }

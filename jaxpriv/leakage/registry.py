@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from numpy.typing import ArrayLike
 
 from jaxpriv._types import ScalarLike
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, near
 from jaxpriv.leakage._base import AbstractLeakage
 
 if TYPE_CHECKING:  # that module enters its measures here
@@ -76,7 +76,7 @@ def forms_of(name: str) -> tuple[str, ...]:
     Raises `InputError` for an unknown name; the message lists the known ones.
     """
     if name not in _ENTRIES:
-        raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}")
+        raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}{near(name, NAMES)}")
     return tuple(_ENTRIES[name].forms)
 
 

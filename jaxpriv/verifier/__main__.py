@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.verifier import verify
+from jaxpriv.verifier.releases import READ
 
 # The exit codes of `docs/reference/command-line.md`, as the whole command has them.
 _CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6), (MemoryError, 6))
@@ -63,7 +64,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         metavar="SETTING",
         action="append",
         default=[],
-        help="how --records is read: delimiter=C, encoding=NAME, names=A,B, blanks, nfc; may be repeated",
+        help=f"how --records is read: {READ}; may be repeated",
     )
     parser.add_argument("--json", metavar="PATH|-", help="write the result as JSON; - is stdout")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

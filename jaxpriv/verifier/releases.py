@@ -30,6 +30,7 @@ probability 0.9 for the a that `_detectable` finds, by Chernoff's bound on its l
 """
 
 import csv
+import functools
 import io
 import math
 import random
@@ -248,7 +249,7 @@ def columns_of(data: bytes, name: str) -> dict[str, list[str]]:
 
 
 def reading(settings: Sequence[str]) -> dict[str, Any]:
-    """The settings of --read: delimiter=C, encoding=NAME, names=A,B, blanks, nfc; `InputError` for others."""
+    """The settings of --read by their names; `InputError` for others."""
     given: dict[str, Any] = {}
     for text in settings:
         name, equals, value = text.partition("=")
@@ -256,13 +257,36 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
             raise InputError(f"--read gives {name} twice")
         if name in ("blanks", "nfc") and not equals:
             given[name] = True
-        elif name in ("delimiter", "encoding") and value:
+        elif name in ("delimiter", "encoding", "decimal", "thousands") and value:
             given[name] = "\t" if value in ("tab", "\\t") else value
         elif name == "names" and value:
             given[name] = tuple(value.split(","))
         else:
-            raise InputError(f"--read {text!r} is none of delimiter=C, encoding=NAME, names=A,B, blanks and nfc")
+            raise InputError(f"--read {text!r} is none of {READ}")
     return given
+
+
+READ = "delimiter=C, encoding=NAME, names=A,B, decimal=C, thousands=C, blanks and nfc"
+
+
+@functools.cache
+def number_form(decimal: str, thousands: str) -> re.Pattern[str]:
+    """Numbers with this decimal mark, and where `thousands` is not empty with this mark between groups of three digits.
+
+    Raises `InputError` for marks that are none.
+    """
+    if decimal not in (".", ",") or thousands == decimal or not re.fullmatch(r"[^\w+-]?|_", thousands):
+        raise InputError("decimal must be a point or a comma, thousands another mark, no letter, digit or sign")
+    mark = re.escape(decimal)
+    whole = f"[0-9]{{1,3}}({re.escape(thousands)}[0-9]{{3}})+|[0-9]+" if thousands else "[0-9]+"
+    return re.compile(rf"\s*[+-]?(({whole})({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+
+
+def plain_number(text: str, decimal: str, thousands: str) -> str:
+    """A number in these marks with a point and without groups; any other text as it is."""
+    if not number_form(decimal, thousands).fullmatch(text):
+        return text
+    return text.replace(thousands, "").replace(decimal, ".")
 
 
 def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
@@ -277,14 +301,17 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
         mark = given.get("delimiter", "\t" if suffixes.endswith(".tsv") else ",")
         stream = io.StringIO(newline="")
         writer = csv.writer(stream)
+        marks = given.get("decimal", "."), given.get("thousands", "")
         if "names" in given:
             writer.writerow(given["names"])
         rows = list(csv.reader(io.StringIO(data.decode(codec), newline=""), strict=True, delimiter=mark))
         width = len(given.get("names", rows[0] if rows else ()))
         while "blanks" in given and rows and len(rows[-1]) < width and not "".join(rows[-1]).strip():
             rows.pop()
-        for fields in rows:
+        for place, fields in enumerate(rows):
             texts = [field.strip() for field in fields] if "blanks" in given else fields
+            if place or "names" in given:
+                texts = [plain_number(text, *marks) for text in texts]
             writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
         raise InputError(f"{name} cannot be read as --read states") from None

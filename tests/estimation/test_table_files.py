@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Categories, Codebook, TableFile, count_table, csv_files
+from jaxpriv.estimation.tables import Categories, Codebook, Quantiles, TableFile, count_table, csv_files
 from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.verifier.releases import plain_csv
 
 ROWS = [("Köln", "1"), ("Brühl", "2"), ("Köln", "3")]
 
@@ -34,6 +35,7 @@ CASES = {
     "no header": ("t.csv", text(header=False).encode(), {"names": ["town", "n"]}),
     "blanks": ("t.csv", text(" , ").replace("town", " town").encode(), {"blanks": True}),
     "blank lines at the end": ("t.csv", (text() + "\n  \n").encode(), {"blanks": True}),
+    "marks of numbers": ("t.csv", text().encode(), {"thousands": "'"}),
     "composed": ("t.csv", unicodedata.normalize("NFD", text()).encode(), {"nfc": True}),
 }
 
@@ -43,6 +45,46 @@ def test_a_dialect_is_read_as_the_same_table(case, tmp_path):
     name, content, options = CASES[case]
     (tmp_path / name).write_bytes(content)
     assert values(TableFile(tmp_path / name, **options)) == [list(column) for column in zip(*ROWS, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "written", "plain"),
+    [
+        ({"decimal": ","}, ["1,5", "-,5", "+2,", "1e3", "x", ""], ["1.5", "-.5", "+2.", "1e3", "x", ""]),
+        (
+            {"decimal": ",", "thousands": "."},
+            ["1.234,5", "1.234.567", "12,5", "1.23.4"],
+            ["1234.5", "1234567", "12.5", "1.23.4"],
+        ),
+        ({"thousands": "\u00a0"}, ["1\u00a0234", "12\u00a034", "1234"], ["1234", "12\u00a034", "1234"]),
+        ({"thousands": ","}, ["1,234.5", "1,2", "123"], ["1234.5", "1,2", "123"]),
+    ],
+)
+def test_numbers_are_read_in_the_marks_that_are_stated(tmp_path, marks, written, plain):
+    """Those of the library and of the verifier, which has a reader of its own; names are no values."""
+    path = tmp_path / "t.csv"
+    path.write_text("1.234;n\n" + "".join(f"{value};1\n" for value in written))
+    read = read_columns(TableFile(path, delimiter=";", **marks), ["1.234"])["1.234"]
+    assert read.values.tolist() == plain
+    settings = ["delimiter=;", *(f"{name}={mark}" for name, mark in marks.items())]
+    again = tmp_path / "again.csv"
+    again.write_bytes(plain_csv(path.read_bytes(), "t.csv", settings))
+    assert read_columns(again, ["1.234"])["1.234"].values.tolist() == plain
+
+
+def test_a_number_in_other_marks_is_an_error(tmp_path):
+    """A point where a comma was stated could be either; the value is not shown."""
+    path = tmp_path / "t.csv"
+    path.write_text("town;n\nx;1,5\ny;12.5\n")
+    for marks in ({"decimal": ","}, {"decimal": ",", "thousands": "."}):
+        with pytest.raises(InputError, match=r"column 'n', row 1 \(from 0\) is a number in other marks") as caught:
+            read_columns(TableFile(path, delimiter=";", **marks), ["n"])
+        assert "12" not in str(caught.value)
+    with pytest.raises(InputError, match=r"row 0 .* is not a finite decimal number .* --read decimal=,"):
+        Quantiles(2).fit(read_columns(TableFile(path, delimiter=";"), ["n"])["n"])
+    for marks in ({"decimal": ";"}, {"decimal": ",", "thousands": ","}, {"thousands": "5"}, {"thousands": ".."}):
+        with pytest.raises(InputError, match="decimal must be a point or a comma"):
+            TableFile(path, **marks)
 
 
 def test_a_blank_line_between_records_and_a_blank_value_are_no_end(tmp_path):

@@ -207,7 +207,7 @@ BAD_COLUMNS = {
     "two dimensions": ({"a": np.ones((2, 2))}, "2 dimensions"),
     "no rows": (pl.DataFrame({"a": []}, schema={"a": pl.Int64}), "no rows"),
     "absent": ({"b": [1]}, "no column 'a' among its 1$"),
-    "nearly": (pl.DataFrame({" A": [1], "secret": [2]}), "no column 'a' among its 2; it has ' A'"),
+    "nearly": (pl.DataFrame({" A": [1], "secret": [2]}), "no column 'a' among its 2; did you mean ' A'"),
     "twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "same name"),
     "lazy": (pl.LazyFrame({"a": [1]}), "eager"),
     "no table": ([1, 2], "eager"),
@@ -271,7 +271,7 @@ BAD_FILES = {
     "header only": (b"a,b\n", "no rows"),
     "latin-1": (b"a,b\n1,\xe4\n", "not utf-8"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not utf-8"),
-    "headless": (b"secret,7\n1,2\n", "no column 'a' among its 2$"),
+    "headless": (b"secret,7\n1,2\n", "no column 'a' among its 2; for a file without a header .* --read names=A,B$"),
     "long field": (b"a,b\n1," + b"x" * 2**17 + b"x\n", "field too long"),
 }
 

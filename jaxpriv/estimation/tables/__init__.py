@@ -24,7 +24,7 @@ import numpy as np
 from jaxpriv._files import atomic_write
 from jaxpriv._module import summary
 from jaxpriv.datasets._layout import Dataset, Side, counted, distinct_rows, places_of
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import InputError, IntegrityError, near
 from jaxpriv.estimation.tables.csv_files import TableFile
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.rules import (
@@ -237,7 +237,7 @@ def fit_with_columns(
         raise InputError("rules must be a mapping from columns to rules")
     for name, rule in rules.items():
         if name not in names:
-            raise InputError(f"rules has column {name!r}, which is neither private nor useful")
+            raise InputError(f"rules has column {name!r}, which is neither private nor useful{near(name, names)}")
         if not isinstance(rule, Rule | None):
             raise InputError(f"rules[{name!r}] must be Categories, Edges or Quantiles")
     if weights in names:

@@ -15,7 +15,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jaxpriv._resources import need_memory
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.verifier.releases import plain
+from jaxpriv.errors import InputError, IntegrityError, ResourceError, near
+from jaxpriv.verifier.releases import NUMBER, number_form, plain, plain_number
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -49,6 +49,8 @@ class TableFile:
         delimiter: one character; None: a tab for .tsv, a comma otherwise.
         encoding: utf-8 (a byte order mark is no part of the first name), latin-1, cp1252 or utf-16.
         names: the names of all columns of a file without a header; None: the first record has them.
+        decimal, thousands: the marks of numbers, "," and "." in 1.234,5. Values that are numbers so written are read
+            with a point and without groups, as 1234.5; one that has another mark is an error.
         blanks: leave out blanks around names and values, and blank lines at the end of the file.
         nfc: compose letters and their accents (Unicode NFC), in names and values.
 
@@ -59,6 +61,8 @@ class TableFile:
     delimiter: str | None = None
     encoding: str = "utf-8"
     names: tuple[str, ...] | None = None
+    decimal: str = "."
+    thousands: str = ""
     blanks: bool = False
     nfc: bool = False
 
@@ -73,6 +77,7 @@ class TableFile:
             if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
                 raise InputError("names must be the different names of all columns, none of them empty")
             object.__setattr__(self, "names", names)
+        number_form(self.decimal, self.thousands)
 
     @property
     def kind(self) -> str | None:
@@ -88,10 +93,17 @@ class TableFile:
         return self != TableFile(self.path)
 
     def tidy(self, text: str) -> str:
-        """A name or value as it is taken."""
+        """A name as it is taken."""
         if self.blanks:
             text = text.strip()
         return unicodedata.normalize("NFC", text) if self.nfc else text
+
+    def value(self, text: str) -> str:
+        """A value as it is taken; `ValueError` for a number in other marks."""
+        text, marks = self.tidy(text), (self.decimal, self.thousands)
+        if NUMBER.fullmatch(text) and not number_form(*marks).fullmatch(text):
+            raise ValueError
+        return plain_number(text, *marks)
 
 
 def row_text(row: int) -> str:
@@ -100,28 +112,31 @@ def row_text(row: int) -> str:
 
 
 def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Every name exactly once. Other names are not shown: without a header they would be a record."""
+    """Every name exactly once. Of other names only one that resembles it is shown: without a header they are data."""
     for name in names:
         found = list(present).count(name)
         if found > 1:
             raise InputError(f"{table} has {found} columns named {name!r}; rename them")
         if not found:
-            close = [repr(one) for one in present if plain(str(one)) == plain(name)]
-            hint = f"; it has {', '.join(close)}" if close else ""
-            if name.isdigit():
-                hint = "; columns have names: for a file without a header give them, --read names=A,B"
-            raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
+            raise InputError(f"{table} has no column {name!r} among its {len(present)}{_hint(name, present)}")
 
 
-def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
-    """The columns `names` of a CSV file.
+def _hint(name: str, present: Sequence[str]) -> str:
+    """What a column that is not among those `present` may be about."""
+    if name.isdigit() or len(set(present)) < len(present) or any(NUMBER.fullmatch(str(one)) for one in present):
+        return "; for a file without a header name all its columns, on the command line --read names=A,B"
+    return _other_delimiter(present) or near(name, map(str, present), plain)
+
+
+def read_csv(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Factors]:
+    """The columns `names` of a CSV file; none with `header_only`, which looks whether the file has them.
 
     Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
     """
     path = Path(file.path)
     try:
         with _opened(file) as stream:
-            columns = _parse(_reader(stream, file), file, names)
+            columns = _parse(_reader(stream, file), file, names, header_only)
         if columns is None:
             with _opened(file) as stream:
                 raise _ragged(_reader(stream, file), file)
@@ -170,7 +185,7 @@ class _Places(dict[str, int]):
         return place
 
 
-def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str, Factors] | None:
+def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors] | None:
     """The columns; None if a record has another number of fields than the header."""
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
@@ -179,10 +194,9 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
         if first is None:
             raise InputError(f"{file.path} is empty")
         header = [file.tidy(name) for name in first] if file.names is None else list(file.names)
-        try:
-            need_columns(header, names, str(file.path))
-        except InputError as error:
-            raise InputError(f"{error}{_other_delimiter(first)}") from None
+        need_columns(header, names, str(file.path))
+        if header_only:
+            return {}
         fields = [itemgetter(header.index(name)) for name in names]
         rest = reader if file.names is None else chain([first], reader)
         if file.blanks:
@@ -201,7 +215,9 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
             f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
         ) from None
     whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
-    return {name: _tidied(file, list(places), place) for name, places, place in zip(names, known, whole, strict=True)}
+    return {
+        name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
+    }
 
 
 class _RaggedError(Exception):
@@ -228,16 +244,24 @@ def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[lis
         yield fields
 
 
-def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
-    if not (file.blanks or file.nfc):
+def _tidied(file: TableFile, name: str, distinct: list[str], place: np.ndarray) -> Factors:
+    if replace(file, delimiter=None, encoding="utf-8", names=None) == TableFile(file.path):
         return distinct, place
-    merged = _Places()
-    index = np.array([merged[file.tidy(text)] for text in distinct], dtype=np.int64)
+    merged, index = _Places(), np.zeros(len(distinct), dtype=np.int64)
+    for at, text in enumerate(distinct):
+        try:
+            index[at] = merged[file.value(text)]
+        except ValueError:
+            row = row_text(np.flatnonzero(place == at)[0])
+            raise InputError(
+                f"column {name!r}, {row} is a number in other marks than decimal={file.decimal} and "
+                f"thousands={file.thousands or 'none'}"
+            ) from None
     return list(merged), index[place] if len(index) else place
 
 
 def _other_delimiter(header: Sequence[str]) -> str:
-    """What a header of one field may be about."""
+    """What a header of one field may be about; empty for others."""
     marks = {";": (";", "';'"), "\t": ("tab", "a tab"), "|": ("|", "'|'")}
     found = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
     if not found:

@@ -26,7 +26,7 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
-from jaxpriv.verifier.releases import EXACT
+from jaxpriv.verifier.releases import EXACT, READ
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -333,23 +333,29 @@ def _text(name: str, values: Sequence[str], missing: np.ndarray) -> Column:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+def check_header(file: TableFile, names: Sequence[str]) -> None:
+    """Refuse a CSV file without one of the columns `names`, as `read_columns`, by its first record alone."""
+    if file.kind == "csv":
+        _from_file(file, names, header_only=True)
+
+
+def _from_file(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Column]:
     path, kind = Path(file.path), file.kind
     if kind is None:
         raise InputError(f"{path}: {NO_TABLE}")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
             raise InputError(f"{path} is not a regular file")
-        return (_from_csv if kind == "csv" else _from_parquet)(file, names)
+        return _from_csv(file, names, header_only) if kind == "csv" else _from_parquet(file, names)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
 
 
-def _from_csv(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+def _from_csv(file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Column]:
     columns = {}
-    for name, (distinct, place) in read_csv(file, names).items():
+    for name, (distinct, place) in read_csv(file, names, header_only).items():
         texts = _objects(distinct)
         columns[name] = Column(name, "text", texts[place], np.zeros(len(place), dtype=bool), (texts, place))
     return columns
@@ -357,7 +363,7 @@ def _from_csv(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
 
 def _from_parquet(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     if file.changed:
-        raise InputError(f"{file.path}: delimiter, encoding, names, blanks and nfc are about CSV files")
+        raise InputError(f"{file.path}: {READ} are about CSV files")
     present, frame = decoded(Path(file.path), names)
     need_columns(present, names, str(file.path))
     return _from_frame(frame, names)

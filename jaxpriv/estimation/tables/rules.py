@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._validation import nonnegative, real_array, scalar
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, near
 from jaxpriv.estimation.tables.readers import BROKEN, Column
 from jaxpriv.verifier.records import WHOLE, intervals
 from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
@@ -378,7 +377,10 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     numbers = exact.astype(np.float64)
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
-        raise InputError(f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one")
+        raise InputError(
+            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (for numbers "
+            "with a comma, on the command line: --read decimal=,)"
+        )
     rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
     return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
 
@@ -434,11 +436,10 @@ def column_distortion(
     Raises `InputError` for a column that is not useful, a category that is no number, an unknown kind or a bad price,
     naming the column.
     """
+    from jaxpriv._validation import scalar  # it brings JAX in, which tables are read without
+
     kinds, weights = dict(kinds or {}), dict(weights or {})
-    for name, given in (("distortion", kinds), ("weight", weights)):
-        for column in given:
-            if column not in codebook.useful:
-                raise InputError(f"{name} is given for column {column!r}, which is not among the useful columns")
+    need_useful(kinds, weights, codebook.useful)
     codes = np.asarray(attributes)
     need_memory(24.0 * len(codes) ** 2, "a distortion between all useful symbols", MERGE)
     total = np.zeros((len(codes), len(codes)))
@@ -449,16 +450,27 @@ def column_distortion(
     return total
 
 
+def need_useful(kinds: Iterable[str], weights: Iterable[str], useful: Sequence[str]) -> None:
+    """Refuse a price of a column that is not useful."""
+    for name, given in (("distortion", kinds), ("weight", weights)):
+        for column in given:
+            if column not in useful:
+                hint = near(column, useful)
+                raise InputError(f"{name} is given for column {column!r}, which is not among the useful columns{hint}")
+
+
 def _prices(kind: str | float | ArrayLike, rule: FittedRule, column: str) -> np.ndarray:
     size = len(rule.labels)
     what = f"distortion of column {column!r}"
     if not isinstance(kind, str):
+        from jaxpriv._validation import nonnegative, real_array
+
         prices = nonnegative(real_array(kind, what, ndim=2), what)
         if prices.shape != (size, size):
             raise InputError(f"{what} has shape {prices.shape}; the column has {size} classes")
         return np.asarray(prices, dtype=np.float64)
     if kind not in KINDS:
-        raise InputError(f"{what} must be one of {', '.join(KINDS)}, or a table of prices")
+        raise InputError(f"{what} must be one of {', '.join(KINDS)}, or a table of prices{near(kind, KINDS)}")
     if kind == "changed":
         return 1.0 - np.eye(size)
     values = _values(rule, what)

@@ -1,11 +1,6 @@
-"""How the classes of the library behave: methods that are looked up as in any other class, and printing by shapes."""
-
-import re
+"""Methods that are looked up as in any other class."""
 
 import equinox as eqx
-
-# A number of NumPy as it prints itself, as in np.float64(0.25).
-_NUMBER = re.compile(r"\bnp\.(?:float|u?int)\d+\(([^()]+)\)")
 
 
 class Module(eqx.Module):
@@ -18,11 +13,3 @@ class Module(eqx.Module):
     """
 
     __getattribute__ = object.__getattribute__
-
-
-def summary(self: object) -> str:
-    """Use as `__repr__ = summary` in the body of a dataclass: arrays print as their dtype and shape, numbers plainly.
-
-    What they hold may be private, and is too long to read.
-    """
-    return _NUMBER.sub(r"\1", eqx.tree_pformat(self, short_arrays=True))

@@ -1,0 +1,82 @@
+"""`jaxpriv fit`: mistakes of the command line, and what they cost."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import refused, strict_json
+
+COLUMNS = ("--private", "income", "--useful", "age", "--useful", "town")
+MISTAKES = {
+    "private column": (
+        ("--private", "incme", "--useful", "age"),
+        "no column 'incme' among its 3; did you mean 'income'?",
+    ),
+    "useful column": (("--private", "income", "--useful", "aeg"), "did you mean 'age'?"),
+    "case": (("--private", "Income", "--useful", "age"), "did you mean 'income'?"),
+    "column of a rule": ((*COLUMNS, "--bins", "agee=quantiles:3"), "did you mean 'age'?"),
+    "column of a price": ((*COLUMNS, "--distortion", "twon=changed"), "did you mean 'town'?"),
+    "rule": ((*COLUMNS, "--bins", "age=quantile:3"), "did you mean 'quantiles'?"),
+    "measure": ((*COLUMNS, "--leakage", "maximal-leakge"), "did you mean 'maximal-leakage'?"),
+}
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(
+        "income,age,town\n" + "".join(f"{i * 7 % 10 < 3 + 2 * (i % 3)},{i % 3},{i % 2}\n" for i in range(600))
+    )
+    return path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_name_that_was_meant(run, people, tmp_path, mistake):
+    options, shown = MISTAKES[mistake]
+    refused(run("fit", people, *options, "--budget", "0.2", "--out", tmp_path / "design.zip"), 2, shown)
+
+
+def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
+    """All of them in a fresh process."""
+    lines = [options for options, _ in MISTAKES.values()]
+    lines = [["fit", str(people), *options, "--budget", "0.2", "--out", str(tmp_path / "d.zip")] for options in lines]
+    code = (
+        f"import sys\nfrom jaxpriv.cli import app\ncodes = [app(line, standalone_mode=False) for line in {lines!r}]\n"
+        "assert codes == [2] * len(codes), codes\nassert 'jax' not in sys.modules\nassert 'equinox' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(run, tmp_path):
+    """A first record that resembles a name is not suggested: it is data."""
+    path = tmp_path / "people.csv"
+    path.write_text("incomes,31,north\nhigh,45,south\n")
+    found = run("fit", path, *COLUMNS, "--budget", "0.2", "--out", tmp_path / "design.zip")
+    refused(found, 2, "for a file without a header name all its columns", "--read names=A,B")
+    assert not any(value in found.stderr for value in ("incomes", "31", "north"))
+
+
+def test_a_design_is_a_zip(run, people, tmp_path):
+    line = ("fit", people, *COLUMNS, "--budget", "0.2", "--out")
+    refused(run(*line, tmp_path / "d.csv"), 2, "--out must end in .zip, not d.csv")
+    refused(run(*line, tmp_path / "d.zip", "--private-out", tmp_path / "a.npz"), 2, "--private-out must end in .zip")
+    assert list(tmp_path.iterdir()) == [people]
+
+
+def test_numbers_with_commas_from_the_table_to_the_check(run, tmp_path):
+    """The readers of the library and of the verifier take the same records for the same."""
+    path, design, out, receipt = (tmp_path / name for name in ("t.csv", "design.zip", "out.csv", "receipt.json"))
+    path.write_text("income;pay\n" + "".join(f"{i % 2};{1 + i % 3}.{i % 7:03},5\n" for i in range(300)))
+    read = ("--read", "delimiter=;", "--read", "decimal=,", "--read", "thousands=.")
+    columns = ("--private", "income", "--useful", "pay", "--bins", "pay=edges:1000,2000.5,4000")
+    found = run("fit", path, *read, *columns, "--budget", "0.1", "--out", design)
+    assert found.exit_code == 0, found.output
+    line = (path, *read, "--design", design, "--out", out, "--receipt", receipt)
+    found = run("release", *line, "--json", "-")
+    assert found.exit_code == 0, found.output
+    assert "2000.5" in out.read_text()
+    order = strict_json(found.stdout)["order"]
+    files = ("--design", design, "--released", out, "--records", path, *read, "--order", order)
+    assert run("verify", receipt, *files).exit_code == 0
