@@ -107,7 +107,8 @@ class FormOptions(LeakageOptions):
     """The same, and how the measure combines the outcomes."""
 
     form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+        MeasureForm | None,
+        typer.Option(help="Average or worst outcome.", show_default="the measure's own"),
     ] = None
 
 

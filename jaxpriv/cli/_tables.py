@@ -56,18 +56,18 @@ class RecordOptions:
     """Options about the columns of a table of records, and how its file is read."""
 
     private: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Private column of a table; repeat the option for several.")
+        list[str] | None, typer.Option(metavar="COL", help="Private column; repeat the option for several.")
     ] = None
     useful: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Useful column of a table; repeat the option for several.")
+        list[str] | None, typer.Option(metavar="COL", help="Useful column; repeat the option for several.")
     ] = None
     bins: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=RULE",
-            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real "
-            "numbers) or categories:10 (values with fewer than 10 records become the class 'other', see --other); "
-            "repeat the option for other columns.",
+            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories or categories:10 (values with fewer "
+            "than 10 records become the class 'other', see --other); repeat the option for other columns.",
+            show_default="categories; real numbers need a rule",
         ),
     ] = None
     other: Annotated[
@@ -194,13 +194,14 @@ class CostOptions(CountOptions):
         list[str] | None,
         typer.Option(
             metavar="COL=KIND",
-            help="The distortion of changing a useful column of a table: changed (1; the default), absolute or squared "
-            "(of the values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the "
-            "columns are added.",
+            help="The distortion of changing a useful column of a table: changed (1), absolute or squared (of the values "
+            "of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
+            show_default="changed",
         ),
     ] = None
     weight: Annotated[
-        list[str] | None, typer.Option(metavar="COL=W", help="A factor of the distortion of this column.")
+        list[str] | None,
+        typer.Option(metavar="COL=W", help="A factor of the distortion of this column.", show_default="1"),
     ] = None
 
 

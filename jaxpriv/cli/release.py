@@ -134,9 +134,10 @@ def fit(
     unseen: Annotated[
         Unseen,
         typer.Option(
-            help="A later record with a combination of classes that occurs in none of these records: refuse "
-            "all, release a symbol independent of the record, or release it as the combination that differs in the "
-            "fewest columns."
+            metavar="WHAT",
+            help="A later record with a combination of classes that occurs in none of these records: refuse all records, "
+            "suppress it (release a symbol independent of the record), or release the nearest combination, that which "
+            "differs in the fewest columns (refuse, suppress, nearest).",
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
@@ -332,10 +333,11 @@ def release(
     unseen: Annotated[
         Unseen | None,
         typer.Option(
-            help="Records with a combination of classes that no record of the fit had: release nothing, release a "
-            "symbol independent of the record, or release the combination that differs in the fewest columns. The "
-            "default is set by the design.",
-            show_default=False,
+            metavar="WHAT",
+            help="Records with a combination of classes that no record of the fit had: refuse all records, suppress "
+            "these (release a symbol independent of the record), or release the nearest combination, that which differs "
+            "in the fewest columns (refuse, suppress, nearest).",
+            show_default="what the design states",
         ),
     ] = None,
     private: Annotated[
@@ -367,8 +369,9 @@ def release(
         typer.Option(
             "--id",
             metavar="COL",
-            help="Column that identifies a record in the ledger. By default that is its row in the whole table: with "
-            "rows added, removed, changed or in another order a table is a new one.",
+            help="Column that identifies a record in the ledger; repeat the option for several. Without it a table "
+            "with rows added, removed, changed or in another order is a new one.",
+            show_default="the row in the whole table",
         ),
     ] = None,
     keep: Annotated[
@@ -391,8 +394,8 @@ def release(
         Path | None,
         typer.Option(
             metavar="ORDER.zip",
-            help="Write which record each released row is of, for `verify --order` (mode 0600); by default "
-            "private-order-... beside the ledger.",
+            help="Write which record each released row is of, for `verify --order` (mode 0600).",
+            show_default="private-order-... beside the ledger",
         ),
     ] = None,
     force: Annotated[
