@@ -194,8 +194,8 @@ class CostOptions(CountOptions):
         list[str] | None,
         typer.Option(
             metavar="COL=KIND",
-            help="The distortion of changing a useful column of a table: changed (1), absolute or squared (of the values "
-            "of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
+            help="The distortion of changing a useful column: changed (1), absolute or squared (of the values of its "
+            "classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
             show_default="changed",
         ),
     ] = None

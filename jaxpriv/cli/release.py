@@ -135,9 +135,9 @@ def fit(
         Unseen,
         typer.Option(
             metavar="WHAT",
-            help="A later record with a combination of classes that occurs in none of these records: refuse all records, "
-            "suppress it (release a symbol independent of the record), or release the nearest combination, that which "
-            "differs in the fewest columns (refuse, suppress, nearest).",
+            help="What `jaxpriv release` does with a combination of classes that occurs in none of these records: "
+            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination that "
+            "differs in the fewest columns).",
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
@@ -335,8 +335,8 @@ def release(
         typer.Option(
             metavar="WHAT",
             help="Records with a combination of classes that no record of the fit had: refuse all records, suppress "
-            "these (release a symbol independent of the record), or release the nearest combination, that which differs "
-            "in the fewest columns (refuse, suppress, nearest).",
+            "(release a symbol independent of the record), or nearest (the combination that differs in the fewest "
+            "columns).",
             show_default="what the design states",
         ),
     ] = None,

@@ -55,8 +55,8 @@ def watchdog(
         typer.Option(
             metavar="HOW",
             help="What the others become: a draw from P(x), rounded so that no count follows from the mapping "
-            "(marginal), an even draw (uniform), one further output (single), merged in subsets, or themselves as often "
-            "as the leakage allows (randomised-response).",
+            "(marginal), an even draw (uniform), one further output (single), the set of those merged with them "
+            "(subsets), or themselves as often as the leakage allows (randomised-response).",
         ),
     ] = Merge.marginal,
     measures: Annotated[
