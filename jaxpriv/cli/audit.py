@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
@@ -75,6 +75,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Released column of --pairs or of a table in --releases (there the default is the columns that are "
             "useful or of the design); repeat the option for several.",
         ),

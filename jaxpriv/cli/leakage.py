@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
@@ -164,6 +164,7 @@ def excess(
         list[str] | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Released column; repeat the option for several. With --released-table the default is the names of "
             "the useful columns.",
         ),

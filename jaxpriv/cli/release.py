@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
@@ -36,6 +36,7 @@ class SurveyOptions(CostOptions):
         str | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
             "population from counts do not apply to it.",
         ),
@@ -136,8 +137,8 @@ def fit(
         typer.Option(
             metavar="WHAT",
             help="What `jaxpriv release` does with a combination of classes that occurs in none of these records: "
-            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination that "
-            "differs in the fewest columns).",
+            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination "
+            "that differs in the fewest columns).",
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
@@ -369,6 +370,7 @@ def release(
         typer.Option(
             "--id",
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Column that identifies a record in the ledger; repeat the option for several. Without it a table "
             "with rows added, removed, changed or in another order is a new one.",
             show_default="the row in the whole table",
@@ -378,6 +380,7 @@ def release(
         list[str] | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="A further column that goes into the file as it is; no audit covers it. One that identifies records "
             "undoes the random order of the rows.",
         ),
