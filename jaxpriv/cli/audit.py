@@ -76,8 +76,8 @@ def audit(
         typer.Option(
             metavar="COL",
             autocompletion=_complete.columns,
-            help="Released column of --pairs or of a table in --releases (there the default is the columns that are "
-            "useful or of the design); repeat the option for several.",
+            help="Released column of --pairs or of a table in --releases; repeat the option for several.",
+            show_default="of --releases: those that are useful, or of the design",
         ),
     ] = None,
     show_values: Annotated[
@@ -128,7 +128,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="NAME[:PARAMETER]",
-            help="The measure that it minimised (mutual-information): sibson:2, gain-brier:worst, ...",
+            help="The measure that it minimised: sibson:2, gain-brier:worst, ...",
+            show_default="mutual-information",
         ),
     ] = None,
     confidence: Annotated[

@@ -40,7 +40,7 @@ def frontier(
     measure: FormOptions,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[:PARAMETER]=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
+        typer.Option(metavar="MEASURE=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
     ] = None,
     budget: Annotated[
         list[float] | None, typer.Option(metavar="D ...", help="Least leakage at these expected distortions.")

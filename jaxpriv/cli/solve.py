@@ -36,7 +36,7 @@ def solve(
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:PARAMETER]=VALUE",
+            metavar="MEASURE=VALUE",
             help="A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
             "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
             "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",

@@ -45,6 +45,7 @@ def test_every_option_stands_in_a_panel_and_no_line_is_too_long(columns, monkeyp
         own = [panel for panel in panels if panel != "Arguments"]
         assert own == [panel for panel in PANELS if panel in own and panel != "Options"]
         assert "<bool>" not in text
+        assert "\u2026" not in text  # a word that is longer than its column
         assert max(map(len, text.partition("\nExample:")[0].splitlines())) <= columns
 
 
