@@ -363,6 +363,8 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "
         while not wait([outcome], timeout=_TURN).done:
             if interrupt.is_set():
                 raise KeyboardInterrupt
+            if clock is not None and clock.stage:
+                progress.update(task, description=f"{what}: {clock.stage}")
             if clock is not None and clock.interrupted:
                 progress.update(task, description="Stopping (Ctrl-C again: at once)")
         thread.join()

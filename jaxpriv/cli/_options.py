@@ -115,11 +115,10 @@ ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stder
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """When a solve ends, and what it prints until then."""
+class TimeOptions:
+    """When the work ends, and what it prints until then."""
 
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6
-    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -130,6 +129,8 @@ class RunOptions:
         ),
     ] = None
     progress: ProgressOption = False
+    # An option of some commands, below.
+    max_steps = None
 
     def check(self) -> None:
         """Refuse, before a file is read, numbers that no solve takes."""
@@ -146,3 +147,10 @@ class RunOptions:
         from jaxpriv._clock import clock_of
 
         return clock_of(self.time_limit, self.progress)
+
+
+@dataclass(frozen=True)
+class RunOptions(TimeOptions):
+    """The same, and how many steps a solver may take."""
+
+    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None

@@ -12,10 +12,10 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._options import FormOptions
+from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_file, table_file
-from jaxpriv.errors import NotCertifiedError
+from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.mechanism import Fitted
@@ -140,7 +140,10 @@ def fit(
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    unchanged: Annotated[
+        bool, typer.Option("--unchanged", help="Write the design even if it releases every record as it is.")
+    ] = False,
+    run: TimeOptions,
     private_out: Annotated[
         Path | None,
         typer.Option(
@@ -155,8 +158,8 @@ def fit(
 
     The design is a table of whole numbers: what is certified is what `jaxpriv release` draws from. Every number printed
     on the records of the design was computed again from that table, exactly or rounded outwards. Exit code 3: no
-    mapping meets the target. Exit code 4: the gap is above --tol; design and interval are valid and written all the
-    same.
+    mapping meets the target. Exit code 4: the gap is above --tol (or the time limit or Ctrl-C came first); design and
+    interval are valid and written all the same.
     """
     from jaxpriv import mechanism
 
@@ -170,6 +173,8 @@ def fit(
     measure.option.check_stated()
     costs, source = columns.costs(), table_file(table, columns.read)
     records = columns.of_records(source)
+    run.check()
+    clock = run.clock()
     found = working(
         "Fitting",
         lambda _: mechanism.fit(
@@ -185,10 +190,18 @@ def fit(
             population=population,
             unseen=str(unseen),
             resolution=resolution,
-            tol=tol,
+            tol=run.tol,
             sparse=columns.sparse,
+            clock=clock,
         ),
+        clock,
     )
+    if found.unchanged and not unchanged:
+        raise InputError(
+            f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
+            f"was written: {'allow more --time-limit' if clock.stop else 'choose another target'}, or --unchanged if "
+            "this is meant"
+        )
     files = {out: found.mechanism.to_bytes()}
     if private_out is not None:
         files[private_out] = found.evidence.to_bytes(found.mechanism)
@@ -198,7 +211,8 @@ def fit(
     _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
     if found.status in ("not_certified", "best_known"):
         raise NotCertifiedError(
-            f"not certified to --tol {tol:g}. The design and what is printed of it are valid. Raise --tol"
+            f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
+            f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
 
 
