@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError, near
 
 if TYPE_CHECKING:
@@ -87,10 +88,15 @@ class MeasureOption:
 class LeakageOptions:
     """The options that name the measure of a problem."""
 
-    leakage: Annotated[str, typer.Option(metavar="NAME", help="The measure: {measures}.")] = "mutual-information"
+    leakage: Annotated[
+        str, typer.Option(metavar="NAME", autocompletion=_complete.measures, help="The measure: {measures}.")
+    ] = "mutual-information"
     order: Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")] = None
     divergence: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Divergence of f-information: {divergences}.")
+        str | None,
+        typer.Option(
+            metavar="NAME", autocompletion=_complete.divergences, help="Divergence of f-information: {divergences}."
+        ),
     ] = None
     gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None
     # An option of some commands, below.
@@ -107,7 +113,8 @@ class FormOptions(LeakageOptions):
     """The same, and how the measure combines the outcomes."""
 
     form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+        MeasureForm | None,
+        typer.Option(help="Average or worst outcome.", show_default="the measure's own"),
     ] = None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
@@ -36,6 +36,7 @@ class SurveyOptions(CostOptions):
         str | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
             "population from counts do not apply to it.",
         ),
@@ -134,9 +135,10 @@ def fit(
     unseen: Annotated[
         Unseen,
         typer.Option(
-            help="A later record with a combination of classes that occurs in none of these records: refuse "
-            "all, release a symbol independent of the record, or release it as the combination that differs in the "
-            "fewest columns."
+            metavar="WHAT",
+            help="What `jaxpriv release` does with a combination of classes that occurs in none of these records: "
+            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination "
+            "that differs in the fewest columns).",
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
@@ -332,10 +334,11 @@ def release(
     unseen: Annotated[
         Unseen | None,
         typer.Option(
-            help="Records with a combination of classes that no record of the fit had: release nothing, release a "
-            "symbol independent of the record, or release the combination that differs in the fewest columns. The "
-            "default is set by the design.",
-            show_default=False,
+            metavar="WHAT",
+            help="Records with a combination of classes that no record of the fit had: refuse all records, suppress "
+            "(release a symbol independent of the record), or nearest (the combination that differs in the fewest "
+            "columns).",
+            show_default="what the design states",
         ),
     ] = None,
     private: Annotated[
@@ -367,14 +370,17 @@ def release(
         typer.Option(
             "--id",
             metavar="COL",
-            help="Column that identifies a record in the ledger. By default that is its row in the whole table: with "
-            "rows added, removed, changed or in another order a table is a new one.",
+            autocompletion=_complete.columns,
+            help="Column that identifies a record in the ledger; repeat the option for several. Without it a table "
+            "with rows added, removed, changed or in another order is a new one.",
+            show_default="the row in the whole table",
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="A further column that goes into the file as it is; no audit covers it. One that identifies records "
             "undoes the random order of the rows.",
         ),
@@ -391,8 +397,8 @@ def release(
         Path | None,
         typer.Option(
             metavar="ORDER.zip",
-            help="Write which record each released row is of, for `verify --order` (mode 0600); by default "
-            "private-order-... beside the ledger.",
+            help="Write which record each released row is of, for `verify --order` (mode 0600).",
+            show_default="private-order-... beside the ledger",
         ),
     ] = None,
     force: Annotated[
