@@ -4,8 +4,8 @@ import sys
 
 
 def main() -> None:
-    """The console entry. `verify` needs Python's standard library only, and nothing else is imported for it."""
-    if sys.argv[1:2] == ["verify"]:
+    """The console entry. `verify` needs Python's standard library only, and for it nothing else is imported."""
+    if sys.argv[1:2] == ["verify"] and not {"-h", "--help"} & set(sys.argv):
         from jaxpriv.verifier.__main__ import run
 
         sys.exit(run(sys.argv[2:]))

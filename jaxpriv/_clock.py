@@ -54,7 +54,7 @@ class Progress:
     """Where a solve stands, for the function `progress`.
 
     Attributes:
-        solver: the name of the method at work.
+        solver: the name of the method at work, or of a stage without numbers (step 0).
         step: its iterations (or rounds) so far.
         value: the objective of the best mechanism so far, in the units of the result; infinite while there is none.
         bound: the best bound on the optimum so far, as the method computes it (the result's is computed again).
@@ -73,6 +73,8 @@ class Progress:
     total: int = 1
 
     def __str__(self) -> str:
+        if not self.step and self.gap == float("inf"):
+            return f"{self.solver}, {self.seconds:.1f} s"
         points = f" point {self.done}/{self.total}," if self.total > 1 else ""
         numbers = f"value {self.value:.6g}, bound {self.bound:.6g}, gap {self.gap:.2e}"
         return f"{self.solver}:{points} step {self.step}, {numbers}, {self.seconds:.1f} s"
@@ -110,6 +112,7 @@ class Clock:
 
     Attributes:
         stop: why a loop ended early, NONE so far.
+        stage: what is done at present, where the work has stages.
     """
 
     def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], object] | None = None):
@@ -119,6 +122,7 @@ class Clock:
         self._noted = threading.Event()
         self._installed = False
         self.stop = Stop.NONE
+        self.stage = ""
 
     @property
     def watched(self) -> bool:
@@ -225,6 +229,11 @@ class Clock:
         record = Progress(solver, int(step), value, bound, abs(value - bound), self.seconds, done, total)
         with self.held():
             self._progress(record)
+
+    def begin(self, stage: str) -> None:
+        """Report a stage of the work that has no numbers of its own."""
+        self.stage = stage
+        self.report(stage, 0, float("inf"), -float("inf"))
 
     def __enter__(self) -> "Clock":
         main = threading.current_thread() is threading.main_thread()  # only that one may set handlers

@@ -19,6 +19,9 @@ from jaxpriv.estimation.tables import Categories, Edges, Quantiles
 from jaxpriv.sklearn import PrivacyMapping
 from tests.mechanism.conftest import people
 
+# With a budget of 0 the rows are those that were given.
+pytestmark = pytest.mark.filterwarnings("ignore:Every record is released as it is")
+
 # Two transforms of the same rows are two draws.
 RANDOMISED = {
     "check_estimators_pickle": "transform draws anew at every call",

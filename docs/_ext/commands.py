@@ -1,8 +1,6 @@
 """The page of the command line is made from the commands themselves."""
 
-import contextlib
 import inspect
-import io
 import re
 
 import typer
@@ -11,7 +9,6 @@ from sphinx.application import Sphinx
 from jaxpriv.cli import app as program
 from jaxpriv.cli._app import EXAMPLES
 from jaxpriv.cli._options import filled_in
-from jaxpriv.verifier import __main__ as verifier
 
 PAGE = "reference/command-line"
 
@@ -24,11 +21,13 @@ def sections() -> str:
     """One section for each command: what it does, how it is called, an example, and its arguments and options."""
     group = typer.main.get_command(program)
     text = ""
-    for name, command in sorted(group.commands.items()):
-        rows, context = [], typer.Context(command)
-        for param in command.params:
+    for name, command in group.commands.items():
+        rows, context, panel = [], typer.Context(command), None
+        for param in command.get_params(context):
             if param.name == "help" or getattr(param, "hidden", False):
                 continue
+            if panel != (panel := param.rich_help_panel) and panel:
+                rows.append(f"| **{panel}** | |")
             names, meaning = param.get_help_record(context)  # with what stands behind an option, its default, its range
             rows.append(f"| `{_cell(names)}` | {_cell(filled_in(meaning))} |")
         usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(context)])
@@ -36,10 +35,6 @@ def sections() -> str:
         text += f"\n## {name}\n\n{help_text}\n\n```sh\n{usage}\n```\n\n"
         if name in EXAMPLES:
             text += "```sh\n" + "\n".join(EXAMPLES[name]) + "\n```\n\n"
-        if name == "verify":  # the help of a program of its own
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
-                verifier.run(["--help"])
-            text += f"```text\n{printed.getvalue().partition('Example:')[0].rstrip()}\n```\n"
         text += "\n".join(["| argument or option | meaning |", "|---|---|", *rows, ""]) if rows else ""
     return text
 

@@ -8,13 +8,13 @@ Errors are one line on stderr (`--debug` shows the traceback). Files appear whol
 only after the work is done. Command modules import JAX and the like inside their functions.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from jaxpriv import _importing
-from jaxpriv.cli import _app, _output, audit, curves, demo, info, leakage, release, solve, sweep, watchdog
-from jaxpriv.verifier.__main__ import run
+from jaxpriv.cli import _app, _output, audit, curves, demo, info, leakage, release, solve, sweep, verify, watchdog
 
 app = typer.Typer(
     cls=_app.CommandGroup,
@@ -22,37 +22,31 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    solve.solve,
-    curves.frontier,
-    solve.funnel,
-    curves.plot,
-    leakage.leakage,
-    sweep.sweep,
-    watchdog.watchdog,
-    release.joint,
-    release.fit,
-    release.release,
-    release.report,
-    demo.reproduce,
-    audit.audit,
-    leakage.excess,
-    info.info,
-    info.cache,
-    demo.demo,
-):
-    app.command(cls=_app.Command)(_app.grouped(command))
-
-
-# Its options are those of a program of its own, which `jaxpriv.__main__` starts without the libraries of the others.
-@app.command(
-    cls=_app.Command,
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)
-def verify(context: typer.Context) -> None:
-    """Check a design, its audit, a receipt and a released file, with Python's standard library alone."""
-    raise typer.Exit(run(context.args))
+# All commands, by panel and in the order in which they are used.
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Tables of records": (
+        release.fit,
+        audit.audit,
+        release.release,
+        verify.verify,
+        release.report,
+        leakage.excess,
+        release.joint,
+    ),
+    "Problems": (
+        solve.solve,
+        curves.frontier,
+        solve.funnel,
+        watchdog.watchdog,
+        leakage.leakage,
+        curves.plot,
+    ),
+    "Studies": (sweep.sweep, demo.reproduce),
+    "This installation": (demo.demo, info.info, info.cache),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(cls=_app.Command, rich_help_panel=panel)(_app.grouped(command))
 
 
 def _show_version(asked: bool) -> bool:

@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._importing import INTERRUPTED
+from jaxpriv.cli._help import in_panels
 from jaxpriv.cli._options import filled_in
 from jaxpriv.errors import (
     EntropyError,
@@ -93,9 +94,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def text_of(command: str) -> str:
-    """The last lines of a help text; empty for a command without an example."""
+    """The last lines of a help text: the command at work, then the lines that make what it reads."""
     lines = EXAMPLES.get(command, ())
-    return "\nExample:\n\n" + "".join(f"  {line}\n" for line in lines) if lines else ""
+    own = [line for line in lines if line.startswith(f"jaxpriv {command}")]
+    parts = {"Example": own, "What it reads, for a first try in an empty folder": [x for x in lines if x not in own]}
+    return "".join(f"\n{title}:\n\n" + "".join(f"  {line}\n" for line in part) for title, part in parts.items() if part)
 
 
 # A defect of jaxpriv itself.
@@ -128,6 +131,9 @@ _DEBUG = "--debug"
 
 class CommandGroup(TyperGroup):
     """The group of all commands; turns every exception into an exit code and one line."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return in_panels("", super().get_params(ctx))
 
     def main(
         self,
@@ -162,6 +168,9 @@ class CommandGroup(TyperGroup):
 
 class Command(TyperCommand):
     """A command whose repeatable options take several values in a row: `--budget 0.1 0.2`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return in_panels(self.name or "", super().get_params(ctx))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
         repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
@@ -363,6 +372,8 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "
         while not wait([outcome], timeout=_TURN).done:
             if interrupt.is_set():
                 raise KeyboardInterrupt
+            if clock is not None and clock.stage:
+                progress.update(task, description=f"{what}: {clock.stage}")
             if clock is not None and clock.interrupted:
                 progress.update(task, description="Stopping (Ctrl-C again: at once)")
         thread.join()

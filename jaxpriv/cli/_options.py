@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError, near
 
 if TYPE_CHECKING:
@@ -87,10 +88,15 @@ class MeasureOption:
 class LeakageOptions:
     """The options that name the measure of a problem."""
 
-    leakage: Annotated[str, typer.Option(metavar="NAME", help="The measure: {measures}.")] = "mutual-information"
+    leakage: Annotated[
+        str, typer.Option(metavar="NAME", autocompletion=_complete.measures, help="The measure: {measures}.")
+    ] = "mutual-information"
     order: Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")] = None
     divergence: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Divergence of f-information: {divergences}.")
+        str | None,
+        typer.Option(
+            metavar="NAME", autocompletion=_complete.divergences, help="Divergence of f-information: {divergences}."
+        ),
     ] = None
     gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None
     # An option of some commands, below.
@@ -107,7 +113,8 @@ class FormOptions(LeakageOptions):
     """The same, and how the measure combines the outcomes."""
 
     form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+        MeasureForm | None,
+        typer.Option(help="Average or worst outcome.", show_default="the measure's own"),
     ] = None
 
 
@@ -115,11 +122,10 @@ ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stder
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """When a solve ends, and what it prints until then."""
+class TimeOptions:
+    """When the work ends, and what it prints until then."""
 
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6
-    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -130,6 +136,8 @@ class RunOptions:
         ),
     ] = None
     progress: ProgressOption = False
+    # An option of some commands, below.
+    max_steps = None
 
     def check(self) -> None:
         """Refuse, before a file is read, numbers that no solve takes."""
@@ -146,3 +154,10 @@ class RunOptions:
         from jaxpriv._clock import clock_of
 
         return clock_of(self.time_limit, self.progress)
+
+
+@dataclass(frozen=True)
+class RunOptions(TimeOptions):
+    """The same, and how many steps a solver may take."""
+
+    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None

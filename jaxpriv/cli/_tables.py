@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
+from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError, near
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ ReadOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SETTING",
+        autocompletion=_complete.settings,
         help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file "
         "with no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and blank "
         "lines at the end), nfc (compose accents); repeat the option for several.",
@@ -56,24 +58,32 @@ class RecordOptions:
     """Options about the columns of a table of records, and how its file is read."""
 
     private: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Private column of a table; repeat the option for several.")
+        list[str] | None,
+        typer.Option(
+            metavar="COL", autocompletion=_complete.columns, help="Private column; repeat the option for several."
+        ),
     ] = None
     useful: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Useful column of a table; repeat the option for several.")
+        list[str] | None,
+        typer.Option(
+            metavar="COL", autocompletion=_complete.columns, help="Useful column; repeat the option for several."
+        ),
     ] = None
     bins: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=RULE",
-            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real "
-            "numbers) or categories:10 (values with fewer than 10 records become the class 'other', see --other); "
-            "repeat the option for other columns.",
+            autocompletion=_complete.rules,
+            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories or categories:10 (values with fewer "
+            "than 10 records become the class 'other', see --other); repeat the option for other columns.",
+            show_default="categories; real numbers need a rule",
         ),
     ] = None
     other: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=LABEL",
+            autocompletion=_complete.of_columns,
             help="Values of this column that no other class holds become a class with this label (no '='). Without it "
             "they are an error, or with categories:10 the class 'other' ('other_2' where a class is called so).",
         ),
@@ -82,6 +92,7 @@ class RecordOptions:
         list[str] | None,
         typer.Option(
             metavar="COL=LABEL",
+            autocompletion=_complete.of_columns,
             help="Empty cells of this column become a class with this label (no '='); otherwise an error.",
         ),
     ] = None
@@ -122,7 +133,11 @@ class ColumnOptions(RecordOptions):
 
     shared: Annotated[
         list[str] | None,
-        typer.Option(metavar="COL", help="Declare that this private column is also useful and released."),
+        typer.Option(
+            metavar="COL",
+            autocompletion=_complete.columns,
+            help="Declare that this private column is also useful and released.",
+        ),
     ] = None
     codebook: Annotated[
         Path | None, typer.Option(metavar="BOOK.json", help="Columns and classes as stored by --codebook-out.")
@@ -194,13 +209,20 @@ class CostOptions(CountOptions):
         list[str] | None,
         typer.Option(
             metavar="COL=KIND",
-            help="The distortion of changing a useful column of a table: changed (1; the default), absolute or squared "
-            "(of the values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the "
-            "columns are added.",
+            autocompletion=_complete.prices,
+            help="The distortion of changing a useful column: changed (1), absolute or squared (of the values of its "
+            "classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
+            show_default="changed",
         ),
     ] = None
     weight: Annotated[
-        list[str] | None, typer.Option(metavar="COL=W", help="A factor of the distortion of this column.")
+        list[str] | None,
+        typer.Option(
+            metavar="COL=W",
+            autocompletion=_complete.of_columns,
+            help="A factor of the distortion of this column.",
+            show_default="1",
+        ),
     ] = None
 
 

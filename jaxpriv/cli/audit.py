@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
@@ -75,8 +75,9 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="Released column of --pairs or of a table in --releases (there the default is the columns that are "
-            "useful or of the design); repeat the option for several.",
+            autocompletion=_complete.columns,
+            help="Released column of --pairs or of a table in --releases; repeat the option for several.",
+            show_default="of --releases: those that are useful, or of the design",
         ),
     ] = None,
     show_values: Annotated[
@@ -127,7 +128,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="NAME[:PARAMETER]",
-            help="The measure that it minimised (mutual-information): sibson:2, gain-brier:worst, ...",
+            help="The measure that it minimised: sibson:2, gain-brier:worst, ...",
+            show_default="mutual-information",
         ),
     ] = None,
     confidence: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
@@ -40,7 +40,7 @@ def frontier(
     measure: FormOptions,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[:PARAMETER]=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
+        typer.Option(metavar="MEASURE=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
     ] = None,
     budget: Annotated[
         list[float] | None, typer.Option(metavar="D ...", help="Least leakage at these expected distortions.")
@@ -70,7 +70,12 @@ def frontier(
             "distortion, else disclosures.",
         ),
     ] = None,
-    solver: Annotated[str, typer.Option(metavar="NAME", help="As for `jaxpriv solve` and `jaxpriv funnel`.")] = "auto",
+    solver: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", autocompletion=_complete.solvers, help="As for `jaxpriv solve` and `jaxpriv funnel`."
+        ),
+    ] = "auto",
     run: RunOptions,
     units: UnitsOption = Units.nats,
     out: Annotated[

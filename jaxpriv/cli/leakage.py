@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
@@ -164,28 +164,30 @@ def excess(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="Released column; repeat the option for several. With --released-table the default is the names of "
-            "the useful columns.",
+            autocompletion=_complete.columns,
+            help="Released column; repeat the option for several.",
+            show_default="with --released-table those that are useful",
         ),
     ] = None,
     released_table: Annotated[
         Path | None,
         typer.Option(
             metavar="RELEASED.csv",
-            help="The table with the released columns, row for row or by --row-order; by default TABLE itself.",
+            help="The table with the released columns, row for row or by --row-order.",
+            show_default="TABLE",
         ),
     ] = None,
     row_order: RowOrderOption = None,
     at: Annotated[
         SameUse | None,
         typer.Option(
-            help="The optimum has the same mean number of changed columns (the default where the released classes are "
-            "those of the useful columns) or the same I(X;Y)."
+            help="The optimum has the same mean number of changed columns, or the same I(X;Y).",
+            show_default="distortion where useful and released classes are the same",
         ),
     ] = None,
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal, nats.")] = 1e-6,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Most seconds for computing the optimum.")
+        float | None, typer.Option(metavar="SECONDS", help="Most seconds for the optimum.", show_default="none")
     ] = None,
     units: UnitsOption = Units.nats,
     json: JsonOption = None,

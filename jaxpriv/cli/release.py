@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._options import FormOptions
+from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_file, table_file
-from jaxpriv.errors import NotCertifiedError
+from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.mechanism import Fitted
@@ -36,6 +36,7 @@ class SurveyOptions(CostOptions):
         str | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
             "population from counts do not apply to it.",
         ),
@@ -134,13 +135,17 @@ def fit(
     unseen: Annotated[
         Unseen,
         typer.Option(
-            help="A later record with a combination of classes that occurs in none of these records: refuse "
-            "all, release a symbol independent of the record, or release it as the combination that differs in the "
-            "fewest columns."
+            metavar="WHAT",
+            help="What `jaxpriv release` does with a combination of classes that occurs in none of these records: "
+            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination "
+            "that differs in the fewest columns).",
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    unchanged: Annotated[
+        bool, typer.Option("--unchanged", help="Write the design even if it releases every record as it is.")
+    ] = False,
+    run: TimeOptions,
     private_out: Annotated[
         Path | None,
         typer.Option(
@@ -155,8 +160,8 @@ def fit(
 
     The design is a table of whole numbers: what is certified is what `jaxpriv release` draws from. Every number printed
     on the records of the design was computed again from that table, exactly or rounded outwards. Exit code 3: no
-    mapping meets the target. Exit code 4: the gap is above --tol; design and interval are valid and written all the
-    same.
+    mapping meets the target. Exit code 4: the gap is above --tol (or the time limit or Ctrl-C came first); design and
+    interval are valid and written all the same.
     """
     from jaxpriv import mechanism
 
@@ -170,6 +175,8 @@ def fit(
     measure.option.check_stated()
     costs, source = columns.costs(), table_file(table, columns.read)
     records = columns.of_records(source)
+    run.check()
+    clock = run.clock()
     found = working(
         "Fitting",
         lambda _: mechanism.fit(
@@ -185,10 +192,18 @@ def fit(
             population=population,
             unseen=str(unseen),
             resolution=resolution,
-            tol=tol,
+            tol=run.tol,
             sparse=columns.sparse,
+            clock=clock,
         ),
+        clock,
     )
+    if found.unchanged and not unchanged:
+        raise InputError(
+            f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
+            f"was written: {'allow more --time-limit' if clock.stop else 'choose another target'}, or --unchanged if "
+            "this is meant"
+        )
     files = {out: found.mechanism.to_bytes()}
     if private_out is not None:
         files[private_out] = found.evidence.to_bytes(found.mechanism)
@@ -198,7 +213,8 @@ def fit(
     _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
     if found.status in ("not_certified", "best_known"):
         raise NotCertifiedError(
-            f"not certified to --tol {tol:g}. The design and what is printed of it are valid. Raise --tol"
+            f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
+            f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
 
 
@@ -318,10 +334,11 @@ def release(
     unseen: Annotated[
         Unseen | None,
         typer.Option(
-            help="Records with a combination of classes that no record of the fit had: release nothing, release a "
-            "symbol independent of the record, or release the combination that differs in the fewest columns. The "
-            "default is set by the design.",
-            show_default=False,
+            metavar="WHAT",
+            help="Records with a combination of classes that no record of the fit had: refuse all records, suppress "
+            "(release a symbol independent of the record), or nearest (the combination that differs in the fewest "
+            "columns).",
+            show_default="what the design states",
         ),
     ] = None,
     private: Annotated[
@@ -353,14 +370,17 @@ def release(
         typer.Option(
             "--id",
             metavar="COL",
-            help="Column that identifies a record in the ledger. By default that is its row in the whole table: with "
-            "rows added, removed, changed or in another order a table is a new one.",
+            autocompletion=_complete.columns,
+            help="Column that identifies a record in the ledger; repeat the option for several. Without it a table "
+            "with rows added, removed, changed or in another order is a new one.",
+            show_default="the row in the whole table",
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL",
+            autocompletion=_complete.columns,
             help="A further column that goes into the file as it is; no audit covers it. One that identifies records "
             "undoes the random order of the rows.",
         ),
@@ -377,8 +397,8 @@ def release(
         Path | None,
         typer.Option(
             metavar="ORDER.zip",
-            help="Write which record each released row is of, for `verify --order` (mode 0600); by default "
-            "private-order-... beside the ledger.",
+            help="Write which record each released row is of, for `verify --order` (mode 0600).",
+            show_default="private-order-... beside the ledger",
         ),
     ] = None,
     force: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
@@ -36,7 +36,7 @@ def solve(
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:PARAMETER]=VALUE",
+            metavar="MEASURE=VALUE",
             help="A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
             "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
             "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
@@ -64,6 +64,7 @@ def solve(
         str,
         typer.Option(
             metavar="NAME",
+            autocompletion=_complete.solvers,
             help="auto, interior-point; mirror-descent, blahut-arimoto, accelerated, two-grid for mutual information; "
             "linear-program, hybrid-gradient for measures that are linear limits.",
         ),
@@ -283,6 +284,7 @@ def funnel(
         str,
         typer.Option(
             metavar="NAME",
+            autocompletion=_complete.methods,
             help="auto (column-generation, and vertex-generation for guesses and other measures of finitely many "
             "actions, which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",

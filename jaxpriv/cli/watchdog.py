@@ -53,8 +53,10 @@ def watchdog(
     merge: Annotated[
         Merge,
         typer.Option(
-            help="The others are replaced by a draw from P(x), rounded so that no count follows from the mapping, an "
-            "even draw, or one further output; or merged in subsets, or kept as often as the leakage allows."
+            metavar="HOW",
+            help="What the others become: a draw from P(x), rounded so that no count follows from the mapping "
+            "(marginal), an even draw (uniform), one further output (single), the set of those merged with them "
+            "(subsets), or themselves as often as the leakage allows (randomised-response).",
         ),
     ] = Merge.marginal,
     measures: Annotated[

@@ -2,12 +2,15 @@
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
 from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
@@ -30,8 +33,8 @@ from jaxpriv.mechanism.table import (
 )
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
-from jaxpriv.solution import Solution
-from jaxpriv.solving.solve import solve
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.solve import solve_within
 from jaxpriv.verifier.claims import ONE, Claim, Measure
 from jaxpriv.verifier.records import UNSEEN
 
@@ -44,6 +47,7 @@ _CAUSES = 3  # of what a watchdog withholds: so many are stated
 FEASIBLE = "feasible"
 # How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
 _FAR = 80.0
+_UNCHANGED = "Every record is released as it is, which meets the target"
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
@@ -66,6 +70,7 @@ class Fitted:
             records chose the mechanism.
         limit: what they certify then.
         statements: what the numbers stand on, sentences.
+        unchanged: whether every record of the design is released as it is, because X itself meets the target.
         codebook: all classes, those of the private columns too, which the mechanism does not name; for the owner.
     """
 
@@ -76,6 +81,7 @@ class Fitted:
     audit: MechanismAudit | None
     limit: "PopulationLimit | None"
     statements: tuple[str, ...]
+    unchanged: bool
     codebook: Codebook
 
     __repr__ = summary
@@ -135,6 +141,9 @@ def fit(
     resolution: int = 32,
     tol: float = 1e-6,
     sparse: bool = False,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
+    clock: Clock | None = None,
 ) -> Fitted:
     """Design a mechanism for the records of a table.
 
@@ -160,6 +169,13 @@ def fit(
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.
+        time_limit: seconds after which the best design so far is taken, with its interval; reading, rounding and the
+            exact computation of all numbers are not interrupted. Ctrl-C does the same, as in `jaxpriv.solve`.
+        progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` at the beginning of
+            every stage and after every portion of steps.
+        clock: of other work that this is a part of, in place of the two.
+
+    A warning says where X itself meets the target: every record is then released as it is.
 
     The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
     of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, and
@@ -191,7 +207,10 @@ def fit(
     if stated.fault is not None:  # a measure, or a divergence, that a user entered
         raise InputError(f"leakage: a design {stated.fault}: no verifier could compute it")
     asked = Asked(problem, target, {"name": name, **parameters})
+    alone = clock is None  # otherwise whoever has the clock handles Ctrl-C
+    clock = clock_of(time_limit, progress) if clock is None else clock
 
+    clock.begin("reading the records")
     records = _counted(source, private, useful, rules, shared, codebook, share, seed, sparse)
     size = len(records.useful)
     if size * size > _LARGEST:
@@ -211,7 +230,7 @@ def fit(
     def designed(goal: float) -> tuple[_Drawn, _Duals, str]:
         asked_of_solver = _goal(joint, goal, resolution) if problem == "disclosure" else goal
         prices = None if costs is None else costs[seen]
-        matrix, duals, status = _designed(problem, asked_of_solver, joint, prices, measure, tol)
+        matrix, duals, status = _designed(problem, asked_of_solver, joint, prices, measure, tol, clock)
         columns, labels, released, matrix = _alphabet(problem, records, seen, matrix)
         own = records.design[:, seen]
 
@@ -239,17 +258,22 @@ def fit(
         return (table, columns, labels, released), duals, status
 
     limit = None
-    if population and problem == "watchdog":
-        limit, drawn = _grouped(records, seen, target, confidence)
-        duals, status = {}, FEASIBLE
-        records = replace(records, held_out=None)  # they chose the grouping
-    elif population:
-        limit, goal, (drawn, duals, status) = _certified(records, problem, target, measure, confidence, designed)
-        asked = replace(asked, target=goal)
-        records = replace(records, held_out=None)  # they chose the mechanism: no audit may take them for held out
-    else:
-        drawn, duals, status = designed(target)
+    clock.begin("designing")
+    with clock if alone else nullcontext():
+        if population and problem == "watchdog":
+            limit, drawn = _grouped(records, seen, target, confidence)
+            duals, status = {}, FEASIBLE
+            records = replace(records, held_out=None)  # they chose the grouping
+        elif population:
+            limit, goal, found = _certified(records, problem, target, measure, confidence, designed, clock)
+            drawn, duals, status = found
+            asked = replace(asked, target=goal)
+            records = replace(records, held_out=None)  # they chose the mechanism: no audit may take them for held out
+        else:
+            drawn, duals, status = designed(target)
     table, columns, labels, released = drawn
+    clock.begin("computing every number again")
+    unchanged = bool(((table[seen] > 0).sum(axis=0) <= 1).all())
     book = records.codebook
     named = tuple(book.rules[name].labels for name in book.private)
     if "prices" in duals:
@@ -280,7 +304,10 @@ def fit(
         )
     if problem == "watchdog" and not population:
         statements += _withheld(records.design[:, seen], target)
-    return Fitted(mechanism, evidence, claims, status, audit, limit, statements, book)
+    if unchanged:
+        warnings.warn(_UNCHANGED, stacklevel=2)
+        statements = (f"{_UNCHANGED}.", *statements)
+    return Fitted(mechanism, evidence, claims, status, audit, limit, statements, unchanged, book)
 
 
 def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
@@ -327,6 +354,7 @@ def _certified(
     measure: AbstractLeakage,
     confidence: float,
     designed: Callable[[float], tuple[_Drawn, _Duals, str]],
+    clock: Clock,
 ) -> tuple[PopulationLimit, float, tuple[_Drawn, _Duals, str]]:
     """The last of the sequence before the first whose bound is above the target, and its own target."""
     if problem != "leakage-budget":
@@ -338,6 +366,9 @@ def _certified(
     assert records.held_out is not None
     best, upper = None, math.inf
     for rung in range(1, _RUNGS + 1):
+        if best is not None and clock.expired():
+            break
+        clock.begin(f"design {rung} of {_RUNGS}")
         goal = target * rung / _RUNGS
         found = designed(goal)
         (bound,) = sample_bounds(records.held_out, found[0][0] / ONE, (measure,), 1 - level, kind=SampleKind.HELD_OUT)
@@ -410,7 +441,13 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _designed(
-    problem: str, target: float, joint: np.ndarray, costs: np.ndarray | None, measure: AbstractLeakage, tol: float
+    problem: str,
+    target: float,
+    joint: np.ndarray,
+    costs: np.ndarray | None,
+    measure: AbstractLeakage,
+    tol: float,
+    clock: Clock,
 ) -> tuple[np.ndarray, _Duals, str]:
     """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
     if problem == "watchdog":
@@ -421,15 +458,14 @@ def _designed(
         if not isinstance(measure, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
         asked_of = FunnelProblem(joint, disclosure=target, leakage=measure)
-        found = solve(asked_of, tol=tol)
+        found = solve_within(clock, asked_of, "auto", Goal(tol, 0.0))
         assert isinstance(found, FunnelSolution)
         return found.mechanism, _prices(asked_of, found), found.status
     if problem == "budget":
         asked = DistortionProblem(joint, costs, leakage=measure, budget=target)
     else:
         asked = DistortionProblem(joint, costs, leakage=measure, leakage_budget=target)
-    solution = solve(asked, tol=tol)
-    assert isinstance(solution, Solution)
+    solution = solve_within(clock, asked, "auto", Goal(tol, 0.0))
     parts = solution.scores, solution.weights, solution.multipliers
     if isinstance(measure, MutualInformation):
         # The verifier takes scores and the price of leakage, not their product.

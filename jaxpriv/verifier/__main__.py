@@ -24,50 +24,52 @@ _UNEXPECTED = 1
 EXAMPLE = ("jaxpriv verify design.zip", "jaxpriv verify receipt.json --design design.zip --released released.csv")
 
 
+DESCRIPTION = """Check a design, its audit, a receipt and a released file, with Python's standard library alone.
+
+Every stated number is computed again, exactly or rounded outwards. Exit codes: 0 all is as stated, 2 bad input, 4 the
+design exceeds its target, 5 something is not as stated, 6 a file cannot be read, 7 what was checked is as stated, and a
+claim that the first line names was not checked."""
+
+# The argument and the options, each with what stands for its value and what it means.
+FILE = "DESIGN.zip|RECEIPT.json"
+FILES = {
+    "private": ("AUDIT.zip", "Counts and certificate of the design."),
+    "design": ("DESIGN.zip", "The design of a receipt."),
+    "receipt": ("RECEIPT.json", "The receipt of a released file."),
+    "released": ("FILE", "A released file."),
+    "records": (
+        "TABLE.csv",
+        "What it was released from: tests the pairs of both, or without --order and --id the totals of rows in a "
+        "random order.",
+    ),
+    "order": ("ORDER.zip", "Which record each released row is of, as release wrote it."),
+}
+REPEATED = {
+    "id": (
+        "COL",
+        "A column that identifies a record, as in release; may be repeated. Kept columns pair released rows with "
+        "records where there is no --order, and records with one identity, which share a draw, are tested once.",
+    ),
+    "read": ("SETTING", f"How --records is read: {READ}; may be repeated."),
+}
+JSON = ("PATH|-", "Write the result as JSON; - is stdout.")
+
+
 def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     """Check what the arguments name; the exit code."""
     parser = argparse.ArgumentParser(
         prog=name,
-        description="Check a design, its audit, a receipt and a released file, with Python's standard library alone:\n"
-        "every stated number is computed again, exactly or rounded outwards.",
-        epilog="Exit codes: 0 all is as stated, 2 bad input, 4 the design exceeds its target,\n"
-        "5 something is not as stated, 6 a file cannot be read, 7 what was checked is as stated, and a claim that the\n"
-        "first line names was not checked.\n\nExample:\n\n" + "\n".join(f"  {line}" for line in EXAMPLE),
+        description=DESCRIPTION,
+        epilog="Example:\n\n" + "\n".join(f"  {line}" for line in EXAMPLE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar="DESIGN.zip|RECEIPT.json", type=Path)
-    parser.add_argument("--private", metavar="AUDIT.zip", type=Path, help="counts and certificate of the design")
-    parser.add_argument("--design", metavar="DESIGN.zip", type=Path, help="the design of a receipt")
-    parser.add_argument("--receipt", metavar="RECEIPT.json", type=Path, help="the receipt of a released file")
-    parser.add_argument("--released", metavar="FILE", type=Path, help="a released file")
-    parser.add_argument(
-        "--records",
-        metavar="TABLE.csv",
-        type=Path,
-        help="what it was released from: tests the pairs of both, or without --order and --id the totals of rows in a "
-        "random order",
-    )
-    parser.add_argument(
-        "--order", metavar="ORDER.zip", type=Path, help="which record each released row is of, as release wrote it"
-    )
-    parser.add_argument(
-        "--id",
-        metavar="COL",
-        action="append",
-        default=[],
-        help="a column that identifies a record, as in release; may be repeated. Kept columns pair released rows with "
-        "records where there is no --order, and records with one identity, which share a draw, are tested once",
-    )
-    parser.add_argument(
-        "--read",
-        metavar="SETTING",
-        action="append",
-        default=[],
-        help=f"how --records is read: {READ}; may be repeated",
-    )
-    parser.add_argument("--json", metavar="PATH|-", help="write the result as JSON; - is stdout")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("file", metavar=FILE, type=Path)
+    for name, (metavar, text) in {**FILES, "json": JSON}.items():
+        parser.add_argument(f"--{name}", metavar=metavar, type=str if name == "json" else Path, help=text)
+    for name, (metavar, text) in REPEATED.items():
+        parser.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+    parser.add_argument("--debug", action="store_true", help="Show the traceback of an error.")
     try:
         given = parser.parse_args(list(arguments))
     except SystemExit as end:  # --help, or a usage error, which argparse has printed

@@ -9,25 +9,57 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from jaxpriv.cli import COMMANDS as PANELS_OF_COMMANDS
 from jaxpriv.cli import app
 from jaxpriv.cli._app import EXAMPLES
-from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
+from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
 
 COMMANDS = sorted(one.name or one.callback.__name__ for one in app.registered_commands)
-# Its help is that of a program that needs nothing but Python: it does not show how its files are made.
-OWN_EXAMPLE = {"verify": VERIFIED}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_ends_with_the_example(run, capfd, name):
-    result = run(name, "--help")
-    printed = (result.stdout + capfd.readouterr().out).rstrip()
-    lines = OWN_EXAMPLE.get(name, EXAMPLES[name])
-    assert printed.endswith("Example:\n\n" + "\n".join(f"  {line}" for line in lines))
-    assert EXAMPLES[name][-len(lines) :] == lines
+def test_help_ends_with_the_example(run, name):
+    """First the command itself, then the lines that make what it reads; each line once."""
+    example = run(name, "--help").stdout.rpartition("\nExample:\n\n")[2]
+    first, _, rest = example.partition("\nWhat it reads, for a first try in an empty folder:\n\n")
+    own, making = ([line[2:] for line in part.splitlines()] for part in (first, rest))
+    assert all(line.startswith(f"jaxpriv {name}") for line in own)
+    assert [*making, *own] == list(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_every_option_stands_in_a_panel_and_no_line_is_too_long(columns, monkeypatch):
+    """Typer's own panel, Options, is left to the options of `jaxpriv` itself; flags have no type."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    group = typer.main.get_command(app)
+    for name in COMMANDS:
+        text = CliRunner().invoke(app, [name, "--help"]).stdout
+        panels = [line.split()[1] for line in text.splitlines() if line.startswith("\u256d\u2500")]
+        assert panels[0] == "Arguments" or not any(
+            one.param_type_name == "argument" for one in group.commands[name].params
+        )
+        own = [panel for panel in panels if panel != "Arguments"]
+        assert own == [panel for panel in PANELS if panel in own and panel != "Options"]
+        assert "<bool>" not in text
+        assert "\u2026" not in text  # a word that is longer than its column
+        assert max(map(len, text.partition("\nExample:")[0].splitlines())) <= columns
+
+
+def test_commands_are_listed_by_what_they_are_for(run):
+    """In the order of use, each of them once."""
+    text = run("--help").stdout
+    places = [text.index(f"\u2500 {panel} ") for panel in PANELS_OF_COMMANDS]
+    assert places == sorted(places)
+    listed = [command.__name__ for commands in PANELS_OF_COMMANDS.values() for command in commands]
+    assert sorted(listed) == COMMANDS
+    lines = [
+        line.split()[1] for line in text[places[0] :].splitlines() if line.startswith("\u2502 ") and line[2] != " "
+    ]
+    assert lines == listed
 
 
 # Encodings of standard output that have no lines of tables, and few letters: those of other locales and systems.

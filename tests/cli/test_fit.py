@@ -3,8 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from jaxpriv.mechanism import Mechanism
 from tests.cli.conftest import refused, strict_json
 
 COLUMNS = ("--private", "income", "--useful", "age", "--useful", "town")
@@ -80,3 +82,37 @@ def test_numbers_with_commas_from_the_table_to_the_check(run, tmp_path):
     order = strict_json(found.stdout)["order"]
     files = ("--design", design, "--released", out, "--records", path, *read, "--order", order)
     assert run("verify", receipt, *files).exit_code == 0
+
+
+def test_a_target_that_x_itself_meets_is_refused_or_stated(run, people, tmp_path):
+    """I(S;Y) is at most ln 2: with 5 nats every record is released as it is."""
+    out = tmp_path / "design.zip"
+    line = ("fit", people, *COLUMNS, "--leakage-budget", "5", "--out", out)
+    with pytest.warns(UserWarning, match="Every record is released as it is"):
+        refused(run(*line), 2, "every record would be released as it is", "--unchanged")
+    assert not out.exists()
+    with pytest.warns(UserWarning, match="Every record is released as it is"):
+        found = run(*line, "--unchanged")
+    assert found.exit_code == 0, found.output
+    assert "Every record is released as it is" in found.stdout
+    table = Mechanism.load(out).matrix()
+    assert np.array_equal(table, np.eye(len(table)))
+
+
+def test_a_time_limit_and_progress(run, people, tmp_path):
+    """At 0 s there is a design that meets its target, and the command says that it is not the best one."""
+    out = tmp_path / "design.zip"
+    line = ("fit", people, *COLUMNS, "--budget", "0.2", "--out", out, "--progress")
+    with pytest.warns(UserWarning, match="Every record is released as it is"):  # what needs no iteration
+        found = run(*line[:-1], "--time-limit", "0")
+    refused(found, 2, "time limit: every record would be released as it is", "allow more --time-limit")
+    with pytest.warns(UserWarning, match="Every record is released as it is"):
+        found = run(*line, "--time-limit", "0", "--unchanged", "--json", "-")
+    assert found.exit_code == 4, found.output
+    assert "error: time limit: not certified to --tol 1e-06" in found.stderr
+    assert "jaxpriv: reading the records, " in found.stderr
+    record = strict_json(found.stdout)
+    assert record["status"] == "best_known"
+    assert float(record["on_the_design"]["distortion"]["upper"]) <= 0.2
+    assert run("verify", out).exit_code == 0
+    refused(run(*line, "--time-limit", "-1"), 2, "--time-limit must be")

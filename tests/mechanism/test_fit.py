@@ -220,3 +220,31 @@ def test_a_broken_number_is_named_by_its_row_of_the_table_whatever_the_split():
         with pytest.raises(InputError, match=r"column 'age', row 29 \(from 0\)") as caught:
             fit(records, private=["income"], useful=["age"], rules={"age": Quantiles(4)}, budget=0.2, seed=seed)
         assert "SECRET" not in str(caught.value)
+
+
+def test_progress_names_the_stages_and_a_limit_of_time_ends_the_search(table):
+    """A design in time meets its target; for the population the sequence ends early, and what it has is certified."""
+    records = []
+    with pytest.warns(UserWarning, match="Every record is released as it is"):  # what needs no iteration
+        late = fit(table, **COLUMNS, budget=0.15, time_limit=0, progress=records.append)
+    assert [record.solver for record in records if not record.step and not np.isfinite(record.gap)] == [
+        "reading the records",
+        "designing",
+        "computing every number again",
+    ]
+    assert late.status == "best_known"
+    assert float(late.claims["distortion"].upper) <= 0.15
+    assert late.unchanged
+    limited = fit(table, **COLUMNS, leakage_budget=0.05, population=True, time_limit=0)
+    assert limited.limit.rung == 1
+    assert limited.limit.upper <= 0.05
+    with pytest.raises(InputError, match="time_limit"):
+        fit(table, **COLUMNS, budget=0.15, time_limit=-1)
+
+
+@pytest.mark.parametrize("target", [{"budget": 0.0}, {"leakage_budget": 5.0}, {"target_leakage": 9.0}])
+def test_where_x_itself_meets_the_target_a_warning_says_so(table, target):
+    with pytest.warns(UserWarning, match="Every record is released as it is"):
+        found = fit(table, **COLUMNS, **target)
+    assert found.unchanged
+    assert found.statements[0].startswith("Every record is released as it is")

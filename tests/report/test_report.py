@@ -78,6 +78,7 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert "The audit of the design, with which bounds are computed, was not given" in public
 
 
+@pytest.mark.filterwarnings("ignore:Every record is released as it is")
 @pytest.mark.parametrize("options", [{"split": 1.0}, {"population": True}], ids=["no split", "for a population"])
 def test_a_page_without_held_out_records_says_why_it_has_no_bounds(options):
     records = people(400)

@@ -190,10 +190,7 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     try:
-        first = next(reader, None)
-        if first is None:
-            raise InputError(f"{file.path} is empty")
-        header = [file.tidy(name) for name in first] if file.names is None else list(file.names)
+        first, header = _header(reader, file)
         need_columns(header, names, str(file.path))
         if header_only:
             return {}
@@ -218,6 +215,20 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
     return {
         name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
     }
+
+
+def header_of(file: TableFile) -> list[str]:
+    """The names of all columns of a CSV file."""
+    with _opened(file) as stream:
+        return _header(_reader(stream, file), file)[1]
+
+
+def _header(reader: "Reader", file: TableFile) -> tuple[list[str], list[str]]:
+    """The first record, and the names of all columns."""
+    first = next(reader, None)
+    if first is None:
+        raise InputError(f"{file.path} is empty")
+    return first, [file.tidy(name) for name in first] if file.names is None else list(file.names)
 
 
 class _RaggedError(Exception):

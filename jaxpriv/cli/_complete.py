@@ -1,0 +1,80 @@
+"""The values that a shell completes: names of columns, of measures and of methods."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from jaxpriv.errors import JaxprivError
+
+
+def columns(ctx: typer.Context) -> list[str]:
+    """The columns of the table that stands in the line so far; nothing where it cannot be read."""
+    from jaxpriv.estimation.tables.csv_files import TableFile, header_of
+    from jaxpriv.verifier.releases import reading
+
+    # Behind an option that has no value yet the parser leaves the arguments where they are.
+    given = (value for value in (*ctx.params.values(), *ctx.args) if isinstance(value, str | Path))
+    try:
+        settings = reading(ctx.params.get("read") or ())
+        tables = [file for file in (TableFile(path, **settings) for path in given) if file.kind == "csv"]
+        return header_of(tables[0]) if tables else []
+    except (JaxprivError, OSError, UnicodeError, csv.Error):
+        return []
+
+
+def of_columns(ctx: typer.Context) -> list[str]:
+    """COL=, before a value."""
+    return [f"{column}=" for column in columns(ctx)]
+
+
+def _behind(incomplete: str, values: Sequence[str]) -> list[str]:
+    name, equals, _ = incomplete.rpartition("=")
+    return [f"{name}={value}" for value in values] if equals else []
+
+
+def rules(ctx: typer.Context, incomplete: str) -> list[str]:
+    """COL=RULE."""
+    return _behind(incomplete, ("categories", "categories:", "quantiles:", "edges:")) or of_columns(ctx)
+
+
+def prices(ctx: typer.Context, incomplete: str) -> list[str]:
+    """COL=KIND."""
+    from jaxpriv.estimation.tables.rules import KINDS
+
+    return _behind(incomplete, KINDS) or of_columns(ctx)
+
+
+def settings() -> list[str]:
+    """What --read takes."""
+    marks = ["delimiter=", "encoding=", "names=", "decimal=,", "thousands=.", "thousands=,"]
+    return [*marks, "blanks", "nfc"]
+
+
+def measures() -> list[str]:
+    """The names of measures."""
+    from jaxpriv.verifier.claims import MEASURES  # those of `jaxpriv.leakage`, without JAX
+
+    return list(MEASURES)
+
+
+def divergences() -> list[str]:
+    """The names of divergences."""
+    from jaxpriv.verifier.claims import DIVERGENCES
+
+    return list(DIVERGENCES)
+
+
+def solvers() -> list[str]:
+    """The names of solvers."""
+    from jaxpriv.solving.choice import SOLVER_NAMES
+
+    return list(SOLVER_NAMES)
+
+
+def methods() -> list[str]:
+    """The names of methods for funnels."""
+    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
+
+    return ["auto", *FUNNEL_SOLVERS]
