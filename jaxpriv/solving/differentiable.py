@@ -25,8 +25,8 @@ from jaxpriv.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.stages import distortion_of, own_goal
 from jaxpriv.solving.traced import (
-    Ended,
     LeastWorst,
+    Optimum,
     Posed,
     TracedResult,
     in_one_precision,
@@ -88,7 +88,7 @@ def _normalised(problem: DistortionProblem) -> DistortionProblem:
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def differentiable_optimum(
     solver: AbstractSolver, whole: bool, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
-) -> Ended:
+) -> Optimum:
     """`optimum`, with derivatives of what was found: value and bound move as the optimal value does."""
     del whole
     return optimum(solver, program, away, goal, max_steps)
@@ -122,7 +122,7 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
     """The least worst outcome, with derivatives."""
 
     @jax.custom_jvp
-    def ended(parts: PyTree) -> Ended:
+    def ended(parts: PyTree) -> Optimum:
         return asked.ended(parts)
 
     @ended.defjvp

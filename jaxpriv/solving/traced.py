@@ -60,7 +60,7 @@ class TracedResult(NamedTuple):
     steps: ScalarLike
 
 
-class Ended(NamedTuple):
+class Optimum(NamedTuple):
     """What was found, and what its derivative is computed from."""
 
     found: TracedResult
@@ -162,16 +162,18 @@ def with_feasible_point(program: Program, away: Program | None, max_steps: Scala
 
 
 @partial(jax.jit, static_argnums=0)
-def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike) -> Ended:
+def optimum(
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
+) -> Optimum:
     """The best of a program without a feasible point. `away`: the program whose solution is one, if none is known."""
     program = with_feasible_point(program, away, max_steps)
     found, point = best_of(solver, program, goal, max_steps)
-    return Ended(found, program.feasible_point, point)
+    return Optimum(found, program.feasible_point, point)
 
 
 @jax.jit
 def moved_mechanism(program: Program, feasible_point: Arr, point: PyTree, change: Program) -> tuple[Arr, ...]:
-    """How (mechanism, k, eta, price) move as the arrays of real numbers of the program do; from `Ended`."""
+    """How (mechanism, k, eta, price) move as the arrays of real numbers of the program do; from `Optimum`."""
     program = dataclasses.replace(program, feasible_point=feasible_point)
     arrays, still = eqx.partition(program, eqx.is_inexact_array)
     change = dataclasses.replace(change, feasible_point=jnp.zeros_like(feasible_point))
@@ -206,7 +208,7 @@ class LeastWorst:
 
         return LeastWorst([leaves[i] for i in places], joined, solver)
 
-    def ended(self, parts: PyTree) -> Ended:
+    def ended(self, parts: PyTree) -> Optimum:
         """It, certified. Values are those of the measure."""
         with jax.numpy_rank_promotion("allow"):
             return jax.jit(lambda parts: _from_one_program(self.solver, *self.joined(parts)))(parts)
@@ -232,7 +234,7 @@ class LeastWorst:
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
 
 
-def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike) -> Ended:
+def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike) -> Optimum:
     """From the minimax program, as on the host (`dense`)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
@@ -261,7 +263,7 @@ def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: 
     tried = claimed * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
-    return Ended(TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), start, point)
+    return Optimum(TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), start, point)
 
 
 def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
