@@ -6,7 +6,6 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.funnels.solve import funnel
 from jaxpriv.problems import BottleneckProblem
 from jaxpriv.watchdog import watchdog
 
@@ -36,7 +35,7 @@ def test_what_holds_a_mechanism_of_another_joint_is_refused():
 def test_beta_is_the_usual_lagrangian(beta):
     problem = BottleneckProblem(JOINT, beta=beta)
     assert (problem.form, problem.multiplier) == ("multiplier", 1 / beta)
-    found = funnel(problem)
+    found = jp.solve(problem)
     # I(X;Y) - beta I(S;Y) is at its least: neither X itself nor a constant is below what is proved.
     reached = found.disclosure - beta * found.leakage
     assert reached == pytest.approx(-beta * found.value, abs=1e-9)
