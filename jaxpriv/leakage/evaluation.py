@@ -164,8 +164,17 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
     ]
 
 
-def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _table_of(mechanism: object) -> object:
+    """P(y|x) of what holds one; anything else as it is."""
+    found = getattr(mechanism, "mechanism", mechanism)
+    found = found() if callable(found) else found
+    matrix = getattr(found, "matrix", None)
+    return found if matrix is None else matrix()
+
+
+def checked_pair(joint: ArrayLike, mechanism: object) -> tuple[np.ndarray, np.ndarray]:
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
+    mechanism = _table_of(mechanism)
     if is_traced(joint, mechanism):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
     refuse_after_fork()
@@ -178,7 +187,7 @@ def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np
 
 
 def evaluate_all(
-    measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike, units: str = "nats"
+    measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: object, units: str = "nats"
 ) -> tuple[Evaluation, ...]:
     """`evaluate` for several measures; those that are compiled are one program.
 
@@ -242,8 +251,10 @@ def values_of_joints(
     return found
 
 
-def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Evaluation:
+def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: object, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
+
+    `mechanism` is an array, or what holds one: a `Solution`, a `FunnelSolution`, a `Mechanism` or a `Watchdog`.
 
     Masses count down to the smallest float64, with two exceptions. A private symbol with a probability below 1e-313 may
     be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05; one
@@ -375,7 +386,7 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
     return xp.log(mechanism.max(axis=0).sum())
 
 
-def report(joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Report:
+def report(joint: ArrayLike, mechanism: object, units: str = "nats") -> Report:
     """All measures of `mechanism` (x, y) under `joint` (s, x).
 
     Errors, units and accuracy as for `evaluate`.

@@ -10,7 +10,7 @@ Everything here is checked and computed on the host, in float64 and nats.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -211,6 +211,8 @@ class BottleneckProblem:
         disclosure R    maximise I(S;Y)              subject to I(X;Y) <= R
         relevance D     minimise I(X;Y)              subject to I(S;Y) >= D
         multiplier l    maximise I(S;Y) - l I(X;Y)
+        beta b          the same with l = 1/b, b > 0: minimise I(X;Y) - b I(S;Y), the usual Lagrangian with S as the
+                        relevant variable; values stay those of the multiplier form
 
     Args:
         joint: P(S,X), shape (S, X), total one; symbols without mass are allowed.
@@ -224,6 +226,7 @@ class BottleneckProblem:
     disclosure: float | None = field(default=None, kw_only=True)
     relevance: float | None = field(default=None, kw_only=True)
     multiplier: float | None = field(default=None, kw_only=True)
+    beta: InitVar[float | None] = field(default=None, kw_only=True)
     core: np.ndarray = field(init=False, repr=False)
     useful: np.ndarray = field(init=False, repr=False)
     reduction: Core = field(init=False, repr=False)
@@ -234,9 +237,11 @@ class BottleneckProblem:
 
     minimises_leakage = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, beta: float | None) -> None:
         given = {"disclosure": self.disclosure, "relevance": self.relevance, "multiplier": self.multiplier}
-        joint, form, target = _prepare(self.joint, given)
+        joint, form, target = _prepare(self.joint, given | {"beta": beta})
+        if form == "beta":
+            form, target = "multiplier", 1.0 / float(scalar(target, "beta", low=0.0, open_low=True))
         reduction = core_of(joint, merge=True)
         if form == "relevance":
             _, most, _ = information_interval(joint, np.eye(joint.shape[1]))
