@@ -15,36 +15,23 @@ entry (s, x) is the slope of V when mass moves to the cell (s, x) from all cells
 d/dh V((1 - h) J + h e_{s,x}): the influence function of V.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from jaxpriv._module import summary
-from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.certificates.lagrangian import DistortionSlopes, along, slopes
+from jaxpriv.certificates.lagrangian import DistortionSlopes, slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
+from jaxpriv.solvers import AbstractSolver, Goal
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
+from jaxpriv.solving.differentiable import proved_optimum
 from jaxpriv.solving.solve import solve
-from jaxpriv.solving.stages import own_goal
-from jaxpriv.solving.traced import (
-    LeastWorst,
-    Posed,
-    TracedResult,
-    optimum,
-    optimum_and_moves,
-    undifferentiated_optimum,
-)
 
 
 def optimal_value(
@@ -56,8 +43,9 @@ def optimal_value(
 ) -> Array:
     """The optimal value of `problem`, differentiable in its joint, distortions, and budgets or multipliers.
 
-    The number is `solve(problem).value`, in units of the objective (nats; of the distortion in the
-    leakage-budget form). Build the problem inside the function that is differentiated:
+    The number is `solve(problem, tol=tol).value`, which has the same derivatives, in units of the objective (nats; of
+    the distortion in the leakage-budget form). Here the tolerance is one that suits derivatives, and a number that is
+    not certified is not returned. Build the problem inside the function that is differentiated:
 
         jax.grad(lambda d: optimal_value(DistortionProblem(joint, d, budget=0.3)))(d)
 
@@ -85,25 +73,17 @@ def optimal_value(
 
     Returns:
         A scalar. Inside jax transformations it is NaN, with NaN derivatives, where the gap is above
-        `tol` or no mechanism meets the limits (a number that is not certified is not returned); outside
-        of them the same cases raise.
+        `tol` or no mechanism meets the limits; outside of them, and under `grad` outside of jit, the same cases raise.
 
     Raises:
-        InputError: an argument is wrong, by name.
+        InputError: an argument is wrong, by name; outside of jit, the derivative of an optimum that is not certified.
         InfeasibleError, NotCertifiedError: outside of jax transformations.
     """
-    tol = _plain(tol)
-    if not _differentiable(problem):
-        return _certified(problem, solver, tol, max_steps).value
-    with jax.numpy_rank_promotion("allow"):
-        problem = _normalised(problem)
-        _, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, Goal(tol))
-        value, proved, _ = _optimum_of(problem, chosen, tol, step_limit(chosen, max_steps), _value_of, False)
-        return value * proved
+    return _optimum(problem, solver, tol, max_steps, whole=False)[0]
 
 
 def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_steps: int | None = None) -> Array:
-    """The optimal mechanism of `problem`, shape (X, Y), differentiable like `optimal_value`.
+    """The optimal mechanism of `problem`, shape (X, Y): `solve(problem, tol=tol).mechanism`, as `optimal_value`.
 
     By the interior-point method, for every form, measure and limit that `optimal_value` takes. Its
     derivative solves the linearised optimality conditions of the central path at its end, every product X Z
@@ -111,22 +91,14 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_ste
     relative at the default on random problems, more where a probability or its price is nearly zero). Below
     about 1e-12 rounding takes over. Where several mechanisms are optimal (a budget with slack; equal
     symbols) there is no derivative to find, and the result is that of the analytic centre, of no use. In a
-    set of joints the same holds for weights of joints that are not determined.
+    set of joints the same holds for weights of joints that are not determined. Derivatives of derivatives are NaN.
 
     Private symbols without mass stay without in every direction; the row of a useful symbol without
     mass is arbitrary.
 
     Args, results and errors as for `optimal_value`; NaN entries where that is NaN.
     """
-    tol = _plain(tol)
-    if not _differentiable(problem):
-        return _certified(problem, "interior-point", tol, max_steps).mechanism
-    with jax.numpy_rank_promotion("allow"):
-        problem, chosen = _normalised(problem), InteriorPoint()
-        pick_solver(chosen, problem, Goal(tol))
-        steps = step_limit(chosen, max_steps)
-        _, proved, mechanism = _optimum_of(problem, chosen, tol, steps, _optimum, True)
-        return mechanism * proved
+    return _optimum(problem, "interior-point", tol, max_steps, whole=True)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,134 +182,27 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
 # ------------------------------------------------------------------------------ arguments
 
 
-def _plain(tol: float) -> float:
+def _optimum(
+    problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: int | None, whole: bool
+) -> tuple[Array, Array]:
+    """(value, mechanism): NaN inside of transformations and an error outside of them where they are not certified."""
     if is_traced(tol):
         raise InputError("tol must be a plain number, not a tracer")
-    return scalar(tol, "tol", low=0.0, open_low=True)
+    _distortion_problem(problem)
+    check_double(problem)
+    if is_traced(problem):
+        goal = Goal(scalar(tol, "tol", low=0.0, open_low=True))
+        _, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, goal)
+        with jax.numpy_rank_promotion("allow"):
+            _, found, proved = proved_optimum(problem, chosen, goal, step_limit(chosen, max_steps), whole)
+            certain = jnp.where(proved, 1.0, jnp.nan)
+            return found.value * certain, found.mechanism * certain
+    solution = solve(problem, solver, tol=tol, max_steps=max_steps)
+    if solution.code != Status.OPTIMAL:
+        raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")
+    return solution.value, solution.mechanism
 
 
 def _distortion_problem(problem: object) -> None:
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
-
-
-def _differentiable(problem: DistortionProblem) -> bool:
-    """Whether the problem holds tracers; they must be float64."""
-    _distortion_problem(problem)
-    check_double(problem)
-    return is_traced(problem)
-
-
-def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: int | None) -> Solution:
-    """The host's solution, or the exception with the reason why there is none."""
-    solution = solve(problem, solver, tol=tol, max_steps=max_steps)
-    if solution.code != Status.OPTIMAL:
-        raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")
-    return solution
-
-
-def _normalised(problem: DistortionProblem) -> DistortionProblem:
-    joints = problem.joints
-    if not is_traced(joints):  # host joints are normalised already
-        return problem
-    return eqx.tree_at(lambda p: p.data, problem, joints / joints.sum(axis=(1, 2), keepdims=True))
-
-
-# ------------------------------------------------------------------------------ the optimum
-
-
-def _optimum_of(
-    problem: DistortionProblem,
-    solver: PyTree,
-    tol: float,
-    max_steps: int,
-    of_program: Callable[..., PyTree],
-    whole: bool,
-) -> tuple[PyTree, PyTree, PyTree]:
-    """(value, 1 where it is proved and NaN elsewhere, mechanism): a factor, so that it reaches the derivatives.
-
-    `of_program`, and `whole` of the least worst outcome, say what has a derivative.
-    """
-    if problem.least_worst:
-        asked = LeastWorst.of(problem, solver, Goal(tol), max_steps)
-        found = _least_worst(asked, whole)
-        value, bound, violation = found.value, found.bound, found.violation
-    else:
-        posed = Posed.of(problem)
-        goal = posed.inner(own_goal(problem, Goal(tol)))
-        found = of_program(solver, posed.program, posed.away, goal, max_steps)
-        value, bound, violation = posed.certified(found)
-    proved = jnp.where((value - bound <= tol) & (violation == 0), 1.0, jnp.nan)
-    return value, proved, found.mechanism
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value_of(
-    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
-) -> TracedResult:
-    """The optimum of a program; its value alone has a derivative."""
-    return optimum(solver, program, away, goal, max_steps)
-
-
-@_value_of.defjvp
-def _value_of_jvp(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> PyTree:
-    program, away, goal, max_steps = primals
-    with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
-        # Differentiated once more, `found` moves too: by `_optimum_jvp`. The Lagrangian holds what a piecewise linear
-        # measure claims at fixed rows, which is right once only.
-        smooth = all(term.smooth for term in program.terms)
-        found = (_optimum if smooth else undifferentiated_optimum)(solver, program, away, goal, max_steps)
-        slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
-        return found, jax.tree.map(_no_tangent, found)._replace(value=slope)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _optimum(
-    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
-) -> TracedResult:
-    """The optimum of a program: value, mechanism, rules and prices have derivatives."""
-    return optimum(solver, program, away, goal, max_steps)
-
-
-@_optimum.defjvp
-def _optimum_jvp(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> PyTree:
-    program, away, goal, max_steps = primals
-    if not isinstance(solver, InteriorPoint):
-        raise InputError(
-            f"solver: second derivatives of the optimal value need solver='interior-point', not {type(solver).__name__}"
-        )
-    with jax.numpy_rank_promotion("allow"):
-        program = jax.tree.map(jnp.asarray, program)
-        change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
-        found, moves = optimum_and_moves(solver, program, away, goal, max_steps, change)
-        slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
-        mechanism, k, eta, price = moves
-        still = jax.tree.map(_no_tangent, found)
-        return found, still._replace(mechanism=mechanism, k=k, eta=eta, price=price, value=slope)
-
-
-def _no_tangent(primal: PyTree) -> PyTree:
-    dtype = primal.dtype if jnp.issubdtype(primal.dtype, jnp.floating) else jax.dtypes.float0
-    return np.zeros(primal.shape, dtype)
-
-
-def _least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
-    """The least worst outcome: its value has a derivative, and if `whole` its mechanism."""
-
-    @jax.custom_jvp
-    def found(parts: PyTree) -> TracedResult:
-        return asked.found(parts)
-
-    @found.defjvp
-    def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
-        (parts,), (change,) = primals, tangents
-        if whole:
-            best, mechanism, slope = asked.found_and_moves(parts, change)
-            moved = {"mechanism": mechanism, "value": slope}
-        else:
-            best = asked.found(parts)  # refuses to be differentiated once more
-            with jax.numpy_rank_promotion("allow"):
-                moved = {"value": asked.slope(parts, change, best)}
-        return best, jax.tree.map(_no_tangent, best)._replace(**moved)
-
-    return found(asked.parts)

@@ -200,9 +200,6 @@ def test_second_derivatives_are_differences_of_gradients():
 def test_second_derivatives_are_refused_for_other_solvers():
     (joint, tables, level), build = FORMS["multiplier"]
     value = lambda b: jp.optimal_value(build(joint, tables, b), solver="mirror-descent", tol=1e-3)  # noqa: E731
-    np.testing.assert_allclose(
-        jax.grad(value)(level), jax.grad(value_of("multiplier"), 2)(joint, tables, level), atol=0.02
-    )
     with pytest.raises(jp.InputError, match="second derivatives"):
         jax.hessian(value)(level)
 
@@ -275,16 +272,59 @@ def test_a_budget_with_slack_has_no_slope():
 def test_what_is_not_certified_is_not_a_number():
     joint, tables, level = FORMS["budget"][0]
     impossible = -level
-    slopes = jax.value_and_grad(value_of("budget"), argnums=(0, 1, 2))(joint, tables, impossible)
-    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(slopes))
-    _, pull = jax.vjp(lambda b: mechanism_of("budget")(joint, tables, b), impossible)
-    assert np.all(np.isnan(pull(jnp.ones((6, 6)))[0]))
-    few = jax.value_and_grad(lambda b: jp.optimal_value(FORMS["budget"][1](joint, tables, b), max_steps=2))(level)
-    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(few))
+    slopes = jax.value_and_grad(value_of("budget"), argnums=(0, 1, 2))
+    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(jax.jit(slopes)(joint, tables, impossible)))
+    moved = jax.jit(lambda b: jax.vjp(lambda b: mechanism_of("budget")(joint, tables, b), b)[1](jnp.ones((6, 6))))
+    assert np.all(np.isnan(moved(impossible)[0]))
+    few = jax.value_and_grad(lambda b: jp.optimal_value(FORMS["budget"][1](joint, tables, b), max_steps=2))
+    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(jax.jit(few)(level)))
+    for function, at in ((lambda b: slopes(joint, tables, b), impossible), (few, level)):
+        with pytest.raises(jp.InputError, match="no derivative here"):
+            function(at)
     with pytest.raises(jp.InfeasibleError):
         jp.optimal_value(FORMS["budget"][1](joint, tables, impossible))
     with pytest.raises(jp.NotCertifiedError, match="gap"):
         jp.optimal_mechanism(FORMS["budget"][1](joint, tables, level), max_steps=2)
+
+
+def test_a_solution_has_the_derivatives_of_the_optimum(solved):
+    """Of all that a solution holds, by the chain rule; prices by differences of prices."""
+    form, parts, gradient = solved
+    *_, direction = directions(form)
+
+    def of(*parts):
+        solution = jp.solve(FORMS[form][1](*parts), tol=TOL)
+        names = ("value", "lower_bound", "gap", "mechanism", "leakage", "distortion", "multipliers")
+        return {name: getattr(solution, name) for name in names}
+
+    moved = jax.jit(lambda *parts: jax.jvp(of, parts, direction)[1])(*parts)
+    slope = sum(np.sum(one * change) for one, change in zip(gradient, direction, strict=True))
+    np.testing.assert_allclose(moved["value"], slope, rtol=1e-7)
+    np.testing.assert_allclose(moved["lower_bound"], slope, rtol=1e-7)
+    assert abs(moved["gap"]) <= 1e-9 * abs(slope)
+    np.testing.assert_allclose(moved["mechanism"], jax.jvp(mechanism_of(form), parts, direction)[1], atol=1e-7)
+    compiled = jax.jit(of)
+    for name in ("leakage", "distortion", "multipliers"):
+        expected = difference(lambda *parts, name=name: compiled(*parts)[name], parts, direction)
+        np.testing.assert_allclose(moved[name], expected, atol=1e-4 * np.abs(expected).max(initial=1.0))
+    (in_level,) = jax.grad(lambda *parts: of(*parts)["value"], argnums=(2,))(*parts)  # outside of jit
+    np.testing.assert_allclose(in_level, gradient[2], rtol=1e-6)
+
+
+def test_other_solvers_have_the_slope_of_the_value_and_no_moves_of_the_mechanism():
+    (joint, tables, level), build = FORMS["multiplier"]
+    of = lambda b: jp.solve(build(joint, tables, b), "mirror-descent", tol=1e-3)  # noqa: E731
+    np.testing.assert_allclose(
+        jax.grad(lambda b: of(b).value)(level), jax.grad(value_of("multiplier"), 2)(joint, tables, level), atol=0.02
+    )
+    assert np.isnan(jax.jit(jax.grad(lambda b: of(b).mechanism[0, 0]))(level)).all()
+
+
+def test_how_a_mechanism_moves_has_no_derivative():
+    """Not a wrong one either: the end of the central path moves, too, by what is not computed."""
+    joint, tables, level = FORMS["multiplier"][0]
+    twice = jax.jit(jax.jacfwd(jax.jacfwd(lambda t: mechanism_of("multiplier")(joint, tables, t * level)[0])))
+    assert np.isnan(twice(1.0)).all()
 
 
 def test_outside_of_transformations_it_is_a_certified_solve(solved):

@@ -25,9 +25,9 @@ from jaxpriv.solving.choice import (
     table_solver,
 )
 from jaxpriv.solving.dense import solve_dense
+from jaxpriv.solving.differentiable import solve_traced
 from jaxpriv.solving.fallback import first_share, has_next_method, with_next_method
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
-from jaxpriv.solving.traced import solve_traced
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
 if TYPE_CHECKING:
@@ -86,8 +86,12 @@ def solve(
     Inside jit or vmap the same iteration runs on the problem as it is, in the precision of its arrays, and the
     certificate is computed there with the same formulas; with several limits or joints the iteration needs x64 there.
     So do other measures and further limits, which are taken there too (but a function f or loss of one's own); a limit
-    without slack then leaves the interval open. Reverse-mode derivatives do not pass through the loop: use
-    `optimal_value` and `optimal_mechanism`, or `sensitivity` on the result.
+    without slack then leaves the interval open. There it is differentiable, too, with respect to joint, distortions and
+    limits, in any composition of `grad`, `jvp`, `jit` and `vmap` and in float64: value and bound have the slope of the
+    optimal value by the envelope theorem, whatever the solver, and the mechanism and what depends on it move by the
+    implicit function theorem, with the interior-point method (`jaxpriv.derivatives`; NaN with others). Their error is
+    of the order of `tol`: take one of 1e-9. Where the optimum is not certified they are NaN, and outside of `jit` an
+    error. `sensitivity` has the slopes for a result that is there already.
 
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the

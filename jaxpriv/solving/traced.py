@@ -1,4 +1,4 @@
-"""Problems inside of jit, vmap and grad: one convex program each, or the least worst outcome.
+"""Problems inside of jit and vmap: one convex program each, or the least worst outcome.
 
 What the host decides by values (closed forms, faces of budgets without slack, symbols to leave out, equal rows to
 merge) is left out here. Where a limit has no slack the result is a mechanism that meets the limits, and its interval
@@ -8,7 +8,7 @@ may stay open.
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -18,9 +18,8 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates import Certificate, certify_program, interval_of, violation_of
+from jaxpriv.certificates import certify_program, interval_of, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
 from jaxpriv.presolve.reduction import Reduced, moves
@@ -41,17 +40,11 @@ from jaxpriv.program.lower import (
     reading,
     worst_program,
 )
-from jaxpriv.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal
+from jaxpriv.solving.stages import AWAY, inner_goal
 
 T = TypeVar("T")
-
-NO_DERIVATIVE = (
-    "solve has no derivative: the iteration stops where it is good enough. Differentiate optimal_value(problem) or "
-    "optimal_mechanism(problem); outside of grad, sensitivity(problem, solution)"
-)
 
 
 class TracedResult(NamedTuple):
@@ -65,6 +58,14 @@ class TracedResult(NamedTuple):
     bound: ScalarLike
     violation: ScalarLike
     steps: ScalarLike
+
+
+class Optimum(NamedTuple):
+    """What was found, and what its derivative is computed from."""
+
+    found: TracedResult
+    feasible_point: Arr  # (X, Y)
+    point: PyTree  # the solver's last, of the reduced program
 
 
 def in_one_precision(problem: DistortionProblem) -> DistortionProblem:
@@ -163,39 +164,20 @@ def with_feasible_point(program: Program, away: Program | None, max_steps: Scala
 @partial(jax.jit, static_argnums=0)
 def optimum(
     solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
-) -> TracedResult:
+) -> Optimum:
     """The best of a program without a feasible point. `away`: the program whose solution is one, if none is known."""
-    return best_of(solver, with_feasible_point(program, away, max_steps), goal, max_steps)[0]
-
-
-@partial(jax.jit, static_argnums=0)
-def optimum_and_moves(
-    solver: AbstractSolver,
-    program: Program,
-    away: Program | None,
-    goal: Goal,
-    max_steps: ScalarLike,
-    change: Program,
-) -> tuple[TracedResult, tuple[Arr, ...]]:
-    """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
     program = with_feasible_point(program, away, max_steps)
     found, point = best_of(solver, program, goal, max_steps)
-    arrays, still = eqx.partition(jax.tree.map(jnp.asarray, program), eqx.is_inexact_array)
-    change = dataclasses.replace(change, feasible_point=jnp.zeros_like(program.feasible_point))
-    return found, moves(lambda parts: eqx.combine(parts, still), arrays, change, point)
+    return Optimum(found, program.feasible_point, point)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def undifferentiated_optimum(
-    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
-) -> TracedResult:
-    """`optimum`; an attempt to differentiate it is refused."""
-    return optimum(solver, program, away, goal, max_steps)
-
-
-@undifferentiated_optimum.defjvp
-def _refused(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> NoReturn:
-    raise InputError(NO_DERIVATIVE)
+@jax.jit
+def moved_mechanism(program: Program, feasible_point: Arr, point: PyTree, change: Program) -> tuple[Arr, ...]:
+    """How (mechanism, k, eta, price) move as the arrays of real numbers of the program do; from `Optimum`."""
+    program = dataclasses.replace(program, feasible_point=feasible_point)
+    arrays, still = eqx.partition(program, eqx.is_inexact_array)
+    change = dataclasses.replace(change, feasible_point=jnp.zeros_like(feasible_point))
+    return moves(lambda parts: eqx.combine(parts, still), arrays, change, point)
 
 
 # The least worst outcome inside of jit, vmap and grad: the minimax program, as on the host.
@@ -226,40 +208,19 @@ class LeastWorst:
 
         return LeastWorst([leaves[i] for i in places], joined, solver)
 
-    def found(self, parts: PyTree) -> TracedResult:
-        """It, certified; an attempt to differentiate it is refused. Values are those of the measure."""
-
-        @jax.custom_jvp
-        @jax.jit
-        def without_derivative(parts: PyTree) -> TracedResult:
-            return self._least(parts)[0]
-
-        @without_derivative.defjvp
-        def _refused(primals: PyTree, tangents: PyTree) -> NoReturn:
-            raise InputError(NO_DERIVATIVE)
-
+    def ended(self, parts: PyTree) -> Optimum:
+        """It, certified. Values are those of the measure."""
         with jax.numpy_rank_promotion("allow"):
-            return without_derivative(parts)
+            return jax.jit(lambda parts: _from_one_program(self.solver, *self.joined(parts)))(parts)
 
-    def _least(self, parts: PyTree) -> tuple[TracedResult, tuple[Arr, Any]]:
-        """It, and of the minimax program (the mechanism at its start, its last point)."""
-        return _from_one_program(self.solver, *self.joined(parts))
+    def moved_mechanism(self, parts: PyTree, feasible_point: Arr, point: PyTree, change: PyTree) -> Arr:
+        """How its mechanism moves as the parts do; from `ended`."""
 
-    def found_and_moves(self, parts: PyTree, change: PyTree) -> tuple[TracedResult, Arr, Arr]:
-        """It, and how its mechanism and its value move as the parts do."""
+        def program_of(at: PyTree) -> Program:
+            program = least_worst_program(self.joined(at)[0], True)
+            return dataclasses.replace(program, feasible_point=feasible_point)
 
-        @jax.jit
-        def both(parts: PyTree, change: PyTree) -> tuple[TracedResult, Arr, Arr]:
-            found, (start, point) = self._least(parts)
-
-            def program_of(at: PyTree) -> Program:
-                return dataclasses.replace(least_worst_program(self.joined(at)[0], True), feasible_point=start)
-
-            mechanism = moves(program_of, parts, change, point)[0]
-            return found, mechanism, self.slope(parts, change, found)
-
-        with jax.numpy_rank_promotion("allow"):
-            return both(parts, change)
+        return jax.jit(lambda parts, change: moves(program_of, parts, change, point)[0])(parts, change)
 
     def slope(self, parts: PyTree, change: PyTree, at: TracedResult) -> Arr:
         """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
@@ -273,10 +234,8 @@ class LeastWorst:
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
 
 
-def _from_one_program(
-    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
-) -> tuple[TracedResult, tuple[Arr, Any]]:
-    """From the minimax program, as on the host (`dense`); and (the mechanism at its start, its last point)."""
+def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike) -> Optimum:
+    """From the minimax program, as on the host (`dense`)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
@@ -304,7 +263,7 @@ def _from_one_program(
     tried = claimed * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
-    return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, point)
+    return Optimum(TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), start, point)
 
 
 def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
@@ -327,32 +286,3 @@ def _start(problem: DistortionProblem, further: Limits, max_steps: ScalarLike) -
 def _idle(mass: Arr) -> Term:
     """A limit that always holds, P(y) >= 0: the method needs one row."""
     return linear_limit(-mass[None], np.zeros(1), mass)
-
-
-def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike) -> Solution:
-    """Solve and certify within one trace."""
-    problem = in_one_precision(problem)
-    goal = own_goal(problem, goal)
-    if problem.least_worst:
-        asked = LeastWorst.of(problem, solver, goal, max_steps)
-        found = asked.found(asked.parts)
-        value, bound, violation = found.value, found.bound, found.violation
-    else:
-        posed = Posed.of(problem)
-        found = undifferentiated_optimum(solver, posed.program, posed.away, posed.inner(goal), max_steps)
-        value, bound, violation = posed.certified(found)
-    proved = goal.proved(Certificate(value, bound, None, None, violation))
-    solution = Solution(
-        value=value,
-        lower_bound=bound,
-        mechanism=found.mechanism,
-        leakage=measured_values(problem.leakage, problem.joints, found.mechanism).max(),
-        distortion=distortion_of(jnp, problem, found.mechanism),
-        scores=found.k[None],
-        weights=found.eta,
-        multipliers=found.price,
-        code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
-        steps=found.steps,
-        solver=name,
-    )
-    return within_limits(solution, violation)

@@ -10,7 +10,8 @@ _FROZEN = commands.frozen()
 
 
 @pytest.mark.parametrize("name", _FROZEN)
-def test_a_command_answers_as_it_did(name):
+def test_a_command_answers_as_it_did(name, monkeypatch):
+    monkeypatch.setattr("jaxpriv.verifier.LEVEL", 1e-6)  # draws are the system's: one honest release of 1,000 is refused
     now, before = commands.result(name), _FROZEN[name]
     assert now["codes"] == before["codes"]
     assert commands.missing(before["record"], now["record"]) == []
