@@ -1,7 +1,6 @@
 """The values that a shell completes: names of columns, of measures and of methods."""
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -29,21 +28,16 @@ def of_columns(ctx: typer.Context) -> list[str]:
     return [f"{column}=" for column in columns(ctx)]
 
 
-def _behind(incomplete: str, values: Sequence[str]) -> list[str]:
-    name, equals, _ = incomplete.rpartition("=")
-    return [f"{name}={value}" for value in values] if equals else []
-
-
-def rules(ctx: typer.Context, incomplete: str) -> list[str]:
+def rules(ctx: typer.Context) -> list[str]:
     """COL=RULE."""
-    return _behind(incomplete, ("categories", "categories:", "quantiles:", "edges:")) or of_columns(ctx)
+    return [f"{column}{rule}" for column in of_columns(ctx) for rule in ("categories", "quantiles:4", "edges:")]
 
 
-def prices(ctx: typer.Context, incomplete: str) -> list[str]:
+def prices(ctx: typer.Context) -> list[str]:
     """COL=KIND."""
     from jaxpriv.estimation.tables.rules import KINDS
 
-    return _behind(incomplete, KINDS) or of_columns(ctx)
+    return [f"{column}{kind}" for column in of_columns(ctx) for kind in KINDS]
 
 
 def settings() -> list[str]:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 TableArgument = Annotated[
     Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False)
 ]
-ConfidenceOption = Annotated[float, typer.Option(help="Confidence of all bounds for the population simultaneously.")]
+ConfidenceOption = Annotated[
+    float,
+    typer.Option(min=0.0, max=1.0, metavar="LEVEL", help="Confidence of all bounds for the population simultaneously."),
+]
 
 
 @dataclass(frozen=True)
@@ -103,26 +106,33 @@ def fit(
     ],
     columns: CostOptions,
     budget: Annotated[
-        float | None, typer.Option(metavar="D", help="Least leakage with a mean distortion of at most D.")
+        float | None, typer.Option(min=0.0, metavar="D", help="Least leakage with a mean distortion of at most D.")
     ] = None,
     leakage_budget: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Least mean distortion with at most this leakage.")
+        float | None, typer.Option(min=0.0, metavar="EPS", help="Least mean distortion with at most this leakage.")
     ] = None,
     disclosure: Annotated[
-        float | None, typer.Option(metavar="R", help="Least leakage with I(X;Y) of at least R nats.")
+        float | None, typer.Option(min=0.0, metavar="R", help="Least leakage with I(X;Y) of at least R nats.")
     ] = None,
     target_leakage: Annotated[
         float | None,
         typer.Option(
+            min=0.0,
             metavar="L",
             help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
         ),
     ] = None,
     measure: FormOptions,
     split: Annotated[
-        float, typer.Option(help="Share of the records for the design; the others are for its audit. 1: no audit.")
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="Share of the records for the design; the others are for its audit. 1: no audit.",
+        ),
     ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
     confidence: ConfidenceOption = 0.95,
     population: Annotated[
         bool,
@@ -141,7 +151,7 @@ def fit(
             "that differs in the fewest columns).",
         ),
     ] = Unseen.refuse,
-    resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
+    resolution: Annotated[int, typer.Option(min=8, max=62, metavar="BITS", help="Bits of the probabilities.")] = 32,
     unchanged: Annotated[
         bool, typer.Option("--unchanged", help="Write the design even if it releases every record as it is.")
     ] = False,

@@ -13,7 +13,7 @@ from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CostOptions, CountOptions, book_file, problem_of, symbols_of
-from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, near
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import FunnelSolution
@@ -155,7 +155,7 @@ def known_solver(name: str, funnel: bool = False) -> None:
 
     known = ("auto", *FUNNEL_SOLVERS) if funnel else SOLVER_NAMES
     if name not in known:
-        raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}")
+        raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}{near(name, known)}")
 
 
 def parsed_limit(text: str) -> MeasureOption:
@@ -310,8 +310,9 @@ def funnel(
     from jaxpriv.solving.solve import solve_within
 
     leakage = measure.option.measure(None)
-    if method not in ("auto", *FUNNEL_SOLVERS):
-        raise InputError(f"--method {method!r} is not a method's name; known: auto, {', '.join(FUNNEL_SOLVERS)}")
+    known = ("auto", *FUNNEL_SOLVERS)
+    if method not in known:
+        raise InputError(f"--method {method!r} is not a method's name; known: {', '.join(known)}{near(method, known)}")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "relevance": relevance}
     form, targets = _target({**given, "multiplier": multiplier})

@@ -21,7 +21,7 @@ def verify(**given: Path | str | list[str] | None) -> None:
 
 def _declared() -> list[inspect.Parameter]:
     """The argument and the options of the verifier, as Typer has them."""
-    annotations: dict[str, object] = {"file": Annotated[Path, typer.Argument(metavar=FILE, show_default=False)]}
+    annotations: dict[str, object] = {"file": Annotated[Path, typer.Argument(metavar=FILE[0], help=FILE[1])]}
     for name, (metavar, text) in {**FILES, **REPEATED, "json": JSON}.items():
         kind = list[str] | None if name in REPEATED else Path | None
         annotations[name] = Annotated[kind, typer.Option(f"--{name}", metavar=metavar, help=text)]

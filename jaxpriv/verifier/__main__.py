@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.verifier import verify
@@ -31,7 +32,7 @@ design exceeds its target, 5 something is not as stated, 6 a file cannot be read
 claim that the first line names was not checked."""
 
 # The argument and the options, each with what stands for its value and what it means.
-FILE = "DESIGN.zip|RECEIPT.json"
+FILE = ("DESIGN.zip|RECEIPT.json", "What is checked: a design, or a receipt (with --design).")
 FILES = {
     "private": ("AUDIT.zip", "Counts and certificate of the design."),
     "design": ("DESIGN.zip", "The design of a receipt."),
@@ -55,16 +56,23 @@ REPEATED = {
 JSON = ("PATH|-", "Write the result as JSON; - is stdout.")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Mistakes of the line are one line, as in the other commands."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"jaxpriv: error: {message}\n")
+
+
 def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     """Check what the arguments name; the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=name,
         description=DESCRIPTION,
         epilog="Example:\n\n" + "\n".join(f"  {line}" for line in EXAMPLE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar=FILE, type=Path)
+    parser.add_argument("file", metavar=FILE[0], type=Path, help=FILE[1])
     for name, (metavar, text) in {**FILES, "json": JSON}.items():
         parser.add_argument(f"--{name}", metavar=metavar, type=str if name == "json" else Path, help=text)
     for name, (metavar, text) in REPEATED.items():

@@ -9,8 +9,8 @@ import pytest
 LINES = {
     "column": (["fit", "t.csv", "--private", "in"], ["income"]),
     "column in a stated dialect": (["fit", "s.csv", "--read", "delimiter=;", "--useful", ""], ["age", "town"]),
-    "column of a rule": (["fit", "t.csv", "--bins", "a"], ["age="]),
-    "rule": (["fit", "t.csv", "--bins", "age=q"], ["age=quantiles:"]),
+    "column of a label": (["fit", "t.csv", "--missing", "a"], ["age="]),
+    "rule": (["fit", "t.csv", "--bins", "age=q"], ["age=quantiles:4"]),
     "price": (["fit", "t.csv", "--distortion", "age=s"], ["age=squared"]),
     "measure": (["solve", "p.npz", "--leakage", "maximal-l"], ["maximal-leakage"]),
     "divergence": (["solve", "p.npz", "--divergence", "chi"], ["chi-squared"]),

@@ -1,5 +1,7 @@
 """`jaxpriv fit`: mistakes of the command line, and what they cost."""
 
+import contextlib
+import os
 import subprocess
 import sys
 
@@ -20,6 +22,7 @@ MISTAKES = {
     "column of a rule": ((*COLUMNS, "--bins", "agee=quantiles:3"), "did you mean 'age'?"),
     "column of a price": ((*COLUMNS, "--distortion", "twon=changed"), "did you mean 'town'?"),
     "rule": ((*COLUMNS, "--bins", "age=quantile:3"), "did you mean 'quantiles'?"),
+    "number": ((*COLUMNS, "--split", "2"), "--split"),
     "measure": ((*COLUMNS, "--leakage", "maximal-leakge"), "did you mean 'maximal-leakage'?"),
 }
 
@@ -58,6 +61,25 @@ def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(run, tmp_pa
     found = run("fit", path, *COLUMNS, "--budget", "0.2", "--out", tmp_path / "design.zip")
     refused(found, 2, "for a file without a header name all its columns", "--read names=A,B")
     assert not any(value in found.stderr for value in ("incomes", "31", "north"))
+
+
+def test_a_terminal_shows_the_stages(people, tmp_path):
+    """A bar on a terminal of 80 columns, and then the results; nothing of it stays in the way."""
+    pty = pytest.importorskip("pty", reason="the system has no terminals of Unix")
+    line = ["fit", str(people), *COLUMNS, "--budget", "0.2", "--out", str(tmp_path / "design.zip")]
+    terminal, end = pty.openpty()
+    settings = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    process = subprocess.Popen([sys.executable, "-m", "jaxpriv", *line], stdout=end, stderr=end, env=settings)
+    os.close(end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal, on Linux
+        while part := os.read(terminal, 2**16):
+            shown += part
+    os.close(terminal)
+    assert process.wait(timeout=60) == 0
+    assert "Fitting" in shown.decode()
+    assert "certified gap" in shown.decode()
+    assert (tmp_path / "design.zip").exists()
 
 
 def test_a_design_is_a_zip(run, people, tmp_path):

@@ -220,6 +220,7 @@ def test_only_brackets_outside_of_texts_are_nesting():
             archive.strict(content, "record")
 
 
+@pytest.mark.filterwarnings("ignore:Every record is released as it is")
 def test_many_intervals_and_labels_full_of_brackets(tmp_path):
     """Before, the brackets of seven labels such as "[18, 35)" were taken for nesting, after all the work."""
     rng = np.random.default_rng(0)
