@@ -196,11 +196,11 @@ def _optimum(
         with jax.numpy_rank_promotion("allow"):
             _, found, proved = proved_optimum(problem, chosen, goal, step_limit(chosen, max_steps), whole)
             certain = jnp.where(proved, 1.0, jnp.nan)
-            return found.value * certain, found.mechanism * certain
+            return jnp.asarray(found.value * certain), jnp.asarray(found.mechanism * certain)
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
         raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")
-    return solution.value, solution.mechanism
+    return jnp.asarray(solution.value), jnp.asarray(solution.mechanism)
 
 
 def _distortion_problem(problem: object) -> None:

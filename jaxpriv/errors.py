@@ -1,7 +1,6 @@
 """The exceptions of jaxpriv. A message names the argument and the position, never a data value."""
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 
 class JaxprivError(Exception):
@@ -45,10 +44,3 @@ class DivergedError(JaxprivError):
 
 class EntropyError(JaxprivError):
     """The operating system gave no randomness; there is no fallback."""
-
-
-def near(name: str, known: Iterable[str], form: Callable[[str], str] = str) -> str:
-    """What a message about an unknown name ends with: the known one that is most like it, by their forms, if any is."""
-    forms = {form(one): one for one in known}
-    found = difflib.get_close_matches(form(name), list(forms), n=1)
-    return f"; did you mean {forms[found[0]]!r}?" if found else ""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jaxpriv._near import near
 from jaxpriv.cli import _complete
-from jaxpriv.errors import InputError, near
+from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
+from jaxpriv._near import near
 from jaxpriv.cli import _complete
-from jaxpriv.errors import InputError, near
+from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile

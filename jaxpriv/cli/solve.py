@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from jaxpriv._near import near
 from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CostOptions, CountOptions, book_file, problem_of, symbols_of
-from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, near
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import FunnelSolution

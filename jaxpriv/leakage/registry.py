@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 
+from jaxpriv._near import near
 from jaxpriv._types import ScalarLike
-from jaxpriv.errors import InputError, near
+from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
 
 if TYPE_CHECKING:  # that module enters its measures here

@@ -136,11 +136,11 @@ def test_a_fit_that_cannot_be(run, table, problem, tmp_path):
 
 def test_a_limit_for_the_population(run, table, tmp_path):
     line = ("fit", table, *COLUMNS, "--out", tmp_path / "design.zip", "--population")
-    result = run(*line, "--leakage-budget", 0.6, "--json", "-")
+    result = run(*line, "--leakage-budget", 0.1, "--json", "-")
     assert result.exit_code == 0, result.output
     limit = strict_json(result.stdout)["population_limit"]
-    assert limit["upper"] <= limit["limit"] == 0.6
-    assert "population, confidence 0.95" in run(*line, "--leakage-budget", 0.6).stdout
+    assert limit["upper"] <= limit["limit"] == 0.1
+    assert "population, confidence 0.95" in run(*line, "--leakage-budget", 0.1).stdout
     refused(run(*line, "--leakage-budget", 0.01), 4, "held-out records cannot certify")
     refused(run(*line, "--budget", 0.1), 2, "population is about --leakage-budget")
 

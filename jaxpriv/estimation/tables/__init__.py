@@ -23,8 +23,9 @@ import numpy as np
 
 from jaxpriv._files import atomic_write
 from jaxpriv._module import summary
+from jaxpriv._near import near
 from jaxpriv.datasets._layout import Dataset, Side, counted, distinct_rows, places_of
-from jaxpriv.errors import InputError, IntegrityError, near
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables.csv_files import TableFile
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.rules import (

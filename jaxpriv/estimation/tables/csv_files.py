@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jaxpriv._near import near
 from jaxpriv._resources import need_memory
-from jaxpriv.errors import InputError, IntegrityError, ResourceError, near
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.verifier.releases import NUMBER, number_form, plain, plain_number
 
 if TYPE_CHECKING:

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._near import near
 from jaxpriv._resources import MERGE, need_memory
-from jaxpriv.errors import InputError, near
+from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import BROKEN, Column
 from jaxpriv.verifier.records import WHOLE, intervals
 from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
