@@ -371,11 +371,7 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
     size = len(mechanism.table)
     weights = np.ones(size) if evidence is None else evidence.counts.sum(axis=0)
     maps = heat_maps(mechanism, weights)
-    rows = [
-        [f"{one.released[y]} (probability {row[y]:.3f})" for y in np.argsort(-row, kind="stable") if row[y] >= _INK]
-        for one in maps
-        for row in one.matrix
-    ]
+    rows = [_in_words(row, one.released) for one in maps for row in one.matrix]
     data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
     options = "".join(f"<option>{escape(name)}</option>" for one in maps for name in one.useful)
     averaged = ""
@@ -392,6 +388,13 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
         f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
         f'<script type="application/json" id="rows">{data}</script>'
     )
+
+
+def _in_words(row: np.ndarray, released: Sequence[str]) -> list[str]:
+    """The likeliest releases of one row, and the probability of all others together."""
+    named = [y for y in np.argsort(-row, kind="stable")[:_NAMED] if row[y] >= _INK]
+    words, rest = [f"{released[y]} (probability {row[y]:.3f})" for y in named], 1 - float(row[named].sum())
+    return [*words, f"others (probability {rest:.3f})"] if rest >= _INK else words
 
 
 def _scrolled(content: str, name: str) -> str:
@@ -525,8 +528,8 @@ def _percent_down(share: float, places: int = 1) -> str:
 _WIDTH, _HEIGHT = 640, 360
 # Margins of the figure, for numbers and labels of the axes.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
-# More rows or columns than this are no picture any more, and a smaller probability no ink.
-_DRAWN, _INK = 64, 0.005
+# More rows or columns than this are no picture any more, a smaller probability no ink, and more names no sentence.
+_DRAWN, _INK, _NAMED = 64, 0.005, 10
 
 
 def curve_picture(curve: Curve) -> str:

@@ -160,7 +160,7 @@ def large():
     """Designs with more useful combinations than a picture has rows: of two columns, and one for numbered symbols."""
     records = people(4000)
     records["age"] = records["age"] * 2 + np.arange(4000) % 2  # 124 classes
-    options = {"private": "income", "useful": ["age", "town"], "sparse": True}
+    options = {"private": "income", "useful": ["age", "town"], "sparse": True, "split": 1.0}
     return [fit(records, **options, target_leakage=0.5), fit(records, **options, disclosure=2.0, tol=1.0)]
 
 
@@ -188,8 +188,14 @@ def test_a_mapping_of_any_size_is_drawn(large):
                     np.testing.assert_allclose(town.matrix[row], np.array(parts) / of.sum())
                 else:
                     assert town.matrix[row].max() < 1
-            checked = Checked(report(mechanism, evidence))
+            page = report(mechanism, evidence)
+            checked = Checked(page)
             assert len(checked.pictures) == 4
+            rows = json.loads(re.search(r'id="rows">(.*?)</script>', page, re.DOTALL)[1])
+            assert len(rows) == len(age.useful) + 3
+            for row in rows:
+                assert len(row) <= 11
+                assert sum(float(text[:-1].split()[-1]) for text in row) == pytest.approx(1, abs=0.02)
             assert "too many to draw" not in checked.text
             assert words in checked.text
 
@@ -331,7 +337,9 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     assert browser.value(wide) <= 390  # no column lies outside of the picture
     said = "document.getElementById('said').textContent"
     first = browser.value(said)
-    assert re.fullmatch(r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\. .*without the release 59\.\d\d %\)\.", first)
+    assert re.fullmatch(
+        r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\. .*without the release 59\.\d\d %\)\.", first
+    )
     reached = []
     for _ in range(12):
         browser.press("Tab")
