@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
+from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
@@ -73,6 +74,7 @@ __all__ = [
     "staircase",
     "watchdog",
 ]
+__dir__ = names_of(__name__)
 
 
 # Targets are met to this many nats: sums of masses are rounded.
