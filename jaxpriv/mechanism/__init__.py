@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from jaxpriv._importing import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.mechanism.comparing import ColumnDrift as ColumnDrift
+    from jaxpriv.mechanism.comparing import TableDrift as TableDrift
+    from jaxpriv.mechanism.comparing import drift as drift
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
@@ -26,6 +29,7 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
+            "jaxpriv.mechanism.comparing": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],
