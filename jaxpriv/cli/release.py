@@ -512,11 +512,12 @@ def _differences(drift: "TableDrift") -> list[str]:
         for one in drift.columns
     ]
     if drift.information is not None:
-        lines.append(f"of these records I(S;Y) is at most I(X;Y), {_claim(drift.information, Units.nats)} at most")
+        lines.append(f"of these records I(S;Y) is at most I(X;Y), at most {_claim(drift.information, Units.nats)}")
     if drift.drifted:
         lines.append(
-            "warning: a corrected p below 0.01: these records are not from the population of the design, and its "
-            "numbers for its records and their population do not hold for them; those for every population do"
+            "warning: a corrected p is below 0.01, which is evidence that these records come from another population "
+            "than those of the design: its bounds for the population may not hold for them; those for every "
+            "population do"
         )
     return lines
 

@@ -16,7 +16,7 @@ from jaxpriv.mechanism.mechanism import Evidence, Mechanism
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import Claim, Counted
 
-# A corrected p-value below this is a drift: one in a hundred tables of the same population has one.
+# A corrected p-value below this is a drift: at most one in a hundred tables of the same population has one.
 LEVEL = 0.01
 # Permutations where the chi-squared approximation is not valid: at least these, and for each test as many more as a
 # corrected p-value of half the level needs.
