@@ -326,8 +326,8 @@ def hiding(
     As `dropping`, with outputs that are symbols of X, so that it has a distortion: all x with the same kept codes are
     released as the one of them, y, that has the least sum_x prior(x) d(x, y). Shape (k, k), a single 1 in every row.
 
-    `attributes` and the columns `hidden` are as for `dropping`; `prior` (k,) is P(x) or counts of x, `distortion` a table (k, k)
-    or a `jaxpriv.distortion` object.
+    `attributes` and the columns `hidden` are as for `dropping`; `prior` (k,) is P(x) or counts of x, `distortion` a
+    table (k, k) or a `jaxpriv.distortion` object.
 
     Raises `InputError` as `dropping` does, and for a prior that is not k numbers >= 0 or a distortion that is not (k,
     k).

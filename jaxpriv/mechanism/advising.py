@@ -17,7 +17,7 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.leakage import AbstractLeakage, by_name, evaluate
-from jaxpriv.mechanism.counting import Counted, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, Counted, count_parts, names_of, read_parts
 from jaxpriv.mechanism.obstacles import Obstacle, remove_obstacles
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
@@ -129,6 +129,7 @@ def advise(
     split: float = 0.5,
     seed: int = 0,
     confidence: float = 0.95,
+    symbols: int = 128,
     tol: float = 1e-6,
     sparse: bool = False,
     time_limit: float | None = None,
@@ -148,11 +149,12 @@ def advise(
         fitted = fit("people.csv", **advice.arguments, budget=advice.designs[3].budget)
 
     The mappings are those of the solver: `fit` rounds one to whole numbers and computes every number again. Arguments
-    and errors are those of `fit`; a time limit leaves designs `not_certified`, with their gaps.
+    and errors are those of `fit`; a time limit leaves designs without a certificate to `tol`, with their gaps.
+    `symbols`: the most combinations of useful classes, at most 4,096; for more than about 150 the designs take minutes.
     """
     share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
-    seed = whole(seed, "seed", low=0.0)
-    level = failure(confidence, "confidence")
+    seed, most = whole(seed, "seed", low=0.0), min(whole(symbols, "symbols", low=2.0), MOST_SYMBOLS)
+    beta = 1 - failure(confidence, "confidence")
     asked = {"leakage": leakage, "form": form, "order": order, "divergence": divergence, "gamma": gamma}
     measure = by_name(leakage, form=form, order=order, divergence=divergence, gamma=gamma)
     alone = clock is None
@@ -164,7 +166,9 @@ def advise(
     columns: dict[str, object] = {"codebook": codebook}
     if codebook is None:
         clock.begin("choosing classes")
-        obstacles = remove_obstacles(parts, names_of(private), names_of(useful), rules or {}, sparse=sparse)
+        obstacles = remove_obstacles(
+            parts, names_of(private), names_of(useful), rules or {}, symbols=most, sparse=sparse
+        )
         rules = {**(rules or {}), **{one.column: one.rule for one in obstacles}}
         columns = {"private": private, "useful": useful, "rules": rules, "shared": shared}
     records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
@@ -176,7 +180,7 @@ def advise(
     with clock if alone else nullcontext():
         curve = _designs(joint, costs, measure, tol, clock)
         clock.begin("bounds for the population")
-        designs = tuple(_advised(curve, records, k, measure, level, clock) for k in range(len(curve)))
+        designs = tuple(_advised(curve, records, k, measure, beta, clock) for k in range(len(curve)))
     return Advice(
         designs=designs,
         hidden=_hidden(curve, records, joint, costs, measure),
@@ -197,7 +201,7 @@ def advise(
         private=len(records.private),
         useful=len(records.useful),
         correct_guess=float(joint.sum(axis=1).max()),
-        confidence=1 - level,
+        confidence=confidence,
     )
 
 
@@ -213,7 +217,7 @@ def _designs(joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage, tol
 
 
 def _advised(
-    curve: Frontier, records: Counted, place: int, measure: AbstractLeakage, level: float, clock: Clock
+    curve: Frontier, records: Counted, place: int, measure: AbstractLeakage, beta: float, clock: Clock
 ) -> Advised:
     one = curve[place]
     mapping, codes = np.asarray(one.mechanism), records.useful[records.seen]
@@ -222,7 +226,7 @@ def _advised(
     population = None
     if records.held_out is not None and not clock.expired():
         whole_mapping = mapping[records.nearest()]
-        share = level / len(curve)
+        share = beta / len(curve)
         (bound,) = sample_bounds(records.held_out, whole_mapping, (measure,), share, kind=SampleKind.HELD_OUT)
         population = None if bound is None else float(bound.upper[0, 0])
     return Advised(

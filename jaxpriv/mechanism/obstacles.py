@@ -14,7 +14,7 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.estimation.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, Parts
+from jaxpriv.mechanism.counting import Parts
 from jaxpriv.verifier.releases import NUMBER
 
 _MISSING = "missing"
@@ -35,50 +35,56 @@ def remove_obstacles(
     useful: Sequence[str],
     rules: Mapping[str, Rule | None],
     *,
-    sparse: bool = False,
+    symbols: int,
+    sparse: bool,
 ) -> tuple[Obstacle, ...]:
     """The rules that a design of these columns needs in place of `rules`, each column once.
 
-    `sparse`: fewer than five records for a symbol are no obstacle. Raises `InputError` where columns of two classes
-    each are still too many.
+    `symbols`: most combinations of useful classes. `sparse`: fewer than five records for a symbol are no obstacle.
+    Raises `InputError` where columns of two classes each are still too many.
     """
-    reasons: dict[str, list[str]] = {}
+    without: dict[str, str] = {}
+    crowded: dict[str, str] = {}
     chosen: dict[str, Rule] = {}
     for name in dict.fromkeys((*private, *useful)):
         column, given = parts.columns[name], rules.get(name)
         if given is None and column.kind == "number":
             given = Quantiles(4)
-            reasons[name] = ["holds real numbers"]
+            without[name] = "holds real numbers"
         rule = given or default_rule(column)
         empty = int(missing_rows(column, rule).sum())
         if empty and rule.missing is None:
             labels = {getattr(rule, "other", None), *column.values.astype(str).tolist()}
             rule = replace(rule, missing=unused_label(_MISSING, labels))
-            reasons.setdefault(name, []).append(f"has {empty} empty cells")
+            without[name] = " and ".join([*filter(None, [without.get(name)]), f"has {empty} empty cells"])
         chosen[name] = rule
     fitted = {name: parts.fitted(name, rule) for name, rule in chosen.items()}
     codes = {name: rule.encode(parts.columns[name]) for name, rule in fitted.items()}
     rows = int(parts.first.sum())
     for side, names in (("private", private), ("useful", useful)):
         most = len(parts.first) if sparse else rows // ROWS_PER_SYMBOL
-        while (size := _combinations(names, fitted, codes)) > (most if side == "private" else min(most, MOST_SYMBOLS)):
-            few = f"{rows} records of the design for" if size > most else f"at most {MOST_SYMBOLS} are possible, not"
+        while (size := _combinations(names, fitted, codes)) > (most if side == "private" else min(most, symbols)):
             for name in sorted(names, key=lambda one: -len(fitted[one].labels)):
                 coarser = _coarser(parts, name, chosen[name], fitted[name])
                 if coarser is not None:
                     break
             else:
                 raise InputError(
-                    f"{side}: {few} {size} combinations of {len(names)} columns, each of two classes: name fewer "
-                    f"{side} columns"
+                    f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
+                    f"design: name fewer {side} columns"
                 )
-            if not any(few in reason for reason in reasons.get(name, ())):
-                reasons.setdefault(name, []).append(
-                    f"has {len(fitted[name].labels)} classes, and there are {few} {size} {side} combinations"
-                )
+            crowded.setdefault(
+                name,
+                f"has {len(fitted[name].labels)} classes, with which the {side} columns make {size} combinations, "
+                + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
+            )
             chosen[name], fitted[name] = coarser, parts.fitted(name, coarser)
             codes[name] = fitted[name].encode(parts.columns[name])
-    return tuple(Obstacle(name, f"column {name!r} {', and '.join(why)}", chosen[name]) for name, why in reasons.items())
+    return tuple(
+        Obstacle(name, f"column {name!r} {' and '.join(filter(None, (without.get(name), crowded.get(name))))}", rule)
+        for name, rule in chosen.items()
+        if name in without or name in crowded
+    )
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
