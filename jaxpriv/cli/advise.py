@@ -216,16 +216,19 @@ def _picture(advice: "Advice", kind: str, units: Units) -> bytes:
     from jaxpriv import plotting
 
     unit = advice.frontier.problem.leakage.unit
-    # Only the corner where the designs are: releases that change more than twice as much are off the picture.
-    most = 2 * advice.designs[-1].distortion
-    others = [(one.distortion, one.leakage, ",\n".join(one.columns) or "nothing") for one in advice.hidden]
+    others = [
+        (one.distortion, one.leakage, one.columns[0] if one.columns else "as it is")
+        for one in advice.hidden
+        if len(one.columns) < 2
+    ]
     figure = plotting.plot_frontier(
         advice.frontier,
         units=units.value if unit == "nats" else "nats",
-        others=[one for one in others if one[0] <= most],
-        others_label="hidden columns instead",
+        others=others,
+        others_label="a column hidden instead",
         free=advice.designs[-1].distortion,
     )
+    figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
     return plotting.image_bytes(figure, kind)
 
 

@@ -112,10 +112,11 @@ def test_obstacles_are_removed_and_the_design_fits():
 
 
 def test_few_symbols_are_asked_for(table):
-    found = advise(table, private="income", useful=["age", "town"], symbols=6)
+    found = advise(table, private="income", useful=["age", "town"], rules={"age": Quantiles(8)}, symbols=6)
     assert found.useful <= 6
-    assert [one.column for one in found.obstacles][0] == "age"
-    assert "more than 6" in found.obstacles[0].sentence
+    (obstacle,) = found.obstacles
+    assert obstacle.column == "age"
+    assert "more than 6" in obstacle.sentence
 
 
 def test_a_private_column_of_real_numbers_gets_classes():
