@@ -81,4 +81,4 @@ class AbstractFrontier(Shown):
         """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the points and their certified band."""
         from jaxpriv.plotting import plot_frontier  # it needs matplotlib
 
-        return plot_frontier(self, **options)
+        return plot_frontier(self, **options)  # pyright: ignore[reportArgumentType] (it is one of the two classes)

@@ -146,7 +146,7 @@ class FunnelSolution(AbstractSolution):
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
-        # The leakage is no less and the disclosure no more than what is printed: a reader relies on neither being better.
+        # Rounded for a reader who relies on little leakage and much disclosure.
         return {
             "status": self.status,
             "optimum": f"{lower(self.lower_bound)} to {upper(self.upper_bound)}",

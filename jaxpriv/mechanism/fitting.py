@@ -93,7 +93,8 @@ class Fitted(Shown):
         rows = {"status": self.status, **self.mechanism._shown()}
         for name, claim in self.claims.items():
             end, rounded = (claim.lower, lower) if name in _AT_LEAST else (claim.upper, upper)
-            rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {claim.unit}"
+            unit = "" if claim.unit == name else claim.unit
+            rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {unit}"
         if self.limit is not None:
             rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
         return rows

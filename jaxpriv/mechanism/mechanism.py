@@ -23,7 +23,7 @@ from jaxpriv.estimation.tables.readers import row_text
 from jaxpriv.mechanism import table as tables
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, upper, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
     PRICES,
@@ -105,14 +105,14 @@ class Mechanism(Shown):
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
-        guaranteed = {name: f"{claim.upper or 'inf'} {claim.unit}" for name, claim in self.guarantees.items()}
+        guaranteed = self.guarantees.items()
         return {
             "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
             "from": ", ".join(self.codebook.useful),
             "released": ", ".join(self.released_columns),
             "symbols": sizes(X=self.table.shape[0], Y=self.table.shape[1]),
             "unseen": self.unseen,
-            **{f"{name}, any population": text for name, text in guaranteed.items()},
+            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
         }
 
     # -- files ---------------------------------------------------------------------------------------
