@@ -13,8 +13,9 @@ from jaxtyping import PyTree
 from jaxpriv._clock import Stop
 from jaxpriv._module import Shown, summary
 from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._types import Arr, Result, ScalarLike
 from jaxpriv._validation import is_traced
+from jaxpriv.channel import AbstractChannel
 from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
@@ -126,22 +127,21 @@ class Solution(AbstractSolution):
             so that it batches). The status is then `best_known`, unless what was there met the tolerance.
     """
 
-    # NumPy's numbers and arrays on the host, JAX's in a trace, with an axis more in a batch; `mechanism` may be an
-    # operator. A union of these would have to be narrowed wherever a caller computes with one.
-    value: Any
-    lower_bound: Any
-    mechanism: Any
-    leakage: Any
-    distortion: Any
-    scores: Any
-    weights: Any
-    multipliers: Any
-    code: Any
-    steps: Any
+    # With an axis more in a batch.
+    value: Result
+    lower_bound: Result
+    mechanism: Result | AbstractChannel
+    leakage: Result
+    distortion: Result
+    scores: Result
+    weights: Result
+    multipliers: Result
+    code: Result
+    steps: Result
     solver: str = field(metadata={"static": True}, default="")
     seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
-    stopped: Any = 0
+    stopped: Result = 0
 
     def __repr__(self) -> str:
         """Status, value and gap, then what the arrays are: what they hold may be private, and is too long to read."""

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
+from jaxpriv._importing import names_of
 from jaxpriv._module import Shown, summary
 from jaxpriv._module.shown import nearest
 from jaxpriv._resources import need_memory
@@ -75,6 +76,7 @@ __all__ = [
     "staircase",
     "watchdog",
 ]
+__dir__ = names_of(__name__)
 
 
 # Targets are met to this many nats: sums of masses are rounded.
