@@ -80,6 +80,21 @@ def refuse_after_fork() -> None:
         )
 
 
+def names_of(module: str) -> Callable[[], list[str]]:
+    """`__dir__` of a module, which completion offers: the names of its `__all__`, or those that it defines without one.
+
+    What the module imports for itself is not among them.
+    """
+
+    def names() -> list[str]:
+        own = vars(sys.modules[module])
+        defined = (name for name, value in own.items() if getattr(value, "__module__", None) == module)
+        public = own.get("__all__") or (name for name in defined if not name.startswith("_"))
+        return sorted({*(name for name in own if name.startswith("__")), *public})
+
+    return names
+
+
 def attach(
     package: str, names: Mapping[str, Sequence[str]], submodules: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -104,8 +119,4 @@ def attach(
         setattr(sys.modules[package], name, value)  # the next use finds it without this function
         return value
 
-    def names_of() -> list[str]:  # what completion offers: no helper of the package itself
-        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
-        return sorted({*own, *public})
-
-    return get, names_of, public
+    return get, names_of(package), public

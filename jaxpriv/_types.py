@@ -1,7 +1,8 @@
 """Names for array shapes. Axes: `s` private, `x` useful, `y` released (MATH notation: S - X - Y)."""
 
+import sys
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,11 +13,18 @@ from jaxpriv._lanes import LaneArray
 # A host array, a device array or a tracer: whatever the caller holds. Where a module runs on both libraries NumPy's
 # scalars count as arrays without axes: its reductions return them.
 # So does an array of a batch in NumPy, `LaneArray`: code that is written for one problem takes it for one of NumPy's,
-# and so does a static checker.
-if TYPE_CHECKING:
-    Arr: TypeAlias = Array | np.ndarray
-else:
+# and so do a static checker and the signatures that a user reads. Checks at run time, by jaxtyping's hook, must accept
+# it.
+if not TYPE_CHECKING and any(type(finder).__module__ == "jaxtyping._import_hook" for finder in sys.meta_path):
     Arr: TypeAlias = Array | np.ndarray | LaneArray
+else:
+    Arr: TypeAlias = Array | np.ndarray
+# A number or an array of a result: NumPy's on the host, JAX's in a trace. For a static checker it is anything: a union
+# would have to be narrowed wherever a caller computes with it.
+if TYPE_CHECKING:
+    Result: TypeAlias = Any
+else:
+    Result: TypeAlias = float | np.ndarray | Array
 # One number or truth value: an array without axes, NumPy's scalar (what its reductions return) or Python's.
 ScalarLike: TypeAlias = Arr | np.floating | np.integer | float | int
 BoolLike: TypeAlias = Arr | np.bool_ | bool

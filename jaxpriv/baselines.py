@@ -19,11 +19,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError
+
+__dir__ = names_of(__name__)
 
 Table = Float[np.ndarray, "x y"]
 

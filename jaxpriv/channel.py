@@ -22,12 +22,15 @@ from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
+from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.streaming import all_costs, block, block_size, gibbs_logits, released, stream
+
+__dir__ = names_of(__name__)
 
 
 class Pushed(NamedTuple):
@@ -87,14 +90,14 @@ class AbstractChannel(eqx.Module):
         return self.matrix().astype(dtype or np.float64)
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _FEWER = "use rows(index) on fewer symbols at a time"
 # Numbers that are computed at a time while sampling.
 _SAMPLED = 2**24
 
 
-def _in_float64(function: Callable[..., T], *args: object) -> T:
+def _in_float64(function: Callable[..., _T], *args: object) -> _T:
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         return function(*args)
 

@@ -17,11 +17,14 @@ from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
+from jaxpriv._importing import names_of
 from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
+
+__dir__ = names_of(__name__)
 
 # Costs of the same symbols computed in two ways, perhaps in float32, differ by less.
 _SAME = 1e-5

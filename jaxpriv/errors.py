@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 
+from jaxpriv._importing import names_of
+
+__dir__ = names_of(__name__)
+
 
 class JaxprivError(Exception):
     """Base of every error that jaxpriv raises on purpose."""

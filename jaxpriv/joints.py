@@ -7,7 +7,6 @@ evaluates a user's likelihood from features of x, so that a large alphabet needs
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,9 +17,12 @@ from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ArrayInput
+from jaxpriv._importing import names_of
+from jaxpriv._types import Arr, ArrayInput, Result
 from jaxpriv._validation import finite, is_traced, real_array, sum_tolerance
 from jaxpriv.errors import InputError
+
+__dir__ = names_of(__name__)
 
 # Columns that are evaluated or collected at a time.
 _CHECKED = 4096
@@ -47,10 +49,14 @@ class AbstractJoint(eqx.Module):
         return self.columns(np.arange(self.shape[1]))
 
 
+def _table(values: Arr) -> Arr:
+    return values if hasattr(values, "shape") else np.asarray(values, dtype=np.float64)
+
+
 class Stored(AbstractJoint):
     """A table `values[s, x]`."""
 
-    values: Arr = eqx.field(converter=lambda v: v if hasattr(v, "shape") else np.asarray(v, dtype=np.float64))
+    values: Arr = eqx.field(converter=_table)
 
     def __check_init__(self) -> None:
         if len(self.values.shape) != 2:
@@ -117,7 +123,7 @@ class Computed(AbstractJoint):
     """`likelihood(features[x]) / total`, shape (|S|,) for each x."""
 
     features: Arr  # (|X|, f)
-    total: Any  # (), of either library: the sum of the likelihood over s and x
+    total: Result  # (): the sum of the likelihood over s and x
     private: int = eqx.field(static=True)
     likelihood: Callable[[PyTree], PyTree] = eqx.field(static=True)
 

@@ -11,9 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
+from jaxpriv._importing import names_of
 from jaxpriv._numerics import kl_excess, safe_divide, xlogx
 from jaxpriv._types import Arr, ArrayInput, Joint, Mechanism, Scalar
 from jaxpriv._validation import before_computing, joint_array, nonnegative, real_array
+
+__dir__ = names_of(__name__)
 
 
 def from_counts(counts: ArrayInput) -> Arr:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxpriv._importing import names_of
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.estimation.tables.readers import Column, column_of, is_frame, is_series, parts_of_frame
 from jaxpriv.mechanism import fit
 from jaxpriv.verifier.releases import EXACT
+
+__dir__ = names_of(__name__)
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from jaxpriv import distortion as distortions
+from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
@@ -37,6 +38,7 @@ __all__ = [
     "random_joint",
     "random_mechanisms",
 ]
+__dir__ = names_of(__name__)
 
 
 def random_joint(

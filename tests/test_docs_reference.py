@@ -3,7 +3,10 @@
 import ast
 import importlib
 import inspect
+import json
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -29,6 +32,56 @@ def public(module):
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
     }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_dir_lists_what_is_public_and_nothing_else(name):
+    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    module = importlib.import_module(name)
+    submodules = {each for each in getattr(module, "__all__", ()) if inspect.ismodule(getattr(module, each))}
+    assert {each for each in dir(module) if not each.startswith("__")} == public(module) | submodules
+
+
+# In a process of its own: here the hook of the conftest has changed the types.
+SIGNATURES = """
+import importlib, inspect, json, sys
+
+sys.path.insert(0, "tests")
+from test_docs_reference import MODULES, public
+
+texts = {}
+for name in MODULES:
+    if name != "jaxpriv.sklearn":
+        module = importlib.import_module(name)
+        for each in public(module):
+            value = getattr(module, each)
+            if inspect.isroutine(value) or inspect.isclass(value) and not issubclass(value, Exception):
+                texts[f"{name}.{each}"] = str(inspect.signature(value))
+print(json.dumps(texts))
+"""
+
+
+@pytest.fixture(scope="module")
+def signatures():
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", SIGNATURES], cwd=root, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def unreadable(text):
+    """Whether a signature names a type that only the library knows, or none at all (but for values of a mapping)."""
+    return bool(re.search(r"LaneArray|\bAny\b", text.replace("[str, typing.Any]", "")))
+
+
+def test_signatures_show_types_that_a_reader_knows(signatures):
+    assert "jaxpriv.solve" in signatures
+    assert not {name: text for name, text in signatures.items() if unreadable(text)}
+
+
+def test_an_unreadable_signature_is_found():
+    assert unreadable("(value: Any) -> None")
+    assert unreadable("(value: jax.Array | jaxpriv._lanes.LaneArray) -> float")
+    assert not unreadable("(record: dict[str, typing.Any]) -> numpy.ndarray")
 
 
 def resolve(name):

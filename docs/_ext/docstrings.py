@@ -101,7 +101,7 @@ def dash(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def plain_types(app: Sphinx, doctree: nodes.document) -> None:
-    """In a signature a number is a `float`, of whatever library, and the array type of compiled batches is left out."""
+    """In a signature a number is a `float`, of whatever library."""
     numbers = {"floating", "integer", "float", "int"}
 
     def named(node: nodes.Node) -> str:  # the last part of the name that a node links to, or its text
@@ -109,15 +109,12 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
         return (target or node.astext()).rpartition(".")[2]
 
     for parent in {node.parent for node in doctree.findall(addnodes.pending_xref)}:
-        hidden = {"LaneArray", *(numbers - {"float"} if numbers <= set(map(named, parent)) else ())}
+        hidden = numbers - {"float"} if numbers <= set(map(named, parent)) else ()
         for child in [one for one in parent if named(one) in hidden]:
             at = parent.index(child)
-            first, last = at, at + 1
-            if at > 1 and parent[at - 1].astext() == "[":  # Float[LaneArray, "x y"]
-                first, last = at - 2, next(k for k in range(at, len(parent)) if parent[k].astext() == "]") + 1
-            sides = (parent[max(first - 3, 0) : first], parent[last : last + 3])
+            sides = (parent[max(at - 3, 0) : at], parent[at + 1 : at + 4])
             separator = next((side for side in sides if [one.astext() for one in side] == [" ", "|", " "]), ())
-            for one in (*parent[first:last], *separator):
+            for one in (child, *separator):
                 parent.remove(one)
 
 

@@ -6,6 +6,7 @@ certificates of additive noise and of operators, block by block. `verification` 
 a problem and a `Solution` of it and computes the certificate that fits both.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.certificates.lagrangian import average_leakage, certify_noise, certify_streamed, valid_scores
 from jaxpriv.certificates.verification import Verification, excess_of, interval_of, least_limit
 from jaxpriv.program.certify import Certificate, certify_program, violation_of
@@ -23,3 +24,4 @@ __all__ = [
     "valid_scores",
     "violation_of",
 ]
+__dir__ = names_of(__name__)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._module import summary
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._types import Arr, Result, ScalarLike
 from jaxpriv._validation import SUM_TOLERANCE, is_traced
 from jaxpriv.certificates.lagrangian import certify_noise, certify_streamed
 from jaxpriv.channel import AbstractChannel
@@ -56,7 +56,7 @@ _NEXT = 1e-9
 
 def interval_of(
     problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
-) -> tuple[Any, Any]:
+) -> tuple[Result, Result]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data

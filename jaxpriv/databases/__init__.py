@@ -12,6 +12,7 @@ Host NumPy in float64, natural logarithms. After Wu, Xia and He, Information The
 database half of Calmon and Fawaz 2012.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.databases.counting import (
     DeterministicQuery,
     counting_query,
@@ -87,3 +88,4 @@ __all__ = [
     "sparse_count_leakage",
     "with_empty_record",
 ]
+__dir__ = names_of(__name__)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxpriv._importing import names_of
 from jaxpriv.datasets._layout import Dataset, Originals, Side, counted
 from jaxpriv.errors import InputError
 
@@ -47,6 +48,7 @@ __all__ = [
     "load_adult",
     "load_compas",
 ]
+__dir__ = names_of(__name__)
 
 ATTRIBUTION = (
     "Barry Becker and Ronny Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20; "

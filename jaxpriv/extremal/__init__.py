@@ -10,6 +10,8 @@ where pools are too coarse; `master` types of symbols, pools and the map from po
 `pricing` the vertex of least reduced cost under limits of ratios and of lift, and the branch and bound over symbols.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.extremal.utility import MaximumUtility, maximum_utility
 
 __all__ = ["MaximumUtility", "maximum_utility"]
+__dir__ = names_of(__name__)

@@ -5,6 +5,7 @@ sharing reaches; `atoms` is the linear program over posteriors, `pricing` the se
 linear programs for adversaries of finitely many actions (`gains`). `greedy` and `local` find without a proof.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value
 from jaxpriv.funnels.solution import (
     AbstractFunnelSolver,
@@ -26,3 +27,4 @@ __all__ = [
     "proved_line",
     "proved_value",
 ]
+__dir__ = names_of(__name__)

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._validation import real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
@@ -49,6 +50,7 @@ __all__ = [
     "information",
     "time_sharing_curve",
 ]
+__dir__ = names_of(__name__)
 
 
 # Rate and leakage of one eigen-direction, and how a total rate is shared among directions.

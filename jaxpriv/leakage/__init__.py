@@ -13,6 +13,7 @@ further line.
 
 # isort: off
 # In the order in which measures are listed by name.
+from jaxpriv._importing import names_of
 from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
@@ -81,3 +82,4 @@ __all__ += cost.__all__
 __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__
 __all__ += pointwise.__all__
+__dir__ = names_of(__name__)

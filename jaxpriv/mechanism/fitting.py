@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
@@ -34,7 +34,7 @@ from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.solve import solve_within
-from jaxpriv.verifier.claims import ONE, Claim, Measure
+from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
 from jaxpriv.verifier.records import UNSEEN
 
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
@@ -48,13 +48,16 @@ _UNCHANGED = "Every record is released as it is, which meets the target"
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
+# Claims of which the lower end is what is proved.
+_AT_LEAST = ("disclosure", "lower_bound", "solver_bound")
+
 # A table with the names, labels and codes of its outputs; what proves the bound, by the fields of `Evidence`.
 _Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
 _Duals: TypeAlias = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Shown):
     """What `fit` found.
 
     Attributes:
@@ -82,6 +85,16 @@ class Fitted:
     codebook: Codebook
 
     __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        rows = {"status": self.status, **self.mechanism._shown()}
+        for name, claim in self.claims.items():
+            end, rounded = (claim.lower, lower) if name in _AT_LEAST else (claim.upper, upper)
+            unit = "" if claim.unit == name else claim.unit
+            rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {unit}"
+        if self.limit is not None:
+            rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
+        return rows
 
 
 @dataclass(frozen=True)

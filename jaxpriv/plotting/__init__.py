@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxpriv._importing import names_of
 from jaxpriv._types import Arr
 from jaxpriv._validation import mechanism_array
 from jaxpriv.certificates import average_leakage
@@ -41,6 +42,7 @@ __all__ = [
     "solver_style",
     "style",
 ]
+__dir__ = names_of(__name__)
 
 Units = Literal["nats", "bits"]
 

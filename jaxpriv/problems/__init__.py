@@ -1,5 +1,6 @@
 """Problems: objectives, constraints and data; no algorithm."""
 
+from jaxpriv._importing import names_of
 from jaxpriv.problems.distortion import (
     DistortionProblem,
     MaxEntropyNoise,
@@ -24,3 +25,4 @@ __all__ = [
     "replace_form",
     "with_private_input",
 ]
+__dir__ = names_of(__name__)

@@ -5,8 +5,10 @@ budgets can be met at all, and `certify` computes from a mechanism and dual scor
 here imports a solver.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.program.certify import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.program.lower import program_of
 
 __all__ = ["Certificate", "Form", "Program", "certify_program", "program_of", "violation_of"]
+__dir__ = names_of(__name__)

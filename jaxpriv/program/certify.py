@@ -22,7 +22,6 @@ that of a batch, where no set is a user's: one certificate for each, by the same
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from jaxpriv._module import summary
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._types import Arr, Result, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
@@ -55,8 +54,8 @@ class Certificate:
 
     value: ScalarLike
     lower_bound: ScalarLike
-    leakages: Any  # arrays; None from `jit`, which returns numbers alone
-    constraint_values: Any
+    leakages: Result  # None from `jit`, which returns numbers alone
+    constraint_values: Result
     violation: ScalarLike
 
     __repr__ = summary

@@ -4,6 +4,7 @@ A solver of one's own is an `AbstractSolver` whose candidates come from `no_cand
 what it is given. docs/how-to/own-solver.md writes one.
 """
 
+from jaxpriv._importing import names_of
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._base import (
     AbstractSolver,
@@ -51,3 +52,4 @@ __all__ = [
     "resume",
     "slope_of",
 ]
+__dir__ = names_of(__name__)

@@ -273,7 +273,7 @@ _KNOWN = (DistortionProblem, NoiseProblem, FunnelProblem, BottleneckProblem)
 
 
 def solve_many(
-    problems: Iterable[Any],
+    problems: Iterable[DistortionProblem | NoiseProblem | FunnelProblem | BottleneckProblem],
     solver: "str | Solver | AbstractFunnelSolver" = "auto",
     *,
     tol: float = 1e-6,

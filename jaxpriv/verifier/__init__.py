@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jaxpriv._importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
@@ -38,6 +39,7 @@ from jaxpriv.verifier.releases import (
 )
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
+__dir__ = names_of(__name__)
 
 # The probability that an honest release is refused is at most this: a third for each of the two p-values of simulated
 # releases, a sixth for records released unchanged, and a sixth for draws that depend on something else than x.

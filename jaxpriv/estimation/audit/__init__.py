@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array
 from jaxpriv.errors import InputError
@@ -97,6 +98,7 @@ __all__ = [
     "sample_bounds",
     "split",
 ]
+__dir__ = names_of(__name__)
 
 
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"

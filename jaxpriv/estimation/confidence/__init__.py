@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._validation import mechanism_array
 from jaxpriv.estimation.confidence.sets import (
@@ -72,6 +73,7 @@ __all__ = [
     "seen_through",
     "weissman_radius",
 ]
+__dir__ = names_of(__name__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 
+from jaxpriv._importing import names_of
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence.sets import failure
@@ -96,6 +97,7 @@ __all__ = [
     "trimmed",
     "watchdog_paper",
 ]
+__dir__ = names_of(__name__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from jaxpriv._files import atomic_write
+from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._near import near
 from jaxpriv.datasets._layout import Dataset, Side, counted, distinct_rows, places_of
@@ -56,6 +57,7 @@ __all__ = [
     "count_table",
     "fit_codebook",
 ]
+__dir__ = names_of(__name__)
 
 
 _FORMAT = "jaxpriv-codebook"
