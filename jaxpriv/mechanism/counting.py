@@ -28,7 +28,7 @@ class Counted:
     @property
     def seen(self) -> np.ndarray:
         """The useful symbols that a record of the design has, (X,) truth values."""
-        return self.design.any(axis=0)
+        return np.asarray(self.design.any(axis=0))
 
     def nearest(self) -> np.ndarray:
         """For every symbol the place among those seen of the nearest one, (X,): itself where it was seen."""
