@@ -29,6 +29,16 @@ ConfidenceOption = Annotated[
     float,
     typer.Option(min=0.0, max=1.0, metavar="LEVEL", help="Confidence of all bounds for the population simultaneously."),
 ]
+SplitOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Share of the records for the design; the others are for its audit. 1: no audit.",
+    ),
+]
+SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")]
 
 
 @dataclass(frozen=True)
@@ -123,16 +133,8 @@ def fit(
         ),
     ] = None,
     measure: FormOptions,
-    split: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="Share of the records for the design; the others are for its audit. 1: no audit.",
-        ),
-    ] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
+    split: SplitOption = 0.5,
+    seed: SeedOption = 0,
     confidence: ConfidenceOption = 0.95,
     population: Annotated[
         bool,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from jaxpriv import _arrays as xp
 from jaxpriv._importing import refuse_after_fork
 from jaxpriv._lanes import spread, with_lanes
+from jaxpriv._module import Shown
 from jaxpriv._numerics import unit_of
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
@@ -28,6 +29,7 @@ from jaxpriv.leakage._base import (
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.leakage.registry import by_name, forms_of, reported_rows
 from jaxpriv.leakage.shannon import MutualInformation, average_leakage
+from jaxpriv.verifier.claims import upper
 
 Units = Unit | Literal["bits"]
 
@@ -357,9 +359,14 @@ class Row:
     units: Units
     witness: Witness | None
 
+    @property
+    def label(self) -> str:
+        """The measure in the field's words, with its parameters."""
+        return by_name(self.name, form=self.form, order=self.order, divergence=self.divergence).label
+
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """Every measure on one joint and mechanism.
 
     `rows` are exact evaluations on the given joint: if that joint is an estimate they are no
@@ -373,6 +380,10 @@ class Report:
     units: str
     absent_private: tuple[int, ...]
     unused_outputs: tuple[int, ...]
+
+    def _shown(self) -> dict[str, str]:
+        rows = {row.label: f"{upper(row.value)} {row.units}" for row in self.rows}
+        return {**rows, "prior-free cap": f"{upper(self.prior_free_cap)} {self.units}"}
 
 
 def prior_free_cap(mechanism: Mechanism) -> Scalar:

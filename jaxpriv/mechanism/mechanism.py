@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._files import atomic_write, write_together
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.shown import nearest, sizes
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Codebook, Source
@@ -22,7 +23,7 @@ from jaxpriv.estimation.tables.readers import row_text
 from jaxpriv.mechanism import table as tables
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, upper, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
     PRICES,
@@ -72,7 +73,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
+class Mechanism(Shown):
     """W(y|x) = table / 2^62, with all that is needed to release records by it. It holds no count of a record.
 
     Attributes:
@@ -102,6 +103,17 @@ class Mechanism:
     commitment: str
 
     __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        guaranteed = self.guarantees.items()
+        return {
+            "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
+            "from": ", ".join(self.codebook.useful),
+            "released": ", ".join(self.released_columns),
+            "symbols": sizes(X=self.table.shape[0], Y=self.table.shape[1]),
+            "unseen": self.unseen,
+            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
+        }
 
     # -- files ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,6 +18,7 @@ from jaxpriv._types import Arr
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.certificates import certify_program
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.leakage import exact_values
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
@@ -30,10 +30,6 @@ from jaxpriv.solving.choice import LINEAR, STREAMING, Solver, pick_solver, step_
 from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 # Names of an earlier version: they work for one release, with a warning.
 
@@ -47,7 +43,7 @@ def renamed(old: str, new: str) -> None:
 _ROUNDING = 1e-11
 
 
-class Frontier(eqx.Module):
+class Frontier(eqx.Module, AbstractFrontier):
     """Optimal values of one problem over a swept target: a `FunnelFrontier` has the same attributes.
 
     Attributes:
@@ -69,40 +65,13 @@ class Frontier(eqx.Module):
     def __getitem__(self, index: int) -> Solution:
         return self.solutions[index]
 
-    @property
-    def value(self) -> np.ndarray:
-        """The objective of every solution, (B,); inf where no mechanism meets the target."""
-        return self.solutions.value
-
-    @property
-    def lower_bound(self) -> np.ndarray:
-        """(B,)"""
-        return self.solutions.lower_bound
-
-    @property
-    def upper_bound(self) -> np.ndarray:
-        """(B,): the values, which are attained."""
-        return self.solutions.value
-
-    @property
-    def gap(self) -> np.ndarray:
-        """upper_bound - lower_bound, (B,)."""
-        return np.asarray(self.solutions.gap)
-
-    @property
-    def leakage(self) -> np.ndarray:
-        """The problem's measure at every mechanism, (B,)."""
-        return self.solutions.leakage
+    def _column(self, name: str) -> np.ndarray:
+        return np.asarray(getattr(self.solutions, "value" if name == "upper_bound" else name))
 
     @property
     def distortion(self) -> np.ndarray:
         """E d_k at every mechanism, (B, M)."""
         return self.solutions.distortion
-
-    @property
-    def status(self) -> np.ndarray:
-        """The status of every solution, (B,)."""
-        return np.asarray(self.solutions.status)
 
     @property
     def parameter(self) -> str:
@@ -202,12 +171,6 @@ class Frontier(eqx.Module):
         mixed = (1.0 - share) * mechanisms[right - 1] + share * mechanisms[right]
         leaks = [exact_values((self.problem.leakage,), joint, mixed)[0] for joint in self.problem.joints]
         return float(max(leaks)) * (1 + _ROUNDING) + _ROUNDING
-
-    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
-        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
-        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
-
-        return plot_frontier(self, **options)
 
 
 def frontier(

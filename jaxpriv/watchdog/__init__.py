@@ -20,12 +20,14 @@ from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
 from jaxpriv._importing import names_of
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.shown import nearest
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.estimation.confidence.sets import failure
+from jaxpriv.verifier.claims import lower, upper
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,
@@ -88,7 +90,7 @@ _WORK = 5e7
 
 
 @dataclass(frozen=True, eq=False)
-class Watchdog:
+class Watchdog(Shown):
     """A watchdog and what is exact about it on the given joint; nothing here is a statement about a population.
 
     Attributes:
@@ -127,6 +129,16 @@ class Watchdog:
     joint: np.ndarray
 
     __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            "threshold": f"{nearest(self.epsilon)} nats",
+            "released": f"{int(self.released.sum())} of {len(self.released)} symbols, mass {lower(self.released_mass)}",
+            "others": type(self.perturbation).__name__,
+            "lift leakage": f"{upper(self.leakage)} nats",
+            "I(S;Y)": f"{upper(self.information)} nats",
+            "I(X;Y)": f"{lower(self.utility)} of {upper(self.entropy)} nats",
+        }
 
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group.
