@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxpriv._files import atomic_write
 from jaxpriv._module import Shown
-from jaxpriv._module.latex import escaped, number, tabular
+from jaxpriv._module.latex import number, tabular
 from jaxpriv._module.shown import nearest, numbers, tally, width
 from jaxpriv._validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
@@ -119,18 +119,17 @@ class AbstractFrontier(Shown):
     def to_frame(self, units: str = "nats", *, backend: str = "polars") -> Any:  # noqa: ANN401 (of that library)
         """`columns` as a frame of polars, or of another `backend`: "pandas", "pyarrow".
 
-        Raises `ResourceError` where narwhals or the backend is not installed, `InputError` for other backends and units.
+        Raises `ResourceError` where narwhals or the backend is not installed, `InputError` for others and other units.
         """
+        lists: dict[str, Any] = {name: values.tolist() for name, values in self.columns(units).items()}
+        library: Any = backend
         try:
             import narwhals as nw  # an extra
 
-            return nw.from_dict(
-                {name: values.tolist() for name, values in self.columns(units).items()}, backend=backend
-            ).to_native()
+            return nw.from_dict(lists, backend=library).to_native()
         except ImportError as error:
-            raise ResourceError(
-                f"frames need narwhals and {backend}: pip install 'jaxpriv[tables]' {backend}"
-            ) from error
+            needed = f"pip install 'jaxpriv[tables]' {backend}"
+            raise ResourceError(f"frames need narwhals and {backend}: {needed}") from error
         except ValueError as error:
             raise InputError(f"backend: narwhals makes no frame of {backend!r}; give 'polars' or 'pandas'") from error
 
@@ -154,10 +153,8 @@ class AbstractFrontier(Shown):
         for name, (values, _) in found.items():
             how = upper if name.startswith("distortion") else rounded.get(name, nearest)
             texts = values.tolist()
-            columns.append([escaped(one) if isinstance(one, str) else number(how(one)) for one in texts])
-        headings = [
-            escaped(name.replace("_", " ") + (f" ({unit})" if unit else "")) for name, (_, unit) in found.items()
-        ]
+            columns.append([one.replace("_", " ") if isinstance(one, str) else number(how(one)) for one in texts])
+        headings = [name.replace("_", " ") + (f" ({unit})" if unit else "") for name, (_, unit) in found.items()]
         alignment = "".join("l" if name == "status" else "r" for name in found)
         return tabular(headings, list(zip(*columns, strict=True)), alignment)
 

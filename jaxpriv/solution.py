@@ -92,7 +92,8 @@ class AbstractSolution(Shown):
         `digits` outside of 1 to 15.
         """
         table = np.asarray(mechanism_array(table_of(self)))
-        return mapping_table(table, *([str(k) for k in range(size)] for size in table.shape), digits)
+        inputs, outputs = ([str(k) for k in range(size)] for size in table.shape)
+        return mapping_table(table, inputs, outputs, digits)
 
     def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
