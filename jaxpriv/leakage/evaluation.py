@@ -1,7 +1,7 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -166,7 +166,7 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
     ]
 
 
-def table_of(mechanism: object) -> object:
+def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
     """P(y|x) of what holds one; anything else as it is."""
     found = getattr(mechanism, "mechanism", mechanism)
     found = found() if callable(found) else found
