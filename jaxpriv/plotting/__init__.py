@@ -2,9 +2,9 @@
 points, and pictures of mappings P(y|x). They need matplotlib (`pip install 'jaxpriv[plots]'`).
 
 Every function returns a `matplotlib.figure.Figure` in the style of `data/jaxpriv.mplstyle`, made without
-pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data. In a block of
-`paper` figures have the width of a journal's column, and settings of the user's own. Logarithms are drawn in nats unless
-`units="bits"`, and the label of every axis names the unit.
+pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data. In a block
+of `paper` figures have the width of a journal's column, and settings of the user's own. Logarithms are drawn in nats
+unless `units="bits"`, and the label of every axis names the unit.
 """
 
 import itertools

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -114,10 +114,10 @@ class _Paper:
     width: float | None = None
     height: float | None = None
     styled: bool = True
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: dict[Any, Any] = field(default_factory=dict)
 
 
-_PAPER: ContextVar[_Paper] = ContextVar("paper", default=_Paper())
+_PAPER: ContextVar[_Paper] = ContextVar("paper", default=_Paper())  # noqa: B039 (it is frozen)
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def paper(
         InputError: an unknown name, a size that is not positive and finite, an unknown setting.
     """
     require_matplotlib()
-    from matplotlib import RcParams
+    import matplotlib
 
     inches = WIDTHS.get(width) if isinstance(width, str) else width
     if isinstance(width, str) and inches is None:
@@ -149,7 +149,7 @@ def paper(
         if size is not None and not float(scalar(size, name)) > 0:
             raise InputError(f"{name} must be positive")
     try:
-        checked = RcParams(settings or {})
+        checked: dict[Any, Any] = dict(matplotlib.RcParams(settings or {}))
     except (KeyError, ValueError) as error:
         raise InputError(f"settings: {' '.join(str(error.args[0]).split())}") from error
     token = _PAPER.set(_Paper(inches, height, styled, checked))
@@ -183,8 +183,9 @@ def _shown_by_notebooks() -> "type[Figure]":
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
-        def __init__(self, asked: _Paper, **settings: Any) -> None:
-            super().__init__(**settings)
+        def __init__(self, asked: _Paper, width: float, height: float) -> None:
+            # A style of the user's may have no layout, which legends outside of the axes need.
+            super().__init__(figsize=(asked.width or width, asked.height or height), layout="constrained")
             self._asked = asked
 
         def _repr_png_(self) -> bytes:
@@ -201,12 +202,10 @@ def _shown_by_notebooks() -> "type[Figure]":
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches, or of those of `paper`. A notebook shows it as the value of a cell, also where pyplot, which would
-    enable that for every figure, is not imported.
+    """An empty figure of so many inches, or of those of `paper`. A notebook shows it as the value of a cell, also where
+    pyplot, which would enable that for every figure, is not imported.
     """
-    asked = _PAPER.get()
-    size = asked.width or width, asked.height or height
-    return _shown_by_notebooks()(asked, figsize=size, layout="constrained")  # which a user's style may not have
+    return _shown_by_notebooks()(_PAPER.get(), width, height)
 
 
 def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
@@ -223,9 +222,7 @@ def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
             figure.savefig(stream, format=kind, **_KINDS[kind])
     except RuntimeError as error:
         if kind == "pgf":
-            raise ResourceError(
-                f"pgf: matplotlib's setting pgf.texsystem needs LaTeX, which failed: {error}"
-            ) from error
+            raise ResourceError(f"pgf files need LaTeX (matplotlib's setting pgf.texsystem): {error}") from error
         raise
     return stream.getvalue()
 
