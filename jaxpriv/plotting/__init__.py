@@ -61,8 +61,10 @@ Units = Literal["nats", "bits"]
 
 # Widths of proofs below this are drawn on the lower edge of their axis.
 _NARROWEST = 1e-9
-# Letters of a line of the vertical label: more are longer than the axis.
-_LABEL = 44
+# The mean width of a letter, by the size of its font.
+_LETTER = 0.5
+# Names of curves of more letters than this stand below each other.
+_SHORT = 24
 # Places between two neighbouring points at which the band is computed.
 _BETWEEN = 25
 # Not "C0": axes of the user's own are drawn in the colours of that moment.
@@ -183,7 +185,7 @@ def plot_frontier(
             mark = {"mfc": "white", "mec": COLOURS["red"] if len(drawn) == 1 else "0.2", "ms": 3.2, "mew": 0.8}
             above.plot(spent, leaked, "D", label=others_label, clip_on=False, zorder=4, **mark)
         leaked = ylabel or (measures.pop() if len(measures) == 1 else "leakage of S")
-        above.set_ylabel(textwrap.fill(f"{leaked} ({unit})", _LABEL))
+        _label(above, f"{leaked} ({unit})")
         above.set_ylim(bottom=0)
         above.set_xlim(0, 1.01 * max(float(one.x.max()) for one in drawn) or 1.0)
         _name_others(above, marks)
@@ -192,7 +194,8 @@ def plot_frontier(
         if title:
             above.set_title(title)
         if below is not None and len(drawn) > 1:  # no place inside is free of curves
-            figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+            columns = 2 if max(map(len, names)) <= _SHORT else 1
+            figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
         else:
             above.legend(loc="best")
         bottom = above if below is None else below
@@ -201,6 +204,12 @@ def plot_frontier(
             _draw_widths(below, drawn, None if tol is None else tol * up, unit, line)
             figure.align_ylabels()
     return figure  # pyright: ignore[reportReturnType]
+
+
+def _label(axes: "Axes", text: str) -> None:
+    """The label of the vertical axis, in lines that are no longer than the axis."""
+    length = 72 * axes.bbox.height / axes.figure.dpi / (_LETTER * axes.yaxis.label.get_size())
+    axes.set_ylabel(textwrap.fill(text, max(int(length), 1), break_long_words=False))
 
 
 def _across(informed: bool, names: set[str], units: Units) -> str:
@@ -295,7 +304,7 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
     ticks = [t for t in (1e-9, 1e-6, 1e-3, 1.0) if t <= axes.get_ylim()[1]]
     texts = {1e-9: "$\\leq$1e-9", 1e-6: "1e-6", 1e-3: "1e-3", 1.0: "1"}
     axes.set_yticks(ticks, [texts[t] for t in ticks])
-    axes.set_ylabel(f"width of the\nproof ({unit})")
+    _label(axes, f"width of the proof ({unit})")
     if single:
         axes.legend(loc="lower right", ncols=3, bbox_to_anchor=(1.02, 0.96), columnspacing=0.8, handletextpad=0.4)
 

@@ -179,7 +179,7 @@ def _style(asked: _Paper) -> Iterator[None]:
 
 
 @functools.cache
-def _shown_by_notebooks() -> "type[Figure]":
+def _shown_by_notebooks() -> type[Any]:
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
