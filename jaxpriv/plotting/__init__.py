@@ -167,6 +167,11 @@ def plot_frontier(
     of_nats = per_nat(units)
     across, up = (of_nats if informed else 1.0), (of_nats if given[0].unit == "nats" else 1.0)
     drawn = [curve.in_units(units) for curve in given]
+    if line:
+        drawn = [
+            replace(one, **{name: getattr(one, name)[np.argsort(one.x)] for name in ("x", "y", "width")})
+            for one in drawn
+        ]
     unit = drawn[0].unit
     names = list(labels) or [curve.name for curve in given]
     marks = [(spent * across, leaked * up, name) for spent, leaked, name in others]
@@ -274,10 +279,7 @@ def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str]
     single = len(drawn) == 1
     for one, name, colour in zip(drawn, names, itertools.cycle(_COLOURS), strict=False):
         point = {"color": colour, "ms": 2.6, "clip_on": False, "zorder": 3}
-        order = np.argsort(one.x)
-        axes.plot(
-            one.x[order], one.y[order], "-" if line else "o", label="certified optimum" if single else name, **point
-        )
+        axes.plot(one.x, one.y, "-" if line else "o", label="certified optimum" if single else name, **point)
         if np.isfinite(one.high).any():
             band = {"color": COLOURS["sky"] if single else colour, "alpha": 0.7 if single else 0.35, "lw": 0.8}
             known = np.isfinite(one.high) & np.isfinite(one.low)
@@ -285,6 +287,7 @@ def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str]
             label = "certified band" if single else None
             axes.fill_between(one.grid[known], low, one.high[known], label=label, **band)
         elif not line:
+            order = np.argsort(one.x)
             axes.plot(one.x[order], one.y[order], color=colour, lw=0.6, ls=":")
 
 
@@ -295,8 +298,8 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
             faint = COLOURS["sky"] if single else colour
             axes.semilogy(one.grid, _above_floor(one.high - one.low), color=faint, lw=0.8, label="between points")
         if np.isfinite(one.width).any():
-            order, mark = np.argsort(one.x), {"color": colour, "ms": 2.6, "label": "at a point", "clip_on": False}
-            axes.semilogy(one.x[order], _above_floor(one.width[order]), "-" if line else "o", **mark)
+            mark = {"color": colour, "ms": 2.6, "label": "at a point", "clip_on": False}
+            axes.semilogy(one.x, _above_floor(one.width), "-" if line else "o", **mark)
     if tol is not None:
         axes.axhline(tol, color=COLOURS["red"], lw=0.8, ls="--", label="tolerance")
     axes.set_yscale("log")
