@@ -152,6 +152,7 @@ CALLS = {
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,
     "jaxpriv.solve_prior_ball": lambda: jp.solve_prior_ball(problem(), 0.01).value,
+    "jaxpriv.baselines.hiding": lambda: jp.baselines.hiding(np.array([[0, 1], [1, 0]]), [0.5, 0.5], [0], 1 - np.eye(2)),
     "jaxpriv.baselines.dropping": lambda: jp.baselines.dropping(np.array([[0, 1], [1, 0]]), [0]),
     "jaxpriv.baselines.erasure": lambda: jp.baselines.erasure(3, 0.3),
     "jaxpriv.baselines.exponential": lambda: [
@@ -313,7 +314,7 @@ OTHERS = {
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
-    "jaxpriv.mechanism": "fit release",  # tables and files
+    "jaxpriv.mechanism": "advise drift fit release",  # tables and files
     "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
     "jaxpriv.report": "report",

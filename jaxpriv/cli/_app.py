@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
     "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
     "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
+    "advise": (_PEOPLE, f"jaxpriv advise people.csv {_COLUMNS}"),
     "fit": (_PEOPLE, _FIT),
     "release": (_PEOPLE, _FIT, _RELEASE),
     "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
