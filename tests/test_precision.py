@@ -315,7 +315,7 @@ OTHERS = {
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
     "jaxpriv.mechanism": "advise drift fit release",  # tables and files
-    "jaxpriv.plotting": "image_bytes plot_frontier plot_mapping require_matplotlib save solver_style style",
+    "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
     "jaxpriv.report": "report",
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given

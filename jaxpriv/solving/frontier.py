@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -50,6 +51,8 @@ class Frontier(eqx.Module, AbstractFrontier):
     targets: np.ndarray
     solutions: Solution
     problem: DistortionProblem
+
+    spent: ClassVar[str] = "distortion"
 
     def __len__(self) -> int:
         return len(self.targets)
