@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.advising import Advised as Advised
     from jaxpriv.mechanism.advising import Hidden as Hidden
     from jaxpriv.mechanism.advising import advise as advise
+    from jaxpriv.mechanism.estimating import CountEstimate as CountEstimate
+    from jaxpriv.mechanism.estimating import estimate_counts as estimate_counts
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
@@ -32,6 +34,7 @@ else:
         __name__,
         {
             "jaxpriv.mechanism.advising": ["Advice", "Advised", "Hidden", "advise"],
+            "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.obstacles": ["Obstacle"],
