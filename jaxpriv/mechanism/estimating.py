@@ -19,7 +19,7 @@ from jaxpriv.estimation.tables.readers import Source, read_columns, row_text
 from jaxpriv.estimation.tables.rules import codes_of_labels
 from jaxpriv.mechanism.mechanism import Mechanism
 
-# Ridge penalties, as shares of the largest squared singular value: from a fit that is exact where one exists to one without detail.
+# Ridge penalties, as shares of the largest squared singular value: at the least one a fit is exact where one exists.
 _PENALTIES = np.logspace(-14, 1, 61)
 # Steps of expectation maximisation: they are for standard errors, which need few digits.
 _STEPS = 500
