@@ -17,7 +17,7 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.leakage import AbstractLeakage, by_name, evaluate
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, Counted, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, count_parts, names_of, read_parts
 from jaxpriv.mechanism.obstacles import Obstacle, remove_obstacles
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
@@ -217,7 +217,7 @@ def _designs(joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage, tol
 
 
 def _advised(
-    curve: Frontier, records: Counted, place: int, measure: AbstractLeakage, beta: float, clock: Clock
+    curve: Frontier, records: CountedParts, place: int, measure: AbstractLeakage, beta: float, clock: Clock
 ) -> Advised:
     one = curve[place]
     mapping, codes = np.asarray(one.mechanism), records.useful[records.seen]
@@ -246,7 +246,7 @@ def _advised(
 
 
 def _hidden(
-    curve: Frontier, records: Counted, joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage
+    curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage
 ) -> tuple[Hidden, ...]:
     names, codes, prior = records.codebook.useful, records.useful[records.seen], joint.sum(axis=0)
     count = len(names)

@@ -16,7 +16,7 @@ MOST_SYMBOLS = 2**12
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedParts:
     """The records of a table as counts (S, X): those of the design, and those held out; codes (S, a) and (X, b)."""
 
     codebook: Codebook
@@ -90,7 +90,7 @@ def count_parts(
     shared: str | Sequence[str],
     codebook: Codebook | None,
     sparse: bool,
-) -> Counted:
+) -> CountedParts:
     """The counts of both parts over the combinations of classes that occur in either."""
     columns, first = parts.columns, parts.first
     if codebook is None:
@@ -112,7 +112,7 @@ def count_parts(
         table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
         np.add.at(table, (s[part], x[part]), 1)
         counts.append(table)
-    return Counted(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
+    return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
 
 
 def names_of(names: str | Sequence[str]) -> tuple[str, ...]:

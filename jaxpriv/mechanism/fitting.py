@@ -19,7 +19,7 @@ from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, Counted, count_parts, read_parts
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, count_parts, read_parts
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
@@ -310,7 +310,9 @@ def fit(
     return Fitted(mechanism, evidence, claims, status, audit, limit, statements, unchanged, book)
 
 
-def _grouped(records: Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
+def _grouped(
+    records: CountedParts, seen: np.ndarray, target: float, confidence: float
+) -> "tuple[PopulationLimit, _Drawn]":
     """The watchdog whose limit holds for the population: every symbol is released as its group."""
     level = _level(records, confidence)
     assert records.held_out is not None
@@ -330,7 +332,7 @@ def _grouped(records: Counted, seen: np.ndarray, target: float, confidence: floa
     return limit, (table, ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None])
 
 
-def _level(records: Counted, confidence: float) -> float:
+def _level(records: CountedParts, confidence: float) -> float:
     if records.held_out is None:
         raise InputError("population needs held-out records: give a split below 1")
     level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
@@ -340,7 +342,7 @@ def _level(records: Counted, confidence: float) -> float:
 
 
 def _certified(
-    records: Counted,
+    records: CountedParts,
     problem: str,
     target: float,
     measure: AbstractLeakage,
@@ -438,7 +440,7 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
 
 
 def _alphabet(
-    problem: str, records: Counted, seen: np.ndarray, matrix: np.ndarray
+    problem: str, records: CountedParts, seen: np.ndarray, matrix: np.ndarray
 ) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
     """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
     book = records.codebook
