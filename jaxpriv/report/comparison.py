@@ -10,7 +10,7 @@ from jaxpriv._module import summary
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.estimation.tables.readers import Column, read_columns
-from jaxpriv.estimation.tables.rules import codes_of_labels
+from jaxpriv.estimation.tables.rules import FittedRule, codes_of_labels
 from jaxpriv.mechanism import Evidence, Mechanism
 
 # Pairs of columns that are kept, those with the largest changes.
@@ -175,7 +175,7 @@ def _codebook(
     return fit_codebook(original, private=useful[0], useful=useful, rules=rules, shared=useful[0])
 
 
-def _released_codes(column: Column, rule: Rule) -> np.ndarray:
+def _released_codes(column: Column, rule: FittedRule) -> np.ndarray:
     try:
         return codes_of_labels(column, rule.labels)
     except InputError:
@@ -219,17 +219,19 @@ def _comparison(
             found.append(table / weight.sum())
         return found
 
-    columns = tuple(
-        ColumnChange(name, labels[place], *shares(place), None if changed is None else float(changed[place]))
-        for place, name in enumerate(book.useful)
-    )
+    columns = []
+    for place, name in enumerate(book.useful):
+        before, after = shares(place)
+        columns.append(
+            ColumnChange(name, labels[place], before, after, None if changed is None else float(changed[place]))
+        )
     pairs = []
     for one, other in combinations(range(len(labels)), 2):
         before, after = shares(one, other)
         variation = 0.5 * float(abs(before - after).sum())
         pairs.append(PairChange((book.useful[one], book.useful[other]), variation, _cramer(before), _cramer(after)))
     pairs.sort(key=lambda pair: -pair.variation)
-    return Comparison(columns, tuple(pairs[:_PAIRS]), prediction, rows, changed is not None)
+    return Comparison(tuple(columns), tuple(pairs[:_PAIRS]), prediction, rows, changed is not None)
 
 
 def _cramer(table: np.ndarray) -> float:
@@ -257,9 +259,10 @@ def _predicted(name: str, column: Column, before: np.ndarray, after: np.ndarray,
     train, test = order[: len(order) // 2], order[len(order) // 2 :]
     if len(set(classes[train].tolist())) < 2:
         raise InputError(f"target: column {name!r} has one class in the rows for training")
-    right = []
-    for codes in (before, after):
+
+    def right(codes: np.ndarray) -> float:
         model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
-        right.append(float(model.fit(codes[train], classes[train]).score(codes[test], classes[test])))
+        return float(model.fit(codes[train], classes[train]).score(codes[test], classes[test]))
+
     frequent = np.bincount(classes[train]).argmax()
-    return Prediction(name, float((classes[test] == frequent).mean()), *right)
+    return Prediction(name, float((classes[test] == frequent).mean()), right(before), right(after))

@@ -350,7 +350,7 @@ def heat_maps(mechanism: Mechanism, weights: np.ndarray) -> list[HeatMap]:
         if mechanism.released_columns == book.useful:
             targets, columns = _grouped(mechanism.released[:, place], labels[place])
         mass = (sources * weights[:, None]).T @ matrix @ targets
-        kept = mass.any(axis=1)
+        kept = np.asarray(mass.any(axis=1))
         shares = mass[kept] / mass[kept].sum(axis=1, keepdims=True)
         rows = [f"{name}: {row}" for row, there in zip(rows, kept, strict=True) if there]
         found.append(HeatMap(f"Picture of the mapping of {name}", shares, rows, columns))
@@ -413,7 +413,8 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
             f"<h3>{escape(one.name)}: changed in {_percent(one.changed)} of the records</h3>"
             + _scrolled(
                 '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
-                f'<th scope="col">both</th></tr></thead><tbody>{rows}</tbody></table>',
+                '<th scope="col" class="left">before, and below it after</th></tr></thead>'
+                f"<tbody>{rows}</tbody></table>",
                 f"{escape(one.name)} before and after",
             )
         )
@@ -439,7 +440,8 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
 def _bar(share: float, *, later: bool = False) -> str:
     """A bar; the number stands beside it in words."""
     kind = "after" if later else "cell"
-    return f'<svg width="130" height="9" aria-hidden="true"><rect class="{kind}" width="{130 * share:.1f}" height="8"/></svg>'
+    bar = f'<rect class="{kind}" width="{130 * share:.1f}" height="8"/>'
+    return f'<svg width="130" height="9" aria-hidden="true">{bar}</svg>'
 
 
 def _in_words(row: np.ndarray, released: Sequence[str]) -> list[str]:
