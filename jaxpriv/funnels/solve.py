@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -126,6 +126,8 @@ class FunnelFrontier(AbstractFrontier):
     form: str
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
+
+    spent: ClassVar[str] = "disclosure"
 
     def __repr__(self) -> str:
         worst = float(np.max(self.gap)) if self.solutions else 0.0
