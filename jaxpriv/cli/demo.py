@@ -305,11 +305,11 @@ def reproduce(
 def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
     """Name what the experiment needs, and have it: further options of its program."""
     typer.echo(_entry(name, about), err=True)
+    stored = "--draw draws the stored numbers"
     missing = [package for package in about.get("packages", ()) if importlib.util.find_spec(package) is None]
-    instead = "; --draw draws the stored numbers"
     if missing:
-        raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'{instead}")
-    if "fetch" not in about or about["local"] in arguments:
+        raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
+    if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
         return []
     from jaxpriv import datasets
 
@@ -317,8 +317,8 @@ def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> 
         getattr(datasets, about["fetch"])()
     except ResourceError as error:
         if "embedded" not in about:
-            raise ResourceError(f"{error}{instead}") from error
-        typer.echo(f"{error}; the embedded table has {about['embedded']}", err=True)
+            raise ResourceError(f"{error}; here: -- {about['local']} FOLDER; {stored}") from error
+        typer.echo(f"{error}; the embedded table is taken: {about['embedded']}", err=True)
         return ["--embedded"]
     return []
 
