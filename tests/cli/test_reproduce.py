@@ -95,10 +95,13 @@ def test_the_embedded_table_is_taken_where_raw_files_are_absent(run, tmp_path, o
 
 
 def test_what_cannot_be_had_is_said_before_anything_runs(run, tmp_path, offline, monkeypatch):
-    refused(run("reproduce", "census_three_private", "--out", tmp_path), 6, "-- --adult FOLDER")
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else found(name))
-    refused(run("reproduce", "compas", "--out", tmp_path), 6, "needs optax")
+    for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
+        done = run("reproduce", name, "--out", tmp_path)
+        assert done.exit_code == 6
+        assert why in done.stderr.splitlines()[-1]
+        assert "--draw draws the stored numbers" in done.stderr.splitlines()[-1]
     assert offline == []
     assert list(tmp_path.iterdir()) == []
 
