@@ -74,6 +74,7 @@ def main() -> None:
             if any(row["binning"] == name for row in boundaries):
                 draw(axes, name, boundaries, greedy, dropping)
             else:
+                axes.set_axis_off()
                 axes.text(0.5, 0.5, "needs the raw files", transform=axes.transAxes, ha="center", fontsize=7)
         main_axes.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)")
         for axes in others[2:]:
