@@ -169,7 +169,6 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
 def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
     """P(y|x) of what holds one; anything else as it is."""
     found = getattr(mechanism, "mechanism", mechanism)
-    found = found() if callable(found) else found
     matrix = getattr(found, "matrix", None)
     return found if matrix is None else matrix()
 
