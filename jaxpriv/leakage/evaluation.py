@@ -164,7 +164,7 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
     ]
 
 
-def _table_of(mechanism: object) -> object:
+def table_of(mechanism: object) -> object:
     """P(y|x) of what holds one; anything else as it is."""
     found = getattr(mechanism, "mechanism", mechanism)
     found = found() if callable(found) else found
@@ -174,7 +174,7 @@ def _table_of(mechanism: object) -> object:
 
 def checked_pair(joint: ArrayLike, mechanism: object) -> tuple[np.ndarray, np.ndarray]:
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
-    mechanism = _table_of(mechanism)
+    mechanism = table_of(mechanism)
     if is_traced(joint, mechanism):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
     refuse_after_fork()

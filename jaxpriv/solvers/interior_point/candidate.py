@@ -34,7 +34,7 @@ _ROUNDINGS = 64
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The feasible point, and what an adversary who has learned nothing proves: the rules of the prior."""
+    """The feasible point, or the start, and what an adversary who has learned nothing proves: the rules of the prior."""
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -50,7 +50,8 @@ def no_candidate(program: Program) -> Candidate:
     eta = xp.zeros((outputs, worst), like=k)
     value = xp.full((), xp.inf, like=k)
     bound = -value if program.logarithmic else dual_bound(data, k, eta, price)
-    return Candidate(program.feasible_point, value, k, eta, price, bound)
+    best = Candidate(program.feasible_point, value, k, eta, price, bound)
+    return best if program.start is None or program.minimax else with_mechanism(program, best, program.start)
 
 
 def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:
