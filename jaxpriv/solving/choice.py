@@ -106,11 +106,19 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     return name, chosen, notes
 
 
-def checked_start(start: object, problem: DistortionProblem, name: str, solver: Solver) -> Arr | None:
-    """The caller's mechanism to begin with, (X, Y); refused if it is none for the problem, or the solver has no use."""
+def pick_for_start(
+    solver: object, problem: DistortionProblem, goal: Goal, start: object
+) -> tuple[str, Solver, tuple[str, ...], Arr | None]:
+    """`pick_solver`, and the caller's mechanism to begin with as an array (X, Y), or None.
+
+    It is refused if it is none for the problem, or the solver cannot begin with one.
+    """
+    name, chosen, notes = pick_solver(solver, problem, goal)
     if start is None:
-        return None
-    if not getattr(solver, "takes_start", False):
+        return name, chosen, notes, None
+    if notes and isinstance(chosen, STREAMING):  # notes: it was `auto` that chose
+        name, chosen = table_solver(problem)
+    if not getattr(chosen, "takes_start", False):
         raise InputError(f"start: {name} has none; 'interior-point', 'mirror-descent' and 'hybrid-gradient' have")
     if problem.least_worst:
         raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
@@ -120,7 +128,7 @@ def checked_start(start: object, problem: DistortionProblem, name: str, solver: 
         raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
     if is_traced(found) and not is_traced(problem):
         raise InputError("start is traced, and the problem is not: give it as an array of the host")
-    return found
+    return name, chosen, notes, found
 
 
 def _measures(problem: DistortionProblem) -> list[tuple[str, AbstractLeakage]]:

@@ -45,7 +45,7 @@ def solve_dense(
     limit: int,
     throw: bool,
     clock: Clock,
-    start: np.ndarray | None = None,
+    start: Arr | None = None,
 ) -> Solution:
     """Solve a problem with any measures by a solver that works on tables; `start`: the caller's mechanism."""
     begun = time.perf_counter()

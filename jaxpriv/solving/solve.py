@@ -19,9 +19,8 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import (
     STREAMING,
     Solver,
-    checked_start,
     default_tolerance,
-    pick_solver,
+    pick_for_start,
     step_limit,
     table_solver,
 )
@@ -234,10 +233,7 @@ def solve_within(
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
-    name, chosen, notes = pick_solver(solver, problem, goal)
-    if start is not None and notes and isinstance(chosen, STREAMING):  # notes: it was `auto` that chose
-        name, chosen = table_solver(problem)
-    start = checked_start(start, problem, name, chosen)
+    name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
     limit = step_limit(chosen, max_steps)
     if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
         where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"

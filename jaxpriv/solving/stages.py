@@ -114,7 +114,7 @@ class Stages:
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
     known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
     ahead: Ahead | None = None  # the sweep that the call is part of
-    start: np.ndarray | None = None  # the caller's mechanism to begin with
+    start: Arr | None = None  # the caller's mechanism to begin with
 
     @cached_property
     def further(self) -> Limits:

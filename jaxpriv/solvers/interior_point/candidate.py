@@ -34,7 +34,7 @@ _ROUNDINGS = 64
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The feasible point, or the start, and what an adversary who has learned nothing proves: the rules of the prior."""
+    """The feasible point, or the start, and what an adversary who has learned nothing proves by the rules of the prior."""
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -51,7 +51,12 @@ def no_candidate(program: Program) -> Candidate:
     value = xp.full((), xp.inf, like=k)
     bound = -value if program.logarithmic else dual_bound(data, k, eta, price)
     best = Candidate(program.feasible_point, value, k, eta, price, bound)
-    return best if program.start is None or program.minimax else with_mechanism(program, best, program.start)
+    if program.start is None or program.minimax or program.equal is not None:
+        return best
+    within = xp.where(program.support, program.start, 0.0)
+    total = within.sum(axis=1, keepdims=True)
+    first = xp.where(total > 0, within / xp.where(total > 0, total, 1.0), program.feasible_point)
+    return with_mechanism(program, best, first)
 
 
 def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:

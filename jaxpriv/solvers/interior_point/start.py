@@ -255,7 +255,8 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
     program, outputs = data.program, data.cost.shape[0]
     x, lam, weights = average_steps(data, steps)
-    x = (1.0 - _SPREAD) * x + _SPREAD * uniform(data)
+    spread = _SPREAD if program.start is None else 0.0
+    x = (1.0 - spread) * x + spread * uniform(data)
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
     ax = data.matvec(x)
@@ -268,7 +269,10 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
     nu = path_multipliers(data.support, data.h, costs, mu)
     z = xp.where(data.support, costs - nu, 1.0)
-    x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
+    on_path = mu * data.h / z
+    # The optimum as a start is not moved: only its entries near 0 are.
+    x = xp.sqrt(x * on_path) if program.start is None else xp.maximum(x, _LEAST_ENTRY * on_path)
+    x = xp.where(data.support, x, 0.0)
     x = x / x.sum(axis=0)
     slack = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
     peak = xp.zeros((), like=x)
