@@ -34,7 +34,7 @@ _ROUNDINGS = 64
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The feasible point, or the start, and what an adversary who has learned nothing proves by the rules of the prior."""
+    """The feasible point, or the start, and what an adversary who has learned nothing proves: the prior's rules."""
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
