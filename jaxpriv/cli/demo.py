@@ -146,6 +146,7 @@ def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, f
 
     A hidden attribute is filled with the value that changes least, given the attributes that are kept.
     """
+    from jaxpriv.baselines import hiding
     from jaxpriv.certificates import average_leakage
 
     mass = data.joint.sum(axis=0)
@@ -153,12 +154,7 @@ def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, f
     count = len(data.useful_names)
     for size in range(count):
         for hidden in itertools.combinations(range(count), size):
-            kept = [a for a in range(count) if a not in hidden]
-            mechanism = np.zeros_like(distances)
-            for group in np.unique(data.useful_attributes[:, kept], axis=0):
-                inside = np.flatnonzero((data.useful_attributes[:, kept] == group).all(axis=1))
-                released = inside[(mass[inside] @ distances[np.ix_(inside, inside)]).argmin()]
-                mechanism[inside, released] = 1.0
+            mechanism = hiding(data.useful_attributes, mass, hidden, distances)
             distortion = float((mass[:, None] * distances * mechanism).sum())
             names = tuple(data.useful_names[a] for a in hidden)
             found.append((distortion, float(average_leakage(data.joint, mechanism)), names))

@@ -33,6 +33,7 @@ Conventions shared by all measures.
 """
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ from jaxtyping import Array, Float
 from jaxpriv import _arrays as xp
 from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._module import Module
+from jaxpriv._module.shown import nearest, numbers
 from jaxpriv._numerics import (
     LARGEST,
     expectation,
@@ -212,6 +214,16 @@ class AbstractRuled(Module):
 
     def __eq__(self, other: object) -> bool:
         return bool(eqx.tree_equal(self, other))
+
+    words: ClassVar[str] = ""  # the field's name for it; where there is none the name of the class stands for it
+
+    @property
+    def label(self) -> str:
+        """What it is called on the axis of a figure, with its parameters: "Sibson information of order 2"."""
+        named = [self.words or re.sub(r"(?<!^)([A-Z])", r" \1", type(self).__name__).lower()]
+        named += [getattr(self, part).label for part in ("divergence", "cost") if hasattr(self, part)]
+        named += [f"{one} {numbers(getattr(self, one), nearest)}" for one in ("order", "gamma") if hasattr(self, one)]
+        return " of ".join(named)
 
     @property
     @abstractmethod

@@ -124,6 +124,8 @@ class LogLoss(AbstractCost):
 class ZeroOneLoss(AbstractCost):
     """C(s, a) = 1 if a != s, else 0: |w| - max_s w_s; the gain is in probability of a correct guess."""
 
+    words: ClassVar[str] = "0-1 loss"
+
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
@@ -145,6 +147,8 @@ class ZeroOneLoss(AbstractCost):
 
 class BrierLoss(AbstractCost):
     """C(s, q) = sum_r (q(r) - 1[r = s])^2, in [0, 2]: |w| (1 - sum_s (w_s/|w|)^2)."""
+
+    words: ClassVar[str] = "Brier loss"
 
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
@@ -253,6 +257,8 @@ class MaxCostGain(_CostGain, AbstractWorstOutcomeLeakage):
 
     Calmon and Fawaz 2012, eq. (4).
     """
+
+    words: ClassVar[str] = "maximum cost gain"
 
     def rules(self, view: View) -> Rules | None:
         return self.cost.limit_rules(view)

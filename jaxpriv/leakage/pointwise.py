@@ -197,6 +197,8 @@ class MaxLift(AbstractPointwiseLeakage):
     information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
     """
 
+    words: ClassVar[str] = "max-lift"
+
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("raised",)
@@ -226,6 +228,8 @@ class MinLift(AbstractPointwiseLeakage):
 
     Infinite as soon as an output excludes a symbol.
     """
+
+    words: ClassVar[str] = "min-lift"
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:

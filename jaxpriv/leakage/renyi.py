@@ -61,6 +61,8 @@ class CorrectGuess(AbstractMeanLeakage):
     gradient.
     """
 
+    words: ClassVar[str] = "correct guess of S"
+
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
@@ -89,6 +91,8 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
 
     At most the maximal leakage, with equality for uniform p. Smith 2009.
     """
+
+    words: ClassVar[str] = "min-entropy leakage"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
 
@@ -123,6 +127,8 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     Alvim, Chatzikokolakis, Palamidessi and Smith 2012; for the additive form, with losses, see
     `AverageCostGain(LossMatrix(...))`.
     """
+
+    words: ClassVar[str] = "g-leakage"
 
     gains: Float[Arr, "g s"] = eqx.field(converter=_gains)
 
@@ -219,6 +225,8 @@ class Sibson(_InformationOfOrder):
     Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
     """
 
+    words: ClassVar[str] = "Sibson information"
+
     def rules(self, view: View) -> Rules:
         """( sum_s p_s^{1-a} w_s^a )^{1/a}, minus that for a < 1; at a = 1 relative entropy."""
         order = float(np.asarray(self.order))
@@ -256,6 +264,8 @@ class Arimoto(_InformationOfOrder):
 
     Arimoto 1977; Liao, Kosut, Sankar and Calmon 2019 (alpha-leakage), Theorem 1.
     """
+
+    words: ClassVar[str] = "Arimoto information"
 
     def rules(self, view: View) -> Rules:
         """||w||_a / ||p||_a, minus that for a < 1; at a = 1 relative entropy."""
@@ -339,6 +349,8 @@ class MaximalAlphaLeakage(_OfOrder):
     Liao, Kosut, Sankar and Calmon 2019, "Tunable measures for information leakage and applications to privacy-utility
     tradeoffs", Theorem 2.
     """
+
+    words: ClassVar[str] = "maximal alpha-leakage"
 
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
 

@@ -75,6 +75,8 @@ class MutualInformation(AbstractMeanLeakage):
     Calmon and Fawaz 2012, Definition 3.
     """
 
+    words: ClassVar[str] = "mutual information I(S;Y)"
+
     traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
@@ -97,6 +99,8 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
 
     Differs from `MaxInformation` unless p is uniform. Wu, Xia and He, Proposition 1.
     """
+
+    words: ClassVar[str] = "largest relative entropy of a posterior"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
@@ -134,6 +138,8 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     Calmon and Fawaz 2012, Definition 4, Corollary 2. Raises `InputError` if `hidden` is not finite, or is of
     another number of symbols than the joint's.
     """
+
+    words: ClassVar[str] = "maximum information leakage"
 
     hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
