@@ -3,7 +3,7 @@
 import enum
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from jaxpriv.certificates.verification import Verification
+
+if TYPE_CHECKING:  # as for `Result`
+    _Mechanism: TypeAlias = Any
+else:
+    _Mechanism: TypeAlias = Result | AbstractChannel
 
 # The default tolerances where the certificate is computed in float32, whose rounding is 6e-8 of every term of a sum,
 # and in float64 (a choice: six digits of a leakage of one nat).
@@ -142,7 +147,7 @@ class Solution(AbstractSolution):
     # With an axis more in a batch.
     value: Result
     lower_bound: Result
-    mechanism: Result | AbstractChannel
+    mechanism: _Mechanism
     leakage: Result
     distortion: Result
     scores: Result

@@ -67,9 +67,6 @@ def compare(
     Rows are compared with their own records where --row-order, --id or --same-order says which these are; otherwise
     only distributions are compared. What is printed is about the original records: it is for their owner.
     """
-    from jaxpriv.mechanism import Mechanism
-    from jaxpriv.report import compare as compared
-
     inputs = {"ORIGINAL": original, "RELEASED": released, "--design": design, "--row-order": row_order}
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     if sum((row_order is not None, identity is not None, same_order)) > 1:
@@ -80,6 +77,9 @@ def compare(
     rules = RecordOptions(bins=bins).rules(useful or [])
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
+    from jaxpriv.mechanism import Mechanism
+    from jaxpriv.report import compare as compared
+
     mechanism = None if design is None else Mechanism.load(design)
 
     def work(_: object) -> "Comparison":

@@ -213,7 +213,7 @@ def plot_frontier(
 
 def _label(axes: "Axes", text: str) -> None:
     """The label of the vertical axis, in lines that are no longer than the axis."""
-    length = 72 * axes.bbox.height / axes.figure.dpi / (_LETTER * axes.yaxis.label.get_fontsize())
+    length = 72 * axes.bbox.height / axes.figure.dpi / (_LETTER * float(axes.yaxis.label.get_fontsize()))
     axes.set_ylabel(textwrap.fill(text, max(int(length), 1), break_long_words=False))
 
 
