@@ -230,6 +230,7 @@ CALLS = {
     "jaxpriv.joints.in_double": lambda: jp.joints.in_double(jp.joints.Stored(TABLE)).matrix(),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
+    "jaxpriv.leakage.adversary": lambda: lk.adversary(lk.CorrectGuess(), TABLE, ROWS).posterior_vulnerability,
     "jaxpriv.leakage.evaluate": lambda: lk.evaluate(lk.Sibson(2.0), TABLE, ROWS).value,
     "jaxpriv.leakage.evaluate_all": lambda: [one.value for one in lk.evaluate_all(tuple(MEASURES), TABLE, ROWS)],
     "jaxpriv.leakage.exact_values": lambda: lk.exact_values(tuple(MEASURES), TABLE, ROWS),

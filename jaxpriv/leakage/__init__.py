@@ -5,6 +5,7 @@
     evaluate(measure, joint, mechanism)   # checked input, float, unit and witness
     by_name("sibson", order=2.0)          # by command-line name
     report(joint, mechanism)              # all of them
+    adversary(CorrectGuess(), joint, mechanism)  # its best action after each output
 
 `jaxpriv.leakage._base` defines what a measure is and how zeros and infinities are treated; `docs/how-to/own-measure.md`
 writes one. What the modules of measures list in their own `__all__` is public here: a new measure among them needs no
@@ -34,6 +35,7 @@ from jaxpriv.leakage._base import (
     lift_of,
     posterior_of,
 )
+from jaxpriv.leakage.actions import Adversary, adversary
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
     Evaluation,
@@ -55,12 +57,14 @@ __all__ = [
     "AbstractLeakage",
     "AbstractMeanLeakage",
     "AbstractWorstOutcomeLeakage",
+    "Adversary",
     "CostGainBounds",
     "Evaluation",
     "Report",
     "Row",
     "Traits",
     "Witness",
+    "adversary",
     "by_name",
     "cost_gain_bound",
     "cost_gain_bounds",
