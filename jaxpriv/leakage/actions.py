@@ -94,6 +94,6 @@ def _gains_of(measure: AbstractLeakage, symbols: int) -> np.ndarray:
     if isinstance(measure, (CorrectGuess, MinEntropyLeakage)) or isinstance(cost, ZeroOneLoss):
         return np.eye(symbols)
     raise InputError(
-        f"measure {type(measure).__name__} is not one of finitely many actions; known: CorrectGuess, MinEntropyLeakage, "
-        "GainLeakage, AverageCostGain and MaxCostGain of ZeroOneLoss or LossMatrix"
+        f"measure {type(measure).__name__} is not one of finitely many actions; known: CorrectGuess, "
+        "MinEntropyLeakage, GainLeakage, AverageCostGain and MaxCostGain of ZeroOneLoss or LossMatrix"
     )

@@ -22,7 +22,7 @@ def test_numbers_by_hand():
     assert found.masses == pytest.approx([0.55, 0.45])
     assert (found.prior_action, found.prior_vulnerability) == (0, pytest.approx(0.6))
     assert found.posterior_vulnerability == pytest.approx(0.75)
-    # Costs of the actions: after output 0 (0.8, 45/11, 1) of the posterior (9/11, 2/11), and so on.
+    # Costs of the actions: after output 0, where the posterior is (9/11, 2/11), they are 4/11, 45/11 and 1.
     losses = lk.LossMatrix([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0]])
     found = lk.adversary(lk.AverageCostGain(losses), joint, mechanism)
     assert found.actions.tolist() == [0, 2]
