@@ -215,7 +215,8 @@ def fit(
     size = len(records.useful)
     if size > MOST_SYMBOLS:
         raise ResourceError(
-            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns"
+            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns, or "
+            "`jaxpriv.mechanism.fit_groups`, one design for each group of columns"
         )
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()

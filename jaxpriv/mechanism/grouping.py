@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ class FittedGroups(Shown):
             rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"
         return rows
 
-    def apply(self, frame: Any, unseen: str | None = None) -> Any:
+    def apply(self, frame: Source, unseen: str | None = None) -> object:
         """The released columns of all groups side by side: `Mechanism.apply` of each mechanism, all or nothing."""
         parts = [one.mechanism.apply(frame, unseen) for one in self.fitted]
         if isinstance(frame, Mapping):
@@ -208,10 +207,11 @@ def fit_groups(
         clock.begin("the curves of the groups")
         curves = [_curve(side, clock) for side in sides]
         found = designed(target) if leakage_budget is None else _certified(target, curves, designed, clock)
-        claims = [one.claims["distortion"] for one in found.fitted]
-        spent = [sum(Fraction(end or 0) for end in ends) for ends in zip(*((c.lower, c.upper) for c in claims))]
+        spent = [one.claims["distortion"] for one in found.fitted]
+        low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
+        high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
         whole_table = _Side.of(records, names, distortion, weights) if records.seen.sum() <= _COMPARED else None
-        optimum = None if whole_table is None else _optimum(whole_table, float(spent[1]), tol, clock)
+        optimum = None if whole_table is None else _optimum(whole_table, float(high), tol, clock)
     apart = tuple(one.claims["leakage"] for one in found.fitted)
     return FittedGroups(
         groups=tuple(side.names for side in sides),
@@ -219,7 +219,7 @@ def fit_groups(
         leakage=found.leakage,
         exact=found.exact,
         apart=apart,
-        distortion=Claim(down(spent[0]), up(spent[1]), "distortion"),
+        distortion=Claim(down(low), up(high), "distortion"),
         cost=GroupingCost(sum(float(claim.upper or "inf") for claim in apart), found.leaked, optimum),
     )
 
