@@ -349,7 +349,10 @@ def _certified(
         if clock.expired() or low[0] >= high[0]:
             break
         aim = target * (1 + _USED) / 2
-        share = (low[1] - aim) / (low[1] - high[1]) if low[1] > aim else 0.0
+        if best is None or best.leaked > target / 2:
+            share = (low[1] - aim) / (low[1] - high[1]) if low[1] > aim else 0.0
+        else:  # the curve bends here, and secants would come nearer in small steps
+            share = 0.5
         at = low[0] + share * (high[0] - low[0])
     best = best or designed(most)
     if best.leaked > target:
