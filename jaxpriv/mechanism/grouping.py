@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,11 +17,12 @@ from jaxpriv._module import Shown, summary
 from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Rule, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
 from jaxpriv.mechanism.counting import CountedParts, count_parts, names_of, read_parts
-from jaxpriv.mechanism.fitting import UNCHANGED, Fitted, fit
+from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
 from jaxpriv.mechanism.joining import joint_leakage
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
@@ -34,8 +37,12 @@ _SYMBOLS, _COMPARED = 128, 256
 _SHARES = np.linspace(0.0, 1.0, 17) ** 1.5
 # A split decides how a budget is used, not whether it is met: its curves need not be exact.
 _ROUGH = 1e-4
+# Mixtures with a constant release have shares in whole 1/1024, so that the tables stay whole numbers.
+_SHARE_BITS = 10
 # A leakage budget is used up to this share, in at most so many rounds.
 _USED, _ROUNDS = 0.98, 10
+
+_Together: TypeAlias = Callable[[Sequence[np.ndarray]], tuple[Claim, bool]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class FittedGroups(Shown):
             f"group {place}": f"{', '.join(names)}: leakage {upper(float(claim.upper or 'inf'))} nats"
             for place, (names, claim) in enumerate(zip(self.groups, self.apart, strict=True), 1)
         }
-        rows["distortion, these records"] = upper(float(self.distortion.upper or "inf"))
+        rows["distortion, these records"] = upper(_upper(self.distortion))
         rows["leakage together, these records"] = f"{upper(self.cost.joint)} nats"
         if self.cost.optimum is not None:
             rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"
@@ -140,8 +147,11 @@ def fit_groups(
         source, private, rules, shared, distortion, weights, split, seed, confidence, unseen, resolution, tol, sparse,
             time_limit, progress: as for `fit`. A confidence is that of each group's audit by itself.
 
-    Errors are those of `fit`, and `NotCertifiedError` if the groups reveal more than `leakage_budget` together even
-    where each reveals nothing: columns that depend on S in combination belong in one group.
+    Groups may reveal much together even where each reveals nothing by itself: because columns depend on S in
+    combination, which then belong in one group, or because there are few records for so many combinations, so that who
+    has the table finds the record. All designs are then mixed with constant releases, as far as `leakage_budget` needs.
+
+    Errors are those of `fit`.
     """
     if (budget is None) == (leakage_budget is None):
         raise InputError("give exactly one of budget and leakage_budget")
@@ -171,6 +181,11 @@ def fit_groups(
         groups = [[names[place] for place in group] for group in _chosen(records, min(most, _SYMBOLS))]
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
+    symbols = np.stack([side.symbols for side in sides], axis=1)
+
+    def together(tables: Sequence[np.ndarray]) -> tuple[Claim, bool]:
+        clock.begin("the leakage of all groups")
+        return joint_leakage(s, symbols[x], records.design[s, x], tables)
 
     def designed(total: float) -> _Designs:
         fitted = []
@@ -198,15 +213,14 @@ def fit_groups(
                     clock=clock,
                 )
             fitted.append(one)
-        clock.begin("the leakage of all groups")
-        symbols = [one.mechanism.locate_codes(side.codes) for one, side in zip(fitted, sides, strict=True)]
-        tables = [one.mechanism.table for one in fitted]
-        return _Designs(fitted, *joint_leakage(s, np.stack(symbols, axis=1)[x], records.design[s, x], tables))
+        return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
 
     with clock:
         clock.begin("the curves of the groups")
         curves = [_curve(side, clock) for side in sides]
         found = designed(target) if leakage_budget is None else _certified(target, curves, designed, clock)
+        if leakage_budget is not None and found.leaked > target:
+            found = _mixed(found, target, together, confidence)
         spent = [one.claims["distortion"] for one in found.fitted]
         low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
         high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
@@ -220,18 +234,18 @@ def fit_groups(
         exact=found.exact,
         apart=apart,
         distortion=Claim(down(low), up(high), "distortion"),
-        cost=GroupingCost(sum(float(claim.upper or "inf") for claim in apart), found.leaked, optimum),
+        cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One group of columns: codes (X, c) for every combination X of ALL columns; P(s, x_g) and d of the different ones
-    that the records of the design have.
+    """One group of columns: x_g (X,) for every combination X of ALL columns, as `fit` numbers them; P(s, x_g) and d of
+    those that the records of the design have.
     """
 
     names: tuple[str, ...]
-    codes: np.ndarray
+    symbols: np.ndarray
     joint: np.ndarray
     costs: np.ndarray
 
@@ -241,11 +255,13 @@ class _Side:
     ) -> "_Side":
         book = replace(records.codebook, useful=tuple(names))
         codes = records.useful[:, [records.codebook.useful.index(name) for name in names]]
-        different, place = distinct_rows(codes[records.seen], [len(book.rules[name].labels) for name in names])
+        different, symbols = distinct_rows(codes, [len(book.rules[name].labels) for name in names])
         counts = np.zeros((len(records.private), len(different)))
-        np.add.at(counts.T, place, records.design[:, records.seen].T)
-        costs = column_distortion(book, different, kinds=_within(names, distortion), weights=_within(names, weights))
-        return cls(tuple(names), codes, counts / counts.sum(), costs)
+        np.add.at(counts.T, symbols, records.design.T)
+        seen = counts.any(axis=0)
+        kinds, factors = _within(names, distortion), _within(names, weights)
+        costs = column_distortion(book, different[seen], kinds=kinds, weights=factors)
+        return cls(tuple(names), symbols, counts[:, seen] / counts.sum(), costs)
 
 
 @dataclass(frozen=True)
@@ -256,7 +272,11 @@ class _Designs:
 
     @property
     def leaked(self) -> float:
-        return float(self.leakage.upper or "inf")
+        return _upper(self.leakage)
+
+
+def _upper(claim: Claim) -> float:
+    return float(claim.upper or "inf")
 
 
 def _within(names: Sequence[str], prices: Prices | None) -> Prices | None:
@@ -332,14 +352,17 @@ def _split(curves: Sequence[np.ndarray], total: float) -> list[float]:
 def _certified(
     target: float, curves: Sequence[np.ndarray], designed: Callable[[float], _Designs], clock: Clock
 ) -> _Designs:
-    """Designs that together leak at most `target`, and nearly as much: secants from the sum of the curves on."""
+    """Designs that together leak at most `target`, and nearly as much: secants from the sum of the curves on.
+
+    Where there are none, those whose groups reveal nothing, each by itself.
+    """
     most = sum(float(curve[0, -1]) for curve in curves)
     totals = np.linspace(0.0, most, 1025)  # finer than the curves
     sums = [sum(np.interp(own, *curve) for own, curve in zip(_split(curves, at), curves, strict=True)) for at in totals]
     low, high, best = (0.0, sums[0]), (most, 0.0), None
     at = float(np.interp(-target, -np.array(sums), totals))
-    for _ in range(_ROUNDS):
-        found = designed(at)
+    found = designed(at)
+    for place in range(_ROUNDS):
         if found.leaked <= target:
             best, high = found, (at, found.leaked)
             if at == 0.0 or found.leaked >= _USED * target:
@@ -349,18 +372,62 @@ def _certified(
         if clock.expired() or low[0] >= high[0]:
             break
         aim = target * (1 + _USED) / 2
-        if best is None or best.leaked > target / 2:
+        if best is None and place:  # there may be none
+            share = 1.0
+        elif best is None or best.leaked > target / 2:
             share = (low[1] - aim) / (low[1] - high[1]) if low[1] > aim else 0.0
         else:  # the curve bends here, and secants would come nearer in small steps
             share = 0.5
         at = low[0] + share * (high[0] - low[0])
-    best = best or designed(most)
-    if best.leaked > target:
-        raise NotCertifiedError(
-            f"the groups leak up to {best.leaked:.3g} nats together, above the target of {target:.3g}, even where each "
-            "reveals nothing: put columns that depend on the private ones in combination into one group"
-        )
-    return best
+        found = designed(at)
+    return best or found
+
+
+def _mixed(found: _Designs, target: float, together: _Together, confidence: float) -> _Designs:
+    """Every record released as a constant with one probability for all groups, the least one that meets the target.
+
+    I(S;Y) is convex in the mapping and 0 for a constant one, so it falls along the mixtures of both.
+    """
+
+    def mixed(share: int) -> list[np.ndarray]:
+        return [_with_constant(one, share) for one in found.fitted]
+
+    shares = range(1, 2**_SHARE_BITS + 1)
+    place = bisect_left(shares, -target, key=lambda share: -_upper(together(mixed(share))[0]))
+    if place == len(shares):
+        raise NotCertifiedError(f"leakage_budget {target:.3g} is less than can be computed in float64")
+    tables = mixed(shares[place])
+    fitted = [_redrawn(one, table, confidence) for one, table in zip(found.fitted, tables, strict=True)]
+    return _Designs(fitted, *together(tables))
+
+
+def _with_constant(one: Fitted, share: int) -> np.ndarray:
+    """The table of a mixture, `share` in 1024 of it the constant release of least distortion."""
+    table, costs = one.mechanism.table, one.mechanism.distortion
+    assert costs is not None
+    taken = table if share == 2**_SHARE_BITS else (table >> np.uint64(_SHARE_BITS)) * np.uint64(share)
+    mixed = table - taken
+    mixed[:, int((one.evidence.counts.sum(axis=0) @ costs).argmin())] += taken.sum(axis=1)
+    return mixed
+
+
+def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
+    """The design with another table, whose distortion is its budget; every number computed again."""
+    spent = one.evidence.claims(replace(one.mechanism, table=table))["distortion"]
+    asked = replace(one.mechanism.asked, target=math.nextafter(_upper(spent), math.inf))
+    mechanism = replace(one.mechanism, table=table, asked=asked)
+    audit = None
+    if one.evidence.held_out is not None:
+        audit = audit_mechanism(mechanism.matrix(), counts=one.evidence.held_out, confidence=confidence, held_out=True)
+    claims = one.evidence.claims(mechanism)
+    return replace(
+        one,
+        mechanism=mechanism,
+        claims=claims,
+        status=FEASIBLE,
+        audit=audit,
+        unchanged=False,
+    )
 
 
 def _optimum(side: _Side, budget: float, tol: float, clock: Clock) -> tuple[float, float]:
