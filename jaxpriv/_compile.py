@@ -431,7 +431,8 @@ def compiled(
     `donated`: the place of an argument whose memory the results take; its arrays are gone once the thunk has run. Such
     a program is not kept on disk, for a run that fails there could not be tried again.
 
-    Executables are kept in memory, and for the next process on disk (`kept`): loading counts as compiling.
+    Executables are kept in memory, and for the next process on disk (`kept`; those of accelerators by JAX's own
+    compilation cache): loading counts as compiling.
 
     Threads that ask for the same program wait for the one that compiles it; those that ask for others do not.
     """
@@ -453,7 +454,9 @@ def compiled(
             name = _kept_name(function, args, backend) if donated is None else None
 
             def compile_it() -> jax.stages.Compiled:
-                executable = jax.jit(own, donate_argnums=donated).lower(*args).compile(_options(backend))
+                lowered = jax.jit(own, donate_argnums=donated).lower(*args)
+                with nullcontext() if backend == "cpu" else kept.by_jax():
+                    executable = lowered.compile(_options(backend))
                 if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
                     trim(0)
                 if name is not None:

@@ -13,6 +13,9 @@ What is trusted is the user's own account: who can write as the user needs no ca
 Files are written under other names and renamed, so that processes which write the same one do not disturb each other.
 Beyond `MOST_BYTES` the least recently used ones are removed.
 
+Executables of accelerators are kept by JAX's own compilation cache, which knows what they depend on (drivers, tuning),
+in a folder inside of ours.
+
 A folder that JAXPRIV_CACHE names may be a user's: it is used if it was empty at first, and has a mark since. Without
 the mark nothing in it is touched, and with it only files with names of ours.
 """
@@ -25,8 +28,10 @@ import os
 import pickle
 import re
 import secrets
+import shutil
 import stat
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -36,6 +41,7 @@ from typing import NamedTuple
 
 import jax
 from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import PyTree
 
 _LOGGER = logging.getLogger("jaxpriv")
@@ -50,6 +56,8 @@ _SUFFIX, _TEMPORARY = ".executable", ".tmp"
 _OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}|[0-9a-f]{{16}}{re.escape(_TEMPORARY)}")
 # An empty file in every folder of ours.
 _MARK = ".jaxpriv-executables"
+# The folder of JAX's own cache, and how its files end.
+_OF_JAX, _SUFFIX_OF_JAX = "jax", "-cache"
 # Loaded by JAX, with the functions that it calls by address, when it first lowers a program that has any of them.
 _LAPACK = "scipy.linalg.cython_lapack"
 # A temporary file that is older was left behind by a process that was killed.
@@ -123,6 +131,7 @@ def contents() -> Contents:
     """What is kept now; raises `UnusableError` as `folder`."""
     with _opened(create=False) as place:
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in _files(place)]
+    sizes += [size for _, size, _ in _files_of_jax()]
     return Contents(len(sizes), sum(sizes))
 
 
@@ -134,6 +143,8 @@ def clear() -> Contents:
     with _opened(create=False, safe=False) as place:
         found = _files(place)
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in found]
+        sizes += [size for _, size, _ in _files_of_jax()]
+        shutil.rmtree(folder() / _OF_JAX, ignore_errors=True)
         for name in [*(entry.name for entry in found), _SECRET, _MARK]:
             _remove(place, name)
     return Contents(len(sizes), sum(sizes))
@@ -198,6 +209,58 @@ def keep(key: str, executable: jax.stages.Compiled) -> None:
                 _evict(place)
     except (UnusableError, OSError) as error:
         _say_unsafe(error)
+
+
+_BY_JAX = threading.Lock()  # of the number below, and of JAX's settings while it changes
+_inside = 0
+
+
+@contextmanager
+def by_jax() -> Iterator[None]:
+    """What is compiled inside is kept by JAX's own compilation cache, and found there by the next process.
+
+    JAX's setting is put back. It stays as it is where the caller has switched that cache on, or nothing can be kept.
+    """
+    try:
+        place = folder() / _OF_JAX
+        prepare()
+        place.mkdir(mode=0o700, exist_ok=True)
+    except (UnusableError, OSError) as error:
+        _say_unsafe(error)
+        place = None
+    if place is None:
+        yield
+        return
+    _count_inside(1, str(place))
+    try:
+        yield
+    finally:
+        _count_inside(-1, None)
+        size = 0
+        for _, one, path in sorted(_files_of_jax(), reverse=True):  # beyond the limit the oldest ones are removed
+            size += one
+            if size > MOST_BYTES:
+                path.unlink(missing_ok=True)
+
+
+def _count_inside(change: int, place: str | None) -> None:
+    """The first thread in sets the folder of JAX's cache, the last one out puts None back. JAX reads it once."""
+    global _inside
+    with _BY_JAX:
+        if _inside == max(0, -change):
+            jax.config.update("jax_compilation_cache_dir", place)
+            compilation_cache.reset_cache()
+        _inside += change
+
+
+def _files_of_jax() -> list[tuple[float, int, Path]]:
+    """(time, bytes, path) of the executables in JAX's cache."""
+    found = []
+    for path in (folder() / _OF_JAX).glob(f"*{_SUFFIX_OF_JAX}"):
+        with suppress(FileNotFoundError):  # another process removed it
+            status = path.stat()
+            found.append((status.st_mtime, status.st_size, path))
+    return found
 
 
 def discard(key: str, reason: str) -> None:

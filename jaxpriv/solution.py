@@ -3,7 +3,7 @@
 import enum
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,23 @@ from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
 from jaxpriv._module import Shown, summary
+from jaxpriv._module.latex import mapping_table
 from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
 from jaxpriv._types import Arr, Result, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._validation import is_traced, mechanism_array
 from jaxpriv.channel import AbstractChannel
+from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from jaxpriv.certificates.verification import Verification
+
+if TYPE_CHECKING:  # as for `Result`
+    _Mechanism: TypeAlias = Any
+else:
+    _Mechanism: TypeAlias = Result | AbstractChannel
 
 # The default tolerances where the certificate is computed in float32, whose rounding is 6e-8 of every term of a sum,
 # and in float64 (a choice: six digits of a leakage of one nat).
@@ -83,6 +90,16 @@ class AbstractSolution(Shown):
     def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
 
+    def to_latex(self, digits: int = 3) -> str:
+        """P(y|x) as a `tabular` environment in the style of booktabs: a row for each x, a column for each y.
+
+        A probability is rounded to the nearest; 0 is written where it is 0. Raises `InputError` for a batch, and for
+        `digits` outside of 1 to 15.
+        """
+        table = np.asarray(mechanism_array(table_of(self)))
+        inputs, outputs = ([str(k) for k in range(size)] for size in table.shape)
+        return mapping_table(table, inputs, outputs, digits)
+
     def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
         from jaxpriv.plotting import plot_mapping  # it needs matplotlib
@@ -130,7 +147,7 @@ class Solution(AbstractSolution):
     # With an axis more in a batch.
     value: Result
     lower_bound: Result
-    mechanism: Result | AbstractChannel
+    mechanism: _Mechanism
     leakage: Result
     distortion: Result
     scores: Result

@@ -422,7 +422,7 @@ def no_time_to_compile(monkeypatch):
 @pytest.fixture
 def large(monkeypatch):
     """Every program is so large that it is compiled where there is time."""
-    for name in ("SMALL", "_MEDIUM", "_AT_ONCE", "_WHOLE"):
+    for name in ("SMALL", "_MEDIUM", "_AT_ONCE", "WHOLE"):
         monkeypatch.setattr(loops, name, 0.0)
 
 

@@ -399,3 +399,59 @@ def test_the_key_holds_the_files_of_the_library_and_no_others(monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or whole(path))
     _compile._sources()
     assert {path.relative_to(root) for path in read} == {path.relative_to(root) for path in root.rglob("*.py")}
+
+
+PRETENDED = """
+import json, os, stat, sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv import _compile, _kept
+
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None)
+_compile.target_platform = lambda: "gpu"
+run, _ = _compile.compiled(jnp.sin, np.ones(3))
+place = _kept.folder() / "jax"
+print(json.dumps({
+    "sum": float(run().sum()),
+    "hits": len(hits),
+    "files": _kept.contents().executables,
+    "mode": oct(stat.S_IMODE(place.stat().st_mode)),
+    "setting": jax.config.jax_compilation_cache_dir,
+    "left": _kept.clear().executables if sys.argv[1:] else None,
+}))
+"""
+
+
+def test_programs_of_an_accelerator_are_kept_by_the_cache_of_jax(tmp_path):
+    """The second process finds what the first one compiled; JAX's setting is the caller's again."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}
+    environment |= {"JAXPRIV_CACHE": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
+    def process(*arguments):
+        command = [sys.executable, "-c", PRETENDED, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    first, second = process(), process("clear")
+    assert (first["hits"], second["hits"]) == (0, 1)
+    assert first["sum"] == second["sum"]
+    assert first["files"] == second["files"] == second["left"] == 1
+    assert (first["mode"], first["setting"]) == ("0o700", None)
+    assert not (tmp_path / "jax").exists()
+
+
+def test_the_oldest_programs_of_an_accelerator_are_removed_beyond_the_limit(place, monkeypatch):
+    kept.prepare()
+    (place / "jax").mkdir()
+    for age, name in enumerate(("new", "middle", "old")):
+        path = place / "jax" / f"{name}-cache"
+        path.write_bytes(bytes(10))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    monkeypatch.setattr(kept, "MOST_BYTES", 25)
+    with kept.by_jax():
+        pass
+    assert sorted(path.name for path in (place / "jax").iterdir()) == ["middle-cache", "new-cache"]

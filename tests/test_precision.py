@@ -263,7 +263,7 @@ CALLS = {
     "jaxpriv.watchdog.log_lift": lambda: jp.watchdog.log_lift(TABLE),
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
-    "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism(),
+    "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
     "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
     "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
     "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
@@ -314,10 +314,10 @@ OTHERS = {
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
-    "jaxpriv.mechanism": "advise drift fit fit_groups release",  # tables and files
-    "jaxpriv.plotting": "image_bytes plot_frontier plot_mapping require_matplotlib save solver_style style",
+    "jaxpriv.mechanism": "advise drift estimate_counts fit fit_groups release",  # tables and files
+    "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
-    "jaxpriv.report": "report",
+    "jaxpriv.report": "compare report",
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
         "advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
     ),

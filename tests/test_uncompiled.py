@@ -211,7 +211,9 @@ def test_large_programs_and_other_devices_are_compiled(monkeypatch, forgotten):
     assert not loops.suits(InteriorPoint(), program, 1.0)
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: "gpu")
-        assert not loops.suits(InteriorPoint(), program, 1e-4)
+        assert loops.suits(InteriorPoint(), program, 1e-4)
+        assert not loops.suits(InteriorPoint(), program, 1e-4, count=1000)
+        assert not loops.suits(InteriorPoint(), program, 2 * loops.SMALL)
     monkeypatch.setenv(loops.SWITCH, "never")
     assert loops.suits(InteriorPoint(), program, 1.0)
     assert not loops.suits(PrimalDualHybridGradient(), program, 1e-4)
@@ -420,3 +422,17 @@ def test_control_flow_runs_in_both():
     pairs = xp.each(lambda a, b: (a.sum(), a * b), np.ones((2, 3)), np.arange(2.0))
     np.testing.assert_array_equal(pairs[0], [3.0, 3.0])
     np.testing.assert_array_equal(pairs[1], [[0.0] * 3, [1.0] * 3])
+
+
+def test_small_problems_stay_on_the_host_where_the_default_device_is_an_accelerator(monkeypatch, no_compiler):
+    """No program is compiled for it, and the numbers are those of the host, however often the problem comes."""
+    monkeypatch.setattr(loops, "_ENOUGH", 0.0)
+    known = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        solution, measured = jp.solve(known), jp.solve(problem())
+        many = jp.solve_many([known] * 3)
+    assert solution.status == measured.status == "optimal"
+    monkeypatch.setattr(loops, "_ENOUGH", float("inf"))
+    assert solution.value == pytest.approx(jp.solve(known).value, abs=1e-12)
+    assert [one.status for one in many] == ["optimal"] * 3

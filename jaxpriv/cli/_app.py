@@ -75,6 +75,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "release": (_PEOPLE, _FIT, _RELEASE),
     "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
     "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
+    "compare": (_PEOPLE, _FIT, _RELEASE, "jaxpriv compare people.csv released.csv --design design.zip"),
+    "counts": (_PEOPLE, _FIT, _RELEASE, "jaxpriv counts released.csv --design design.zip"),
     "audit": (
         _PROBLEM,
         _MAPPING,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 PANELS = {
     "Input": "--counts --joint --pairs --design release:--private report:--private verify:--private report:--receipt "
     "verify:--receipt verify:--released verify:--records verify:--order verify:--id --releases --released-table "
-    "--row-order --solution --certificate",
+    "--row-order --same-order compare:--target --solution --certificate",
     "Table": "--private --useful --shared --released --bins --other --missing --codebook --sparse --survey-weight --id "
     "--read",
     "Target": "--budget --leakage-budget --multiplier --disclosure --relevance --bottleneck --epsilon --target-leakage "

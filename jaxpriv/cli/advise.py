@@ -57,7 +57,7 @@ def advise(
     for the population from the records that were held out (all bounds hold together). Columns that keep the table from
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
-    from jaxpriv.mechanism.advising import advise as found_for
+    from jaxpriv import mechanism
 
     outputs = {"--picture": picture, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
@@ -73,7 +73,7 @@ def advise(
     clock = run.clock()
     advice = working(
         "Advising",
-        lambda _: found_for(
+        lambda _: mechanism.advise(
             source,
             **records,
             **{**vars(measure), "form": None if measure.form is None else str(measure.form)},

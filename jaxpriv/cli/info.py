@@ -32,10 +32,11 @@ def _installation() -> dict[str, object]:
 
     from jaxpriv import __version__, _native
     from jaxpriv import _kept as kept
-    from jaxpriv._compile import default_backend
+    from jaxpriv._compile import accelerator, default_backend
     from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
+    device, kernels = accelerator(), _native.instruction_set()
     return {
         "versions": {
             "jaxpriv": __version__,
@@ -45,7 +46,13 @@ def _installation() -> dict[str, object]:
         "platform": f"{platform.system()} {platform.machine()}",
         "backend": default_backend(),
         "devices": [device.device_kind for device in jax.devices()],
-        "cpu_kernels": _native.instruction_set(),
+        "runs": {
+            "small": f"host, {'kernels in C and NumPy' if kernels else 'NumPy'}",
+            "large": "host, compiled" if device is None else f"{device.device_kind}, compiled",
+            "funnels": "host",
+            "certificates": "host, float64",
+        },
+        "cpu_kernels": kernels,
         "cpu_kernels_absent": _native.absence(),
         "kept": _contents(kept.contents),
         # The library computes in float64 whatever this says, and leaves it as it is.
@@ -62,6 +69,10 @@ def _settings(record: JsonRecord) -> str:
         "platform": record["platform"],
         "backend": record["backend"],
         "devices": ", ".join(record["devices"]),
+        "problems up to 64 symbols": record["runs"]["small"],
+        "larger problems": record["runs"]["large"],
+        "funnels": record["runs"]["funnels"],
+        "certificates": record["runs"]["certificates"],
         "CPU kernels": record["cpu_kernels"] or f"none ({record['cpu_kernels_absent']})",
         "kept executables": kept.get("note") or f"{kept['executables']}, {kept['bytes'] / 2**20:.1f} MiB",
         "jax_enable_x64": str(record["x64"]).lower(),

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -268,6 +268,7 @@ class _FromStarts(AbstractFunnelSolver):
     Raises InputError for an argument that is no whole number in its range.
     """
 
+    takes_start: ClassVar[bool] = True
     starts: int | None = None
     outputs: int | None = None
 
@@ -325,6 +326,8 @@ class _AlongTheHull(_FromStarts):
 
         for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
             add(mechanism)
+        if goal.start is not None:
+            add(goal.start)
         crossing = pool.crossing(target)
         if isinstance(problem, FunnelProblem) and not isinstance(measure, MutualInformation):
             at = _least_information(problem, goal)
@@ -494,11 +497,15 @@ class Alternating(_FromStarts):
         source = problem.reduction.source
         symbols = len(source)
         outputs = self.outputs or symbols + 1
+        if goal.start is not None:
+            outputs = max(outputs, goal.start.shape[1])
         if outputs < symbols:
             raise InputError(f"outputs must be at least the {symbols} useful symbols with mass for alternating")
         given = channel(problem.core)
         count = self._batch(symbols, outputs)
         random = random_starts(jax.random.key(self.seed), count, symbols, outputs)
+        if goal.start is not None:
+            random[0] = blended(widened(goal.start, outputs))
         starts = disclosing(source, random, problem.target)
         targets = np.full(count, problem.target)
 

@@ -6,7 +6,7 @@ measures it again, makes it meet its target, and checks every proof.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,12 +28,13 @@ NOTHING = 1e-20
 @dataclass(frozen=True)
 class FunnelGoal:
     """When to stop: a proved gap of at most `tol` nats, `max_steps` rounds (None: the solver's own limit), or when the
-    clock ends it.
+    clock ends it. `start`: where to begin, a mechanism (X', Y) of the problem's core; None: the solver's own choice.
     """
 
     tol: float = 1e-6
     max_steps: int | None = None
     clock: Clock = field(default_factory=Clock)
+    start: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,8 @@ class PosteriorMeasure:
 
 class AbstractFunnelSolver(ABC):
     """Hyper-parameters, and a way to find a release. Subclasses are final frozen dataclasses."""
+
+    takes_start: ClassVar[bool] = False  # whether `find` begins with the `start` of a goal that has one
 
     @abstractmethod
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:

@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._compile import own_settings
 from jaxpriv._numerics import information_interval
-from jaxpriv._validation import finite, is_traced, real_array, scalar
+from jaxpriv._validation import finite, is_traced, mechanism_array, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.funnels import (
@@ -32,6 +32,7 @@ from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOf
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
+from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
 
@@ -74,9 +75,16 @@ def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
     return "vertex-generation"
 
 
-def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal) -> FunnelSolution:
-    """The best release the solver finds, measured again, with its proved interval."""
+def solve_funnel(
+    problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal, start: object = None
+) -> FunnelSolution:
+    """The best release the solver finds, measured again, with its proved interval; `start`: the caller's mechanism."""
     name, method = pick_funnel_solver(solver, problem)
+    if start is not None:
+        if not method.takes_start:
+            raise InputError(f"start: {name} has none")
+        whole = mechanism_array(table_of(start), "start", inputs=problem.joint.shape[1])
+        goal = dataclasses.replace(goal, start=whole[problem.useful])
     return solve_with(problem, name, method.find, goal)
 
 
@@ -126,6 +134,8 @@ class FunnelFrontier(AbstractFrontier):
     form: str
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
+
+    spent: ClassVar[str] = "disclosure"
 
     def __repr__(self) -> str:
         worst = float(np.max(self.gap)) if self.solutions else 0.0

@@ -163,16 +163,25 @@ def parameter(value: object, name: str, *, low: float = -np.inf, open_low: bool 
     return number if isinstance(number, Array) else np.asarray(number)
 
 
-def same_symbols(name: str, size: int, w: Column) -> None:
+def actions_along(axis: int, table: Arr, action_axis: int) -> Arr:
+    """A table of actions and private symbols, given with its actions along `action_axis`, with them along `axis`."""
+    if action_axis not in (0, 1):
+        raise InputError("action_axis must be 0 or 1")
+    return table if action_axis == axis else table.T
+
+
+def same_symbols(name: str, table: Arr, axis: int, symbols: int) -> None:
     """Refuse a parameter with one entry for each private symbol if the joint has another number of them."""
-    if size != w.shape[0]:
-        raise InputError(f"{name} is for {size} private symbols (axis s), but the joint has {w.shape[0]}")
+    if table.shape[axis] != symbols:
+        hint = "; it looks transposed: action_axis is the axis of the actions" if symbols in table.shape else ""
+        raise InputError(
+            f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {symbols}{hint}"
+        )
 
 
 def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
     """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
-    if table.shape[axis] != len(seen):
-        raise InputError(f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {len(seen)}")
+    same_symbols(name, table, axis, len(seen))
     return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
 
 

@@ -1,7 +1,7 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from jaxpriv._module import Shown
 from jaxpriv._numerics import unit_of
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import is_traced, joint_array, mechanism_array
+from jaxpriv._validation import is_traced, joint_array, mechanism_array, per_nat
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,
@@ -166,17 +166,16 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
     ]
 
 
-def _table_of(mechanism: object) -> object:
+def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
     """P(y|x) of what holds one; anything else as it is."""
     found = getattr(mechanism, "mechanism", mechanism)
-    found = found() if callable(found) else found
     matrix = getattr(found, "matrix", None)
     return found if matrix is None else matrix()
 
 
 def checked_pair(joint: ArrayLike, mechanism: object) -> tuple[np.ndarray, np.ndarray]:
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
-    mechanism = _table_of(mechanism)
+    mechanism = table_of(mechanism)
     if is_traced(joint, mechanism):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
     refuse_after_fork()
@@ -195,8 +194,7 @@ def evaluate_all(
 
     Raises `InputError` for units other than "nats" and "bits", what is no measure, and where `evaluate` does.
     """
-    if units not in ("nats", "bits"):
-        raise InputError("units must be 'nats' or 'bits'")
+    per_nat(units)
     for place, measure in enumerate(measures):
         if not isinstance(measure, AbstractLeakage):
             raise InputError(
@@ -288,7 +286,7 @@ def _evaluation(
     elif isinstance(measure, AbstractWorstOutcomeLeakage) or np.isinf(value):
         witness = _telling_output(measure, joint, mechanism)
     if measure.unit == "nats" and units == "bits":
-        return Evaluation(value / float(np.log(2)), "bits", witness)
+        return Evaluation(value * per_nat(units), "bits", witness)
     return Evaluation(value, measure.unit, witness)
 
 
@@ -420,7 +418,7 @@ def report(joint: ArrayLike, mechanism: object, units: str = "nats") -> Report:
     )
     return Report(
         rows=rows,
-        prior_free_cap=cap / float(np.log(2)) if units == "bits" else cap,
+        prior_free_cap=cap * per_nat(units),
         units=units,
         absent_private=tuple(int(s) for s in np.flatnonzero(joint.sum(axis=1) == 0)),
         unused_outputs=tuple(int(y) for y in np.flatnonzero(joint.sum(axis=0) @ mechanism == 0)),

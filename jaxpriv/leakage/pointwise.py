@@ -347,7 +347,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
-        same_symbols("neighbours", self.neighbours.shape[0], log_lift[(0,) * (log_lift.ndim - 1)])
+        same_symbols("neighbours", self.neighbours, 0, log_lift.shape[-1])
         present = support & (log_lift != -np.inf)
         asked = xp.where(present[..., :, None] & support[..., None, :], self.neighbours, False)
         finite = xp.where(present, log_lift, 0.0)

@@ -164,5 +164,5 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
         value = xlogx(posterior).sum() - xlogx(prior).sum()
         if self.hidden is None:
             return value
-        same_symbols("hidden", self.hidden.shape[0], w)
+        same_symbols("hidden", self.hidden, 0, w.shape[0])
         return value + ((prior / prior.sum() - posterior) * xp.asarray(self.hidden, w)).sum()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.comparing import ColumnDrift as ColumnDrift
     from jaxpriv.mechanism.comparing import TableDrift as TableDrift
     from jaxpriv.mechanism.comparing import drift as drift
+    from jaxpriv.mechanism.estimating import CountEstimate as CountEstimate
+    from jaxpriv.mechanism.estimating import estimate_counts as estimate_counts
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
@@ -38,6 +40,7 @@ else:
         __name__,
         {
             "jaxpriv.mechanism.advising": ["Advice", "Advised", "Hidden", "advise"],
+            "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
             "jaxpriv.mechanism.comparing": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "fit_groups"],

@@ -395,7 +395,7 @@ def _designed(
     if problem == "watchdog":
         from jaxpriv.watchdog import watchdog
 
-        return watchdog(joint, target_leakage=target).mechanism(), {}, FEASIBLE
+        return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
     if problem == "disclosure":
         if not isinstance(measure, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._files import atomic_write, write_together
 from jaxpriv._module import Shown, summary
+from jaxpriv._module.latex import mapping_table
 from jaxpriv._module.shown import nearest, sizes
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError
@@ -195,6 +196,18 @@ class Mechanism(Shown):
     def matrix(self) -> np.ndarray:
         """W (X, Y), float64, every entry correctly rounded."""
         return np.ldexp(self.table.astype(np.float64), -BITS)
+
+    def to_latex(self, digits: int = 3) -> str:
+        """W as a `tabular` environment in the style of booktabs, a row and a column for each combination of classes.
+
+        As `Solution.to_latex`, with the names of the classes.
+        """
+
+        def names(labels: Labels, codes: np.ndarray) -> list[str]:
+            return [", ".join(one[code] for one, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+
+        inputs, outputs = names(self._labels, self.useful), names(self.released_labels, self.released)
+        return mapping_table(self.matrix(), inputs, outputs, digits)
 
     # -- records -------------------------------------------------------------------------------------
 

@@ -77,6 +77,7 @@ class Kept:
             return dataclasses.replace(program, diagonal=_diagonal(program.terms))
         terms = []
         sums = lambda part: _summed(part, self.useful)  # noqa: E731
+        mean = lambda part: sums(program.mass[:, None] * part) / sums(program.mass)[:, None]  # noqa: E731
         for term, rows in zip(program.terms, self.rows, strict=True):
             cap = None if term.cap is None else _summed(term.cap, rows)  # rows with caps are not put together
             parts = {
@@ -90,16 +91,16 @@ class Kept:
                 rate = sums(rate.T).T if by_input else rate
             terms.append(dataclasses.replace(term, cap=cap, rate=rate, **parts))
         _, first = np.unique(self.useful[self.useful >= 0], return_index=True)
-        mass = sums(program.mass)
         return dataclasses.replace(
             program,
             terms=tuple(terms),
-            mass=mass,
+            mass=sums(program.mass),
             cost=sums(program.cost),
             constraints=np.moveaxis(sums(np.moveaxis(np.asarray(program.constraints), 1, 0)), 0, 1),
             support=program.support[np.flatnonzero(self.useful >= 0)[first]],
             # The mean of what meets the limits meets them.
-            feasible_point=sums(program.mass[:, None] * program.feasible_point) / mass[:, None],
+            feasible_point=mean(program.feasible_point),
+            start=None if program.start is None else mean(program.start),
             diagonal=_diagonal(terms),
         )
 

@@ -76,6 +76,7 @@ class Program:
     support: Arr  # (X, Y) bool: where the mechanism may have mass
     feasible_point: Arr  # (X, Y): a mechanism that meets every limit, to repair iterates with
     equal: Arr | None = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: none
+    start: Arr | None = None  # (X, Y): the caller's mechanism to begin with, which may exceed limits; None: none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
     # Whether the value of a minimax program is the logarithm of its peak.
@@ -172,7 +173,16 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
 
 
 # Axes of every array of a program without lanes.
-_AXES = {"mass": 1, "cost": 2, "constraints": 3, "budgets": 1, "marks": 1, "support": 2, "feasible_point": 2}
+_AXES = {
+    "mass": 1,
+    "cost": 2,
+    "constraints": 3,
+    "budgets": 1,
+    "marks": 1,
+    "support": 2,
+    "feasible_point": 2,
+    "start": 2,
+}
 # Those of a term.
 _TERM_AXES = {"rows": 2, "reference": 1, "cap": 1, "offset": 1, "bound": 0, "parameter": 0}
 

@@ -229,6 +229,7 @@ class Face:
             cost=program.cost[:, at],
             constraints=program.constraints[:, :, at],
             feasible_point=program.feasible_point[:, at] * share,
+            start=None if program.start is None else program.start[:, at] * share,
         )
 
     def merged(self, mechanism: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
+from jaxpriv.report.comparison import expected
 from jaxpriv.verifier.claims import Claim, lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
@@ -178,6 +179,7 @@ def report(
         _classes(found.guesses),
         _curve(found),
         _mapping(mechanism, evidence),
+        _lost(mechanism, evidence),
         _population(found, evidence),
         _release(mechanism, receipt),
         _limits(mechanism, evidence),
@@ -348,7 +350,7 @@ def heat_maps(mechanism: Mechanism, weights: np.ndarray) -> list[HeatMap]:
         if mechanism.released_columns == book.useful:
             targets, columns = _grouped(mechanism.released[:, place], labels[place])
         mass = (sources * weights[:, None]).T @ matrix @ targets
-        kept = mass.any(axis=1)
+        kept = np.asarray(mass.any(axis=1))
         shares = mass[kept] / mass[kept].sum(axis=1, keepdims=True)
         rows = [f"{name}: {row}" for row, there in zip(rows, kept, strict=True) if there]
         found.append(HeatMap(f"Picture of the mapping of {name}", shares, rows, columns))
@@ -388,6 +390,58 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
         f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
         f'<script type="application/json" id="rows">{data}</script>'
     )
+
+
+def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
+    """What releases of the records of the design lose on average; for their owner, as it shows their distribution."""
+    change = None if evidence is None else expected(mechanism, evidence)
+    if change is None:
+        return ""
+    parts = [
+        "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
+        "each class before and after.</p>"
+    ]
+    for one in change.columns:
+        longest = max(float(one.before.max()), float(one.after.max()))
+        rows = "".join(
+            f"<tr><td>{escape(label)}</td><td>{_percent(before)}</td><td>{_percent(after)}</td>"
+            f"<td>{_bar(before / longest)}{_bar(after / longest, later=True)}</td></tr>"
+            for label, before, after in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True)
+        )
+        assert one.changed is not None
+        parts.append(
+            f"<h3>{escape(one.name)}: changed in {_percent(one.changed)} of the records</h3>"
+            + _scrolled(
+                '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
+                '<th scope="col" class="left">before, and below it after</th></tr></thead>'
+                f"<tbody>{rows}</tbody></table>",
+                f"{escape(one.name)} before and after",
+            )
+        )
+    if change.pairs:
+        rows = "".join(
+            f"<tr><td>{_list(pair.names)}</td><td>{pair.variation:.3f}</td><td>{pair.association_before:.3f}</td>"
+            f"<td>{pair.association_after:.3f}</td></tr>"
+            for pair in change.pairs
+        )
+        parts.append(
+            "<h3>Pairs of columns</h3><p>The total variation between their joint distributions before and after (0: "
+            "the same, 1: nothing in common), and how strongly they depend on each other (Cramer's V, 0 to 1).</p>"
+            + _scrolled(
+                '<table><thead><tr><th scope="col">columns</th><th scope="col">total variation</th><th scope="col">'
+                'Cramer\'s V before</th><th scope="col">after</th></tr></thead>'
+                f"<tbody>{rows}</tbody></table>",
+                "Pairs of columns before and after",
+            )
+        )
+    return "".join(parts)
+
+
+def _bar(share: float, *, later: bool = False) -> str:
+    """A bar; the number stands beside it in words."""
+    kind = "after" if later else "cell"
+    bar = f'<rect class="{kind}" width="{130 * share:.1f}" height="8"/>'
+    return f'<svg width="130" height="9" aria-hidden="true">{bar}</svg>'
 
 
 def _in_words(row: np.ndarray, released: Sequence[str]) -> list[str]:

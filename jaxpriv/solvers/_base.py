@@ -8,7 +8,7 @@ import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import equinox as eqx
 import jax
@@ -126,6 +126,7 @@ class AbstractSolver(Module):
     """
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` has
+    takes_start: ClassVar[bool] = False  # whether `init` begins near the `start` of a program that has one
 
     def uncompiled(self, program: PyTree) -> bool:
         """Whether `init` and `step` of this program run on NumPy arrays too, without compiling."""

@@ -13,7 +13,7 @@ Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.interior_point.candidate import no_candidate
+from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, rearrange
 from jaxpriv.solvers.linear_program import improved_linear
 
@@ -301,17 +302,17 @@ class PrimalDualHybridGradient(AbstractSolver):
     artificial: float = eqx.field(static=True, default=0.36)
     gain: float = eqx.field(static=True, default=0.5)
     attempts: int = eqx.field(static=True, default=1)
+    takes_start: ClassVar[bool] = True
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
     def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> HybridGradientState:
-        """The uniform release and no prices."""
+        """The uniform release, or one near the caller's, and no prices."""
         data = rearrange(program, dense=True)
         s = saddle(data)
         dtype = data.a.dtype
-        x = data.support.astype(dtype)
-        x = x / x.sum(axis=0)
+        x = first_mechanism(data)
         u = Primal(
             x, jnp.zeros((x.shape[0], len(data.terms)), dtype), jnp.zeros_like(x @ data.a.T), jnp.zeros((), dtype)
         )

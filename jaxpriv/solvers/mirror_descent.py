@@ -12,6 +12,8 @@ maximises the concave dual of the step's own minimisation, by projected Newton w
 Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboulle 2017.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import numpy as np
 
@@ -30,6 +32,7 @@ from jaxpriv.solvers._base import (
     score_costs,
 )
 from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism
+from jaxpriv.solvers.interior_point.start import interior
 
 # Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.
 _LONGEST = 1e6
@@ -59,19 +62,23 @@ class MirrorDescent(AbstractSolver):
     adaptive: bool = eqx.field(static=True, default=True)
     dual_steps: int = eqx.field(static=True, default=100)
     attempts: int = eqx.field(static=True, default=1)
+    takes_start: ClassVar[bool] = True
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
     def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> MirrorState:
-        """Start from the uniform mechanism on the support."""
+        """Start from the uniform mechanism on the support, or near the caller's."""
         del attempt
         groups, private, _ = program.joints.shape
         outputs, joints = program.cost.shape[1], program.joints
         support = program.support
-        uniform = xp.where(support, -xp.log(support.sum(axis=1, keepdims=True).astype(joints.dtype)), -xp.inf)
+        first = xp.where(support, -xp.log(support.sum(axis=1, keepdims=True).astype(joints.dtype)), -xp.inf)
+        if program.start is not None:
+            mixed = interior(support.T, program.start.T).T
+            first = xp.where(support, xp.log(xp.where(support, mixed, 1.0)), -xp.inf)
         return MirrorState(
-            log_mechanism=uniform,
+            log_mechanism=first,
             weights=first_weights(program),
             multipliers=xp.zeros(program.budgets.shape[0], like=joints),
             step_size=xp.ones((), like=joints),

@@ -11,11 +11,12 @@ from jaxpriv._compile import accelerator, target_platform
 from jaxpriv._native import absence
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Sharded
 from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
@@ -103,6 +104,31 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     for form, measure in _measures(problem):
         measure.check(form, problem.sizes[1])
     return name, chosen, notes
+
+
+def pick_for_start(
+    solver: object, problem: DistortionProblem, goal: Goal, start: object
+) -> tuple[str, Solver, tuple[str, ...], Arr | None]:
+    """`pick_solver`, and the caller's mechanism to begin with as an array (X, Y), or None.
+
+    It is refused if it is none for the problem, or the solver cannot begin with one.
+    """
+    name, chosen, notes = pick_solver(solver, problem, goal)
+    if start is None:
+        return name, chosen, notes, None
+    if notes and isinstance(chosen, STREAMING):  # notes: it was `auto` that chose
+        name, chosen = table_solver(problem)
+    if not getattr(chosen, "takes_start", False):
+        raise InputError(f"start: {name} has none; 'interior-point', 'mirror-descent' and 'hybrid-gradient' have")
+    if problem.least_worst:
+        raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
+    inputs, outputs = problem.shape
+    found = mechanism_array(table_of(start), "start", inputs=inputs)
+    if found.shape[1] != outputs:
+        raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
+    if is_traced(found) and not is_traced(problem):
+        raise InputError("start is traced, and the problem is not: give it as an array of the host")
+    return name, chosen, notes, found
 
 
 def _measures(problem: DistortionProblem) -> list[tuple[str, AbstractLeakage]]:

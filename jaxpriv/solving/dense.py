@@ -38,12 +38,19 @@ from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_
 
 
 def solve_dense(
-    problem: DistortionProblem, name: str, solver: Solver, goal: Goal, limit: int, throw: bool, clock: Clock
+    problem: DistortionProblem,
+    name: str,
+    solver: Solver,
+    goal: Goal,
+    limit: int,
+    throw: bool,
+    clock: Clock,
+    start: Arr | None = None,
 ) -> Solution:
-    """Solve a problem with any measures by a solver that works on tables."""
+    """Solve a problem with any measures by a solver that works on tables; `start`: the caller's mechanism."""
     begun = time.perf_counter()
     goal = own_goal(problem, goal)
-    stages = Stages(problem, name, solver, limit, clock)
+    stages = Stages(problem, name, solver, limit, clock, start=start)
     try:
         if problem.least_worst:
             return least_worst_leakage(stages, goal, begun)

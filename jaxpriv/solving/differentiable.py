@@ -37,9 +37,11 @@ from jaxpriv.solving.traced import (
 T = TypeVar("T")
 
 
-def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike) -> Solution:
+def solve_traced(
+    problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike, start: Arr | None = None
+) -> Solution:
     """Solve and certify within one trace."""
-    problem, found, proved = proved_optimum(problem, solver, goal, max_steps)
+    problem, found, proved = proved_optimum(problem, solver, goal, max_steps, start=start)
     solution = Solution(
         value=found.value,
         lower_bound=found.bound,
@@ -57,7 +59,12 @@ def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Go
 
 
 def proved_optimum(
-    problem: DistortionProblem, solver: PyTree, goal: Goal, max_steps: ScalarLike, whole: bool = True
+    problem: DistortionProblem,
+    solver: PyTree,
+    goal: Goal,
+    max_steps: ScalarLike,
+    whole: bool = True,
+    start: Arr | None = None,
 ) -> tuple[DistortionProblem, TracedResult, Array]:
     """(the problem as it was solved, what was found in its units, whether that is proved).
 
@@ -69,7 +76,7 @@ def proved_optimum(
     if problem.least_worst:
         found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
-        posed = Posed.of(problem)
+        posed = Posed.of(problem, start)
         inner = posed.inner(goal)
         found = differentiable_optimum(solver, whole, posed.program, posed.away, inner, max_steps).found
         value, bound, violation = posed.certified(found)

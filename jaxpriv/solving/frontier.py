@@ -2,9 +2,9 @@
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._compile import device_errors, own_settings
+from jaxpriv._importing import renamed
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.certificates import certify_program
@@ -30,14 +31,6 @@ from jaxpriv.solving.choice import LINEAR, STREAMING, Solver, pick_solver, step_
 from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
-
-# Names of an earlier version: they work for one release, with a warning.
-
-
-def renamed(old: str, new: str) -> None:
-    """Warn, at the line that used it, that a name has a new one."""
-    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.3", DeprecationWarning, stacklevel=3)
-
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -58,6 +51,8 @@ class Frontier(eqx.Module, AbstractFrontier):
     targets: np.ndarray
     solutions: Solution
     problem: DistortionProblem
+
+    spent: ClassVar[str] = "distortion"
 
     def __len__(self) -> int:
         return len(self.targets)

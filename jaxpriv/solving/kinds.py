@@ -23,7 +23,7 @@ from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.choice import pick_solver
-from jaxpriv.solving.loops import SMALL, compile_setting, step_seconds
+from jaxpriv.solving.loops import SMALL, WHOLE, compile_setting, step_seconds
 
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
 _BYTES = 2.0**24
@@ -127,9 +127,9 @@ class Kind(NamedTuple):
         average = isinstance(measure, MutualInformation)
         worst = self.least_worst and (isinstance(measure, AbstractPointwiseLeakage) or measure.entropic)
         mine = (average or worst) and not limits and self.groups == 1
-        small = self._step_seconds <= SMALL and self.distortions <= whole.MOST_BUDGETS
-        here = compile_setting() != "always" and target_platform() == "cpu"
-        return mine and small and here and whole.has_kernels()
+        most = SMALL if target_platform() == "cpu" else WHOLE  # an accelerator takes batches of others
+        small = self._step_seconds <= most and self.distortions <= whole.MOST_BUDGETS
+        return mine and small and compile_setting() != "always" and whole.has_kernels()
 
     @property
     def lanes_uncompiled(self) -> int:
@@ -156,7 +156,9 @@ class Kind(NamedTuple):
     def width_uncompiled(self, count: int) -> int:
         """The lanes of the batches in NumPy for `count` problems, about as many in each. 0: one by one."""
         most = self.lanes_uncompiled
-        if min(most, count) < _FEWEST_UNCOMPILED or compile_setting() == "always" or target_platform() != "cpu":
+        if min(most, count) < _FEWEST_UNCOMPILED or compile_setting() == "always":
+            return 0
+        if target_platform() != "cpu" and not self.by_kernel:
             return 0
         return -(-count // -(-count // most))
 

@@ -63,7 +63,7 @@ _MEDIUM = 0.11
 _AT_ONCE = 0.35
 # The same up to which a kernel for whole solves, on one thread, takes less time than compiled code on two: 40
 # symbols. Measured at 8 to 64.
-_WHOLE = 1.5e-3
+WHOLE = 1.5e-3
 # Processor seconds without compiling after which a program of the same structure and shapes is compiled: about what
 # compiling takes (6 with all cores busy), so that together they are seldom more than twice what the better of the two
 # would have taken alone. A batch takes twice as long.
@@ -203,10 +203,13 @@ def suits(
     if choice == "never":
         return True
     by_kernel = not watched and whole.takes(solver, program)
+    if target_platform() != "cpu":
+        # A step starts thousands of operations one after another, and starting one takes an accelerator microseconds.
+        return step <= SMALL / count
     most = max(SMALL, (_AT_ONCE if by_kernel else _MEDIUM) / count)
-    if step > most or target_platform() != "cpu":
+    if step > most:
         return False
-    if _REPEATABLE.get() or (by_kernel and step <= _WHOLE):
+    if _REPEATABLE.get() or (by_kernel and step <= WHOLE):
         return True
     key = _key(solver, program)
     seconds = spent(key)

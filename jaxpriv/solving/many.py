@@ -46,7 +46,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solving.choice import step_limit
+from jaxpriv.solving.choice import pick_for_start, step_limit
 from jaxpriv.solving.kinds import WORTH_COMPILING, Kind, Kinds, in_order, joined
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
@@ -279,6 +279,7 @@ def solve_many(
     tol: float = 1e-6,
     rtol: float = 0.0,
     max_steps: int | None = None,
+    start: Iterable[object] | None = None,
     throw: bool = False,
     time_limit: float | None = None,
     progress: ProgressLike = None,
@@ -302,6 +303,7 @@ def solve_many(
     Args:
         problems: any that `solve` takes; those of funnels and of noise are solved one by one.
         solver, tol, rtol, max_steps: as for `solve`, for all problems.
+        start: for every problem what `solve` takes as `start`, or None; a problem that has one is solved by itself.
         throw: raise where a problem is infeasible or cannot be solved, with its position.
         time_limit: seconds for all problems together; one that was not reached has the status `best_known`. The limit,
             like Ctrl-C, ends the work after the batch at hand, which can take some seconds, and its certificates.
@@ -316,14 +318,18 @@ def solve_many(
     asked = list(problems)
     if is_traced(asked, tol, rtol):
         raise InputError("solve_many runs outside of jit and vmap only; inside, vmap `solve` over arrays")
+    starts: list[object] = [None] * len(asked) if start is None else list(start)
+    if len(starts) != len(asked):
+        raise InputError(f"start has {len(starts)} entries for {len(asked)} problems")
     place = Placement.of(device, asked[:1])
     with place.of_one().here():
         asked = [place.moved(problem) for problem in asked]
-        return _solved(asked, place.mesh, solver, tol, rtol, max_steps, throw, time_limit, progress)
+        return _solved(asked, starts, place.mesh, solver, tol, rtol, max_steps, throw, time_limit, progress)
 
 
 def _solved(
     asked: list[Any],
+    starts: list[object],
     mesh: Mesh | None,
     solver: "str | Solver | AbstractFunnelSolver",
     tol: float,
@@ -344,6 +350,10 @@ def _solved(
             raise InputError(f"problems[{i}] must be one of {allowed}, not {type(problem).__name__}")
         try:
             kind = known.of(problem)
+            if starts[i] is not None:
+                kind = None
+                if isinstance(problem, DistortionProblem):
+                    pick_for_start(solver, problem, goal, starts[i])
         except JaxprivError as error:
             raise _at(i, error) from error
         alike.setdefault(id(kind), (kind, []))[1].append(i)
@@ -383,7 +393,7 @@ def _solved(
             small = kind is not None and not width and kind.small
             with counted_at_the_end() if small else nullcontext():
                 for i in alone:
-                    take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
+                    take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock, starts[i])])
     return results
 
 
@@ -404,14 +414,15 @@ def _alone(
     max_steps: int | None,
     throw: bool,
     clock: Clock,
+    start: object,
 ) -> "Solution | FunnelSolution":
     """The result of one problem by itself."""
     if throw or not isinstance(problem, DistortionProblem):
         try:
-            return solve_within(clock, problem, solver, goal, max_steps, throw)
+            return solve_within(clock, problem, solver, goal, max_steps, throw, start=start)
         except JaxprivError as error:
             raise _at(i, error) from error
-    return solve_or_say_why(clock, problem, solver, goal, max_steps)
+    return solve_or_say_why(clock, problem, solver, goal, max_steps, start)
 
 
 def solve_or_say_why(
@@ -420,10 +431,11 @@ def solve_or_say_why(
     solver: "str | Solver | AbstractFunnelSolver",
     goal: Goal,
     max_steps: int | None,
+    start: object = None,
 ) -> Solution:
     """The solution of a problem, or one with the reason for none: no mechanism, and an interval without ends."""
     try:
-        return solve_within(clock, problem, solver, goal, max_steps, False)
+        return solve_within(clock, problem, solver, goal, max_steps, False, start=start)
     except JaxprivError as error:
         why = f"{type(error).__name__}: {error}"
     except Exception as error:  # the text of a foreign error may hold data values

@@ -20,7 +20,7 @@ from jaxpriv.solving.choice import (
     STREAMING,
     Solver,
     default_tolerance,
-    pick_solver,
+    pick_for_start,
     step_limit,
     table_solver,
 )
@@ -42,6 +42,7 @@ def solve(
     tol: ScalarLike | None = None,
     rtol: ScalarLike = 0.0,
     max_steps: int | None = None,
+    start: object = None,
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
@@ -58,6 +59,7 @@ def solve(
     tol: ScalarLike | None = None,
     rtol: ScalarLike = 0.0,
     max_steps: int | None = None,
+    start: object = None,
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
@@ -73,6 +75,7 @@ def solve(
     tol: ScalarLike | None = None,
     rtol: ScalarLike = 0.0,
     max_steps: int | None = None,
+    start: object = None,
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
@@ -130,6 +133,11 @@ def solve(
             below 1, at most max(tol, 1e-6) of it: any mechanism would meet an absolute tolerance on tiny costs).
         rtol: the same relative to the value; the larger of the two allowances holds.
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
+        start: a mechanism to begin with, P(y|x) of shape (X, Y) (of a funnel any number of outputs), or what holds one
+            (`Solution`, `FunnelSolution`, `Mechanism`): that of a similar problem, say. It may exceed limits, and may
+            have zeros. Fewer steps lead from a mechanism near the optimum to the tolerance; value and bound are
+            certified as ever. Methods that begin elsewhere by construction (`linear-program`, `accelerated`,
+            `two-grid`, `greedy`, the least leakage in the worst outcome) refuse it; `auto` takes one that does not.
         throw: raise `InfeasibleError` if no mechanism exists (otherwise its status says so).
         time_limit: seconds after which the best mechanism so far is returned; 0 gives one that needs no iteration.
             Outside of jit and vmap only, as progress.
@@ -173,7 +181,7 @@ def solve(
     if device is not None and place.mesh is not None and not isinstance(problem, DistortionProblem):
         raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
-        return solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint)
+        return solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint, start)
 
 
 @overload
@@ -185,6 +193,7 @@ def solve_within(
     max_steps: int | None = None,
     throw: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
+    start: object = None,
 ) -> Solution: ...
 
 
@@ -197,6 +206,7 @@ def solve_within(
     max_steps: int | None = None,
     throw: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
+    start: object = None,
 ) -> "Solution | FunnelSolution": ...
 
 
@@ -208,19 +218,22 @@ def solve_within(
     max_steps: int | None = None,
     throw: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
+    start: object = None,
 ) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
     if checkpoint is not None and not isinstance(problem, DistortionProblem):
         raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
     if isinstance(problem, NoiseProblem):
+        if start is not None:
+            raise InputError("start: additive noise has none")
         return _noise(clock, problem, solver, goal, max_steps, throw)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        return _funnel(clock, problem, solver, goal, max_steps)
+        return _funnel(clock, problem, solver, goal, max_steps, start)
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
-    name, chosen, notes = pick_solver(solver, problem, goal)
+    name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
     limit = step_limit(chosen, max_steps)
     if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
         where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"
@@ -233,7 +246,7 @@ def solve_within(
         if clock.watched:
             raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
         with jax.numpy_rank_promotion("allow"):
-            return solve_traced(problem, name, chosen, goal, limit)
+            return solve_traced(problem, name, chosen, goal, limit, start)
     with own_settings(), device_errors():
         if isinstance(chosen, STREAMING):
             try:
@@ -245,9 +258,9 @@ def solve_within(
                 solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
         if solver != "auto" or not has_next_method(problem):
-            return solve_dense(problem, name, chosen, goal, limit, throw, clock)
+            return solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
         with clock.share(first_share(problem, clock)):
-            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
+            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
         return with_next_method(problem, solution, goal, max_steps, clock)
 
 
@@ -265,7 +278,12 @@ def _noise(
 
 
 def _funnel(
-    clock: Clock, problem: FunnelProblem | BottleneckProblem, solver: object, goal: Goal, max_steps: int | None
+    clock: Clock,
+    problem: FunnelProblem | BottleneckProblem,
+    solver: object,
+    goal: Goal,
+    max_steps: int | None,
+    start: object,
 ) -> "FunnelSolution":
     from jaxpriv.funnels import FunnelGoal
     from jaxpriv.funnels.solve import solve_funnel
@@ -274,4 +292,4 @@ def _funnel(
         raise InputError("funnels take tol and max_steps (host numbers), not rtol")
     limit = None if max_steps is None else step_limit(None, max_steps)
     with own_settings(), device_errors():
-        return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock))
+        return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock), start)

@@ -114,6 +114,7 @@ class Stages:
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
     known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
     ahead: Ahead | None = None  # the sweep that the call is part of
+    start: Arr | None = None  # the caller's mechanism to begin with
 
     @cached_property
     def further(self) -> Limits:
@@ -170,7 +171,7 @@ class Stages:
             feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LINEAR))
         else:  # no feasible point has slack there, and where the answer is a vertex none is needed
             feasible_point = independent_release(program)
-        program = dataclasses.replace(program, feasible_point=feasible_point)
+        program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if problem.budget is None and not any(tight):
             program = feasible_at_least(program, problem, limits)
         return Lowered(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)

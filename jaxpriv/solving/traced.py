@@ -93,9 +93,10 @@ class Posed:
     away: Program | None  # whose solution is the feasible point of the program
 
     @staticmethod
-    def of(problem: DistortionProblem) -> "Posed":
+    def of(problem: DistortionProblem, start: Arr | None = None) -> "Posed":
         limits = limits_of(problem)
-        program = _cast(measured_program(problem, limits, True), problem.joints.dtype)
+        program = dataclasses.replace(measured_program(problem, limits, True), start=start)
+        program = _cast(program, problem.joints.dtype)
         return Posed(problem, limits, program, toward_limits(problem, limits))
 
     def inner(self, goal: Goal) -> Goal:
@@ -174,9 +175,9 @@ def optimum(
 @jax.jit
 def moved_mechanism(program: Program, feasible_point: Arr, point: PyTree, change: Program) -> tuple[Arr, ...]:
     """How (mechanism, k, eta, price) move as the arrays of real numbers of the program do; from `Optimum`."""
-    program = dataclasses.replace(program, feasible_point=feasible_point)
+    program = dataclasses.replace(program, feasible_point=feasible_point, start=None)
     arrays, still = eqx.partition(program, eqx.is_inexact_array)
-    change = dataclasses.replace(change, feasible_point=jnp.zeros_like(feasible_point))
+    change = dataclasses.replace(change, feasible_point=jnp.zeros_like(feasible_point), start=None)
     return moves(lambda parts: eqx.combine(parts, still), arrays, change, point)
 
 

@@ -3,7 +3,7 @@
     found = watchdog(joint, target_leakage=0.5)        # or epsilon=..., or target_utility=...
     found.leakage, found.utility                       # exact on this joint
     found.bounds                                       # Proposition 2 and a tighter bound, beside it
-    found.mechanism()                                  # P(y|x)
+    found.mechanism                                    # P(y|x)
 
 The score of a symbol x is max_s |i(s,x)|, i(s,x) = ln P(s|x)/P(s) (`scores`). The watchdog releases
 X_eps = { x : score <= eps } and perturbs the rest (`perturbation`); all thresholds at once are a
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
-from jaxpriv._importing import names_of
+from jaxpriv._importing import names_of, renamed
 from jaxpriv._module import Shown, summary
 from jaxpriv._module.shown import nearest
 from jaxpriv._resources import need_memory
@@ -89,6 +89,14 @@ _TRIED = 64
 _WORK = 5e7
 
 
+class _Mechanism(np.ndarray):
+    """P(y|x) of a `Watchdog`: an array that may be called too, since `mechanism` was a method in version 0.1."""
+
+    def __call__(self) -> np.ndarray:
+        renamed("Watchdog.mechanism()", "Watchdog.mechanism")
+        return np.asarray(self)
+
+
 @dataclass(frozen=True, eq=False)
 class Watchdog(Shown):
     """A watchdog and what is exact about it on the given joint; nothing here is a statement about a population.
@@ -140,6 +148,7 @@ class Watchdog(Shown):
             "I(X;Y)": f"{lower(self.utility)} of {upper(self.entropy)} nats",
         }
 
+    @property
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group.
 
@@ -156,12 +165,12 @@ class Watchdog(Shown):
             same = self.group[hidden, None] == self.group[hidden]
             table[np.ix_(hidden, hidden)] = (1.0 - self.keep) * same * self.draw[hidden]
             table[hidden, hidden] += self.keep
-        return table
+        return table.view(_Mechanism)
 
     def report(self, units: str = "nats") -> leakage.Report:
         """Every measure of `jaxpriv.leakage` on the joint and the mechanism; in `rows`, "lift" is `leakage`."""
         if self.keep > 0.0:
-            return leakage.report(self.joint, self.mechanism(), units)
+            return leakage.report(self.joint, self.mechanism, units)
         # The outcomes of a group have one posterior: as one of its symbols it measures the same, without draws.
         table = self._identity(len(self.released))
         hidden = np.flatnonzero(~self.released)

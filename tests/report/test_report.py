@@ -48,7 +48,7 @@ class Checked(HTMLParser):
         self.identities += [given["id"]] if "id" in given else []
         self.links += [value for name, value in attrs if name in ("href", "src", "srcset", "action")]
         assert "style" not in given  # the policy of the page admits no style of an element
-        if tag == "svg":
+        if tag == "svg" and given.get("aria-hidden") != "true":  # bars beside the numbers that they show
             assert given["role"] == "img"
             self.pictures += [given["aria-labelledby"], given["aria-describedby"]]
         self.described += [given.get("id")] if tag in ("title", "desc") else []
@@ -81,8 +81,10 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert one.mechanism.sha256 in page
     assert "What it does not protect against" in checked.text
     assert ('id="slider"' in page) == (problem in ("budget", "leakage-budget"))
+    assert ("What is lost" in checked.text) == (problem != "disclosure")
     public = Checked(report(one.mechanism)).text
     assert "For each private class" not in public
+    assert "What is lost" not in public
     # Of the records that were held out nothing is known without the audit.
     assert "held out" not in public
     assert "The audit of the design, with which bounds are computed, was not given" in public

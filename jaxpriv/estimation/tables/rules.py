@@ -38,7 +38,7 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import BROKEN, Column
 from jaxpriv.verifier.records import WHOLE, intervals
-from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
+from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, escaped, number_of
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook
@@ -415,6 +415,25 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
         codes = np.where(rows, extra, codes)
         extra += label is not None
     return codes
+
+
+def codes_of_labels(column: Column, labels: Sequence[str]) -> np.ndarray:
+    """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too.
+
+    `InputError` naming column and row for what is no label.
+    """
+    # A text that is the escaped form of one label and another label itself stands for the first where all do.
+    if column.kind != "text":
+        texts = np.array([str(value) for value in column.values.tolist()], dtype=object)
+        column = replace(column, kind="text", values=texts, factors=None)
+    codes = np.zeros(0, dtype=np.int64)
+    for forms in ([escaped(label) for label in labels], labels):
+        place = codes_by_text(forms)
+        codes = column.mapped(lambda text, place=place: place.get(text, -1), np.int64)
+        if (codes >= 0).all():
+            return codes
+    unknown = np.flatnonzero(codes < 0)
+    raise InputError(f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})")
 
 
 KINDS = ("changed", "absolute", "squared")

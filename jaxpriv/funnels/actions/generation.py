@@ -7,6 +7,7 @@ at these prices, and where none of them helps `search` proves that no posterior 
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, 
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
 from jaxpriv.funnels.pricing import Component
-from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -59,25 +60,29 @@ class VertexGeneration(AbstractFunnelSolver):
         budget: cells that a proof examines, times the entries of the table of gains.
     """
 
+    takes_start: ClassVar[bool] = True
     rounds: int = field(default=300, kw_only=True)
     budget: int = field(default=_BUDGET, kw_only=True)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        return self.prepare(problem)(problem, goal)
+        return self._program(problem, goal.start).solve(problem, goal, self)
 
     def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; vertices found for one of them serve the next."""
+        program = self._program(problem)
+        return lambda other, goal: program.solve(other, goal, self)
+
+    def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "VertexProgram":
         gains = gains_of(problem)
         if gains is None:
             raise InputError(f"solver: {type(problem.leakage).__name__} is not the gain of finitely many actions")
-        program = VertexProgram(problem, gains)
-        return lambda other, goal: program.solve(other, goal, self)
+        return VertexProgram(problem, gains, start)
 
 
 class VertexProgram:
     """The vertices known for a joint: shared by the points of a curve."""
 
-    def __init__(self, problem: FunnelProblem | BottleneckProblem, gains: Gains):
+    def __init__(self, problem: FunnelProblem | BottleneckProblem, gains: Gains, start: np.ndarray | None = None):
         core, source = problem.core, problem.reduction.source
         symbols = np.arange(len(source))
         self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
@@ -85,6 +90,8 @@ class VertexProgram:
         block = Component(np.arange(len(core)), symbols, 1.0, core)
         self._parts = (Part(block, None, None),)
         self._first = first_atoms(block)
+        if start is not None:
+            self._first = np.vstack([self._first, measure_of(start, source)[0]])
         self.pool = self._pool(self._first)
         self._random = np.random.default_rng(0)
         self._left = 0  # rounds

@@ -10,8 +10,9 @@ then disclosed with some probability; for R below H(A) the bottleneck discloses 
 Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +28,14 @@ from jaxpriv.funnels.bounds import contraction_proofs, proved_value, silent_boun
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
-from jaxpriv.funnels.solution import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
+from jaxpriv.funnels.solution import (
+    NOTHING,
+    AbstractFunnelSolver,
+    FunnelGoal,
+    PosteriorMeasure,
+    Proof,
+    measure_of,
+)
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
@@ -154,16 +162,23 @@ class ColumnGeneration(AbstractFunnelSolver):
         rounds: most rounds.
     """
 
+    takes_start: ClassVar[bool] = True
     start: ArrayLike | None = field(default=None, kw_only=True)
     rounds: int = field(default=300, kw_only=True)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        return self.prepare(problem)(problem, goal)
+        return self._program(problem, goal.start).solve(problem, goal, self.rounds)
 
     def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; atoms found for one of them serve the next."""
-        program = BlockProgram(problem, self.start)
+        program = self._program(problem)
         return lambda other, goal: program.solve(other, goal, self.rounds)
+
+    def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "BlockProgram":
+        known = [] if self.start is None else [_checked_start(self.start, problem)]
+        if start is not None:
+            known.append(measure_of(start, problem.reduction.source)[0])
+        return BlockProgram(problem, known)
 
 
 class BlockProgram:
@@ -172,7 +187,7 @@ class BlockProgram:
     All of it is about the classes of useful symbols with one P(S|x); a release is one of X in the end.
     """
 
-    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: object = None):
+    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Sequence[np.ndarray] = ()):
         if not isinstance(problem.leakage, MutualInformation):
             raise InputError("solver: column generation measures leakage by mutual information only")
         self.funnel = isinstance(problem, FunnelProblem)
@@ -180,8 +195,8 @@ class BlockProgram:
         self.blocks = blocks_of(self.equal.joint)
         self.parts = tuple(_part(block, self.funnel) for block in self.blocks)
         known = [first_atoms(block) for block in self.blocks]
-        if start is not None:
-            given = self.equal.summed(_checked_start(start, problem))
+        for one in start:
+            given = self.equal.summed(one)
             known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
         self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
         masses = np.array([block.mass for block in self.blocks])

@@ -34,7 +34,7 @@ _ROUNDINGS = 64
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The feasible point, and what an adversary who has learned nothing proves: the rules of the prior."""
+    """The feasible point, or the start, and what an adversary who has learned nothing proves: the prior's rules."""
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -50,7 +50,13 @@ def no_candidate(program: Program) -> Candidate:
     eta = xp.zeros((outputs, worst), like=k)
     value = xp.full((), xp.inf, like=k)
     bound = -value if program.logarithmic else dual_bound(data, k, eta, price)
-    return Candidate(program.feasible_point, value, k, eta, price, bound)
+    best = Candidate(program.feasible_point, value, k, eta, price, bound)
+    if program.start is None or program.minimax or program.equal is not None:
+        return best
+    within = xp.where(program.support, program.start, 0.0)
+    total = within.sum(axis=1, keepdims=True)
+    first = xp.where(total > 0, within / xp.where(total > 0, total, 1.0), program.feasible_point)
+    return with_mechanism(program, best, first)
 
 
 def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:

@@ -17,7 +17,7 @@ found, in float64. Where no derivation is given a number is a choice.
 """
 
 from operator import is_
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -129,6 +129,7 @@ class InteriorPoint(AbstractSolver):
     dual_tolerance: float = eqx.field(static=True, default=0.03)
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
+    takes_start: ClassVar[bool] = True
 
     def uncompiled(self, program: Program) -> bool:
         del program

@@ -67,6 +67,8 @@ _DAMPING = 0.25
 _FASTEST = 0.85
 # It is at most so many times the mean price: the steps of all outputs are divided by the largest price.
 _HIGHEST = 3.0
+# Share of the uniform mechanism in a start of the caller's. A choice.
+_UNIFORM = 1e-3
 # What no output shows of a private symbol counts as this share of what it shows of another.
 _LEAST_SHARE = 1e-12
 
@@ -90,6 +92,18 @@ def uniform(data: Data) -> Arr:
     """The mechanism that releases every output that it may equally often, (Y, X)."""
     weights = data.support.astype(data.cost.dtype)
     return weights / weights.sum(axis=0)
+
+
+def first_mechanism(data: Data) -> Arr:
+    """Where steps begin, (Y, X): the uniform mechanism, or the caller's start with a share of it."""
+    return uniform(data) if data.program.start is None else interior(data.support, data.program.start.T)
+
+
+def interior(support: Arr, start: Arr) -> Arr:
+    """A mechanism (Y, X) near `start` with mass on all of the support: what has none would never have any."""
+    weights = support.astype(start.dtype)
+    mixed = weights * ((1.0 - _UNIFORM) * start + _UNIFORM / weights.sum(axis=0))
+    return mixed / mixed.sum(axis=0)
 
 
 def average_rules(data: Data, ax: Arr) -> Arr:
@@ -147,7 +161,7 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
             logits, multipliers = approach_budgets(program.constraints, program.budgets, logits, tilt, multipliers)
         return *normalised(logits), multipliers, weights
 
-    first, count = uniform(data).T, len(data.terms)
+    first, count = first_mechanism(data).T, len(data.terms)
     weights = xp.full(count, 1.0 / count if program.peaked else 1.0, like=data.cost)
     start = xp.log(first), first, xp.zeros_like(program.budgets), weights
     _, mechanism, multipliers, weights = xp.fori_loop(0, steps, step, start)
@@ -176,7 +190,7 @@ def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
         x = xp.exp(log_x)
         return log_x, x / x.sum(axis=0), eta
 
-    first = uniform(data)
+    first = first_mechanism(data)
     start = xp.log(first), first, xp.full(data.cost.shape[0], span, like=data.cost)
     _, x, eta = xp.fori_loop(0, steps, step, start)
     return x, eta
@@ -241,7 +255,8 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
     program, outputs = data.program, data.cost.shape[0]
     x, lam, weights = average_steps(data, steps)
-    x = (1.0 - _SPREAD) * x + _SPREAD * uniform(data)
+    spread = _SPREAD if program.start is None else 0.0
+    x = (1.0 - spread) * x + spread * uniform(data)
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
     ax = data.matvec(x)
@@ -254,7 +269,10 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
     nu = path_multipliers(data.support, data.h, costs, mu)
     z = xp.where(data.support, costs - nu, 1.0)
-    x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
+    on_path = mu * data.h / z
+    # The optimum as a start is not moved: only its entries near 0 are.
+    x = xp.sqrt(x * on_path) if program.start is None else xp.maximum(x, _LEAST_ENTRY * on_path)
+    x = xp.where(data.support, x, 0.0)
     x = x / x.sum(axis=0)
     slack = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
     peak = xp.zeros((), like=x)

@@ -121,7 +121,7 @@ def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
 
 
 def _kernel_of(program: Program) -> _Kernel | None:
-    if len(program.terms) != 1 or program.equal is not None or program.shares:
+    if len(program.terms) != 1 or program.equal is not None or program.start is not None or program.shares:
         return None
     (term,) = program.terms
     if term.rows.dtype != np.float64 or program.cost.dtype != np.float64 or program.budgets.shape[0] > MOST_BUDGETS:

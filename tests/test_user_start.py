@@ -1,0 +1,162 @@
+"""`start=`: a mechanism of the caller's to begin with changes the steps, not the optimum and not what is proved."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _native
+
+RNG = np.random.default_rng(8)
+JOINT = RNG.dirichlet(np.ones(36)).reshape(6, 6)
+TABLE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+STRANGE = {
+    "random": RNG.dirichlet(np.ones(6), 6),
+    "beyond the budget": np.roll(np.eye(6), 3, axis=0),
+    "of one output": np.eye(6)[[2] * 6],
+}
+SIBSON = {"leakage": jp.leakage.Sibson(2.0), "budget": 0.4}
+CASES = [
+    ("interior-point", {"budget": 0.4}, 1e-6),
+    ("interior-point", {"multiplier": 0.3}, 1e-6),
+    ("interior-point", SIBSON, 1e-6),
+    ("mirror-descent", {"budget": 0.4}, 1e-4),
+    ("hybrid-gradient", {"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}, 1e-4),
+]
+
+
+def problem(form):
+    return jp.DistortionProblem(JOINT, TABLE, **form)
+
+
+@pytest.mark.parametrize(("solver", "form", "tol"), CASES)
+def test_the_optimum_as_a_start_takes_fewer_steps_to_the_same_value(solver, form, tol):
+    without = jp.solve(problem(form), solver, tol=tol)
+    within = jp.solve(problem(form), solver, tol=tol, start=jp.solve(problem(form)))
+    assert within.status == without.status == "optimal"
+    assert int(within.steps) < int(without.steps)
+    assert abs(within.value - without.value) <= 2 * tol
+    assert within.verify(problem(form)).valid
+
+
+@pytest.mark.parametrize("start", STRANGE)
+@pytest.mark.parametrize("form", [{"budget": 0.4}, {"leakage_budget": 0.2}, SIBSON], ids=str)
+def test_whatever_the_start_the_optimum_is_certified(start, form):
+    found = jp.solve(problem(form), start=STRANGE[start])
+    assert found.status == "optimal"
+    assert abs(found.value - jp.solve(problem(form)).value) <= 2e-6
+
+
+def test_a_worst_outcome_limit_begins_with_it():
+    form = {"leakage_budget": 0.5, "leakage": jp.leakage.MaxInformation()}
+    found = jp.solve(problem(form), start=STRANGE["random"])
+    assert found.status == "optimal"
+    assert abs(found.value - jp.solve(problem(form)).value) <= 2e-6
+
+
+def test_symbols_without_mass_and_equal_ones_are_left_out_of_it():
+    joint = np.concatenate([JOINT[:, :3], JOINT[:, 2:5], np.zeros((6, 1))], axis=1)
+    joint /= joint.sum()
+    costs = np.concatenate([TABLE[:3], TABLE[2:5], TABLE[:1]])
+    asked = jp.DistortionProblem(joint, costs, budget=0.4)
+    without = jp.solve(asked)
+    found = jp.solve(asked, start=without)
+    assert found.mechanism.shape == (7, 6)
+    assert abs(found.value - without.value) <= 2e-6
+
+
+def test_a_face_of_budgets_without_slack_takes_it():
+    asked = jp.DistortionProblem(JOINT, np.round(TABLE / 2), budget=0.0)
+    without = jp.solve(asked)
+    found = jp.solve(asked, start=np.full((6, 6), 1 / 6))
+    assert found.status == without.status
+    assert abs(found.value - without.value) <= 2e-6
+
+
+def test_inside_of_jit_and_vmap():
+    budgets = np.array([0.3, 0.4, 0.5])
+    optima = np.stack([np.asarray(jp.solve(problem({"budget": one})).mechanism) for one in budgets])
+
+    @jax.jit
+    def batch(budgets, starts):
+        return jax.vmap(lambda budget, start: jp.solve(problem({"budget": budget}), start=start))(budgets, starts)
+
+    near, far = batch(budgets, optima), batch(budgets, np.stack([STRANGE["random"]] * 3))
+    assert (np.asarray(near.gap) <= 1e-6).all()
+    assert (np.asarray(far.gap) <= 1e-6).all()
+    assert (near.steps < far.steps).all()
+    slope = jax.grad(lambda b: jp.solve(problem({"budget": b}), start=optima[1]).value)(0.4)
+    without = jax.grad(lambda b: jp.solve(problem({"budget": b})).value)(0.4)
+    assert float(slope) == pytest.approx(float(without), rel=1e-3)
+
+
+def test_every_problem_of_a_batch_has_its_own():
+    asked = [problem({"budget": one}) for one in (0.3, 0.4, 0.5)]
+    without = jp.solve_many(asked)
+    found = jp.solve_many(asked, start=[without[0], None, without[2].mechanism])
+    for one, other in zip(found, without, strict=True):
+        assert abs(one.value - other.value) <= 2e-6
+    with pytest.raises(jp.InputError, match="start has 1 entries for 3 problems"):
+        jp.solve_many(asked, start=[None])
+    with pytest.raises(jp.InputError, match=r"problems\[1\]: start"):
+        jp.solve_many(asked, start=[None, np.eye(5), None])
+
+
+FUNNELS = [
+    ("column-generation", jp.FunnelProblem(JOINT, disclosure=0.8)),
+    ("column-generation", jp.BottleneckProblem(JOINT[:2] / JOINT[:2].sum(), disclosure=0.5)),
+    ("vertex-generation", jp.FunnelProblem(JOINT, disclosure=0.8, leakage=jp.leakage.by_name("correct-guess"))),
+    ("difference-of-convex", jp.FunnelProblem(JOINT, disclosure=0.8)),
+    ("alternating", jp.FunnelProblem(JOINT, disclosure=0.8)),
+]
+
+
+@pytest.mark.parametrize(("solver", "asked"), FUNNELS, ids=[f"{name}-{i}" for i, (name, _) in enumerate(FUNNELS)])
+def test_a_funnel_begins_with_it(solver, asked):
+    best = jp.solve(asked)
+    without = jp.solve(asked, solver, max_steps=300)
+    found = jp.solve(asked, solver, max_steps=300, start=best)
+    assert found.steps <= without.steps
+    sign = 1.0 if isinstance(asked, jp.FunnelProblem) else -1.0
+    assert sign * (found.value - best.value) <= 1e-5
+    assert found.lower_bound - 1e-9 <= best.value <= found.upper_bound + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (np.eye(5), r"start has 5 rows \(axis x\), but the joint has 6 useful symbols"),
+        (np.full((6, 5), 0.2), r"start has 5 columns \(axis y\), but the problem has 6 released symbols"),
+        (np.full((6, 6), 0.2), r"start: row 0 sums to 1.2; rows \(axis x\) must sum to 1"),
+        (np.eye(6) - 0.1, r"start\[0, 1\] is negative"),
+        (np.full((6, 6), np.nan), r"start\[0, 0\] is NaN"),
+        ("eye", "start"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(start, message):
+    with pytest.raises(jp.InputError, match=message):
+        jp.solve(problem({"budget": 0.4}), start=start)
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "two-grid"])
+def test_a_method_without_a_start_is_named(solver):
+    with pytest.raises(jp.InputError, match=f"start: {solver} has none"):
+        jp.solve(problem({"budget": 0.4}), solver, start=np.eye(6))
+
+
+def test_problems_without_a_start_are_named():
+    for asked, solver, text in [
+        (problem({"budget": 0.4, "leakage": jp.leakage.MaxLift()}), "auto", "interior-point has none for the least"),
+        (problem({"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}), "linear-program", "linear-program"),
+        (jp.FunnelProblem(JOINT, disclosure=0.8), "greedy", "greedy has none"),
+        (jp.NoiseProblem(JOINT, 1.0 - np.eye(6)[0], budget=0.4), "auto", "additive noise has none"),
+    ]:
+        with pytest.raises(jp.InputError, match=f"start: {text}"):
+            jp.solve(asked, solver, start=np.eye(6))
+
+
+def test_a_start_is_not_for_a_kernel_of_whole_solves(monkeypatch):
+    called = []
+    monkeypatch.setattr(_native, "on_host", lambda name: called.append(name))
+    jp.solve(problem({"budget": 0.4}), start=np.eye(6))
+    assert not [name for name in called if name == "jaxpriv_information"]
