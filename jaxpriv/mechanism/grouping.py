@@ -151,7 +151,8 @@ def fit_groups(
     combination, which then belong in one group, or because there are few records for so many combinations, so that who
     has the table finds the record. All designs are then mixed with constant releases, as far as `leakage_budget` needs.
 
-    Errors are those of `fit`.
+    Raises `InputError` for bad columns, groups, numbers and options, `NotCertifiedError` for a `leakage_budget` below
+    the rounding errors of float64; other errors are those of `fit`.
     """
     if (budget is None) == (leakage_budget is None):
         raise InputError("give exactly one of budget and leakage_budget")
