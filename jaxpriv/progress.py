@@ -70,9 +70,10 @@ class History:
         whole(self.every, "every", low=1)
 
     def __call__(self, record: Progress) -> None:
-        last = self.records[-1] if self.records else record
-        if last.step % self.every and (last.solver, last.done) == (record.solver, record.done):
-            self.records.pop()  # it was the last one so far, and no multiple of `every`
+        if self.records:
+            last = self.records[-1]
+            if last.step % self.every and (last.solver, last.done) == (record.solver, record.done):
+                self.records.pop()  # it was the last one so far, and no multiple of `every`
         self.records.append(record)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)
 TABLE = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
 ASKED = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
-LINEAR = jp.DistortionProblem(JOINT, TABLE, leakage_budget=0.3, leakage=jp.leakage.MaximalLeakage())
+LINEAR = jp.DistortionProblem(JOINT, TABLE, leakage_budget=0.1, leakage=jp.leakage.MaximalLeakage())
 CASES = {
     "interior-point": ASKED,
     "mirror-descent": ASKED,
