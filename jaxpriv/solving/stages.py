@@ -262,10 +262,10 @@ class Stages:
         steps, value, bound and the length of the last step.
         """
         steps, value, bound, length = numbers
-        mechanism = reduced.kept.mechanism(reduced.original, np.asarray(best.mechanism))
+        mechanism = np.asarray(reduced.kept.mechanism(reduced.original, best.mechanism))
         if face is not None:
             mechanism = face.onto(program, face.merged(mechanism))
-        used = distortion_of(np, self.problem, mechanism)
+        used = np.asarray(distortion_of(np, self.problem, mechanism))
         self.clock.report(self.name, steps, value, bound, distortion=used, length=length, mechanism=mechanism)
 
     def or_feasible_point(
