@@ -5,13 +5,14 @@ traceback; nothing is changed in a process other than the command `jaxpriv` or `
 was forked from one in which JAX had started, the threads of JAX are missing: nothing can be computed there.
 
 Public names of packages are imported when they are first used (PEP 562): importing all of the library takes longer than
-importing JAX, and a program uses a part of it.
+importing JAX, and a program uses a part of it. Names of an earlier version work for one release, with a warning.
 """
 
 import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
@@ -78,6 +79,11 @@ def refuse_after_fork() -> None:
             "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
             "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
         )
+
+
+def renamed(old: str, new: str) -> None:
+    """Warn, at the line that used it, that a name has a new one."""
+    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.3", DeprecationWarning, stacklevel=3)
 
 
 def names_of(module: str) -> Callable[[], list[str]]:

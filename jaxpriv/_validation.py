@@ -44,6 +44,13 @@ def is_traced(*values: object) -> bool:
     return False
 
 
+def per_nat(units: str) -> float:
+    """The factor from nats to `units`, "nats" or "bits"; `InputError` for others."""
+    if units not in ("nats", "bits"):
+        raise InputError("units must be 'nats' or 'bits'")
+    return 1.0 if units == "nats" else 1.0 / math.log(2.0)
+
+
 def before_computing(what: str, numbers: float, *arrays: ArrLike) -> None:
     """Refuse an eager computation on `arrays` where JAX would wait without end, or try for memory that is not there.
 

@@ -319,3 +319,30 @@ def dropping(attributes: ArrayLike, dropped: Sequence[int]) -> Table:
         return merging(len(codes))
     _, classes = np.unique(codes[:, kept], axis=0, return_inverse=True)
     return merge(classes.ravel())
+
+
+def hiding(
+    attributes: ArrayLike, prior: ArrayLike, hidden: Sequence[int], distortion: ArrayLike | AbstractDistortion
+) -> Table:
+    """Attribute hiding: every x is released as the cheapest symbol that agrees with it in the attributes that are kept.
+
+    As `dropping`, with outputs that are symbols of X, so that it has a distortion: all x with the same kept codes are
+    released as the one of them, y, that has the least sum_x prior(x) d(x, y). Shape (k, k), a single 1 in every row.
+
+    `attributes` and the columns `hidden` are as for `dropping`; `prior` (k,) is P(x) or counts of x, `distortion` a
+    table (k, k) or a `jaxpriv.distortion` object.
+
+    Raises `InputError` as `dropping` does, and for a prior that is not k numbers >= 0 or a distortion that is not (k,
+    k).
+    """
+    groups = dropping(attributes, hidden)
+    size = len(groups)
+    mass = nonnegative(real_array(_host(prior, "prior"), "prior", ndim=1), "prior")
+    costs = dense(as_distortion(_host(distortion, "distortion")))
+    if mass.shape != (size,) or costs.shape != (size, size):
+        raise InputError(f"prior and distortion must be of the {size} symbols that attributes has")
+    spent = groups.T @ (mass[:, None] * costs)  # (m, k): what the group costs as the symbol
+    released = np.where(groups.T > 0, spent, np.inf).argmin(axis=1)
+    table = np.zeros((size, size))
+    table[np.arange(size), released[groups.argmax(axis=1)]] = 1.0
+    return table

@@ -1,7 +1,7 @@
 """What a solve returns: value, bound and gap, what they are worth, and the objects that prove them."""
 
 import enum
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,10 +11,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.latex import mapping_table
+from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
 from jaxpriv._types import Arr, Result, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._validation import is_traced, mechanism_array
 from jaxpriv.channel import AbstractChannel
+from jaxpriv.leakage.evaluation import table_of
+from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,12 +83,28 @@ _MESSAGES = {
 }
 
 
-class AbstractSolution(ABC):
+class AbstractSolution(Shown):
     """What a solve returns and `jaxpriv.certify` checks again."""
 
     @abstractmethod
     def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
+
+    def to_latex(self, digits: int = 3) -> str:
+        """P(y|x) as a `tabular` environment in the style of booktabs: a row for each x, a column for each y.
+
+        A probability is rounded to the nearest; 0 is written where it is 0. Raises `InputError` for a batch, and for
+        `digits` outside of 1 to 15.
+        """
+        table = np.asarray(mechanism_array(table_of(self)))
+        inputs, outputs = ([str(k) for k in range(size)] for size in table.shape)
+        return mapping_table(table, inputs, outputs, digits)
+
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
+        """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
+        from jaxpriv.plotting import plot_mapping  # it needs matplotlib
+
+        return plot_mapping(self, **options)
 
 
 @jax.tree_util.register_dataclass
@@ -147,6 +167,19 @@ class Solution(AbstractSolution):
         head = f"{self.status}, value={float(self.value):.9g}, gap={float(self.gap):.3g}"
         return summary(self).replace("Solution(", f"Solution({head},", 1)
 
+    def _shown(self) -> dict[str, str]:
+        return {
+            "status": numbers(self.code) if is_traced(self.code) else tally(self.status),
+            "value": numbers(self.value),
+            "lower bound": numbers(self.lower_bound, lower),
+            "gap": numbers(self.gap, width),
+            "leakage": numbers(self.leakage),
+            "distortion": numbers(self.distortion),
+            "mechanism": sizes(X=self.mechanism.shape[-2], Y=self.mechanism.shape[-1]),
+            "solver": self.solver,
+            "steps": numbers(self.steps, nearest),
+        }
+
     @property
     def gap(self) -> Arr:
         """value - lower_bound: how far from the optimum the mechanism can be at most."""
@@ -182,12 +215,6 @@ class Solution(AbstractSolution):
         from jaxpriv.certificates.verification import certify_solution  # it reads solutions itself
 
         return certify_solution(problem, self)
-
-    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
-        """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
-        from jaxpriv.plotting import plot_mapping  # it needs matplotlib
-
-        return plot_mapping(self, **options)
 
     def __getitem__(self, index: int | slice) -> "Solution":
         """One result (or a slice) of a batch."""

@@ -54,7 +54,7 @@ def test_frontier_shows_band_points_units_and_others():
     outline = band.get_paths()[0].vertices
     x, y = outline[1:-1].T
     assert np.all(np.abs(y - (1 - x) ** 2 * BITS) <= 0.25**2 * BITS)
-    assert "I(S;Y) (bits)" in texts(figure)
+    assert "mutual information I(S;Y) (bits)" in texts(figure)
     assert {"coin", "nothing leaks\nfrom 1.000 on", "certified band", "tolerance"} <= texts(figure)
     widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
     assert widths["at a point"] == pytest.approx(1e-7 * BITS)
@@ -65,7 +65,7 @@ def test_frontier_shows_band_points_units_and_others():
 def test_nats_are_the_default():
     figure = plotting.plot_frontier(curve())
     assert max(figure.axes[0].get_lines()[0].get_ydata()) == 1.0
-    assert "I(S;Y) (nats)" in texts(figure)
+    assert "mutual information I(S;Y) (nats)" in texts(figure)
 
 
 def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
@@ -93,8 +93,8 @@ def test_any_mixture_of_curves_has_one_axis():
     assert drawn["information bottleneck"].get_ydata() == pytest.approx(bottleneck.leakage * BITS)
     # The mechanisms of a curve over budgets stand where their own I(X;Y) is.
     told = jp.leakage.evaluate(jp.leakage.MutualInformation(), np.diag(joint.sum(0)), designed[0].mechanism, "bits")
-    assert drawn["least I(S;Y)"].get_xdata()[0] == pytest.approx(told.value)
-    assert drawn["least I(S;Y)"].get_ydata() == pytest.approx(designed.leakage * BITS)
+    assert drawn["least mutual information I(S;Y)"].get_xdata()[0] == pytest.approx(told.value)
+    assert drawn["least mutual information I(S;Y)"].get_ydata() == pytest.approx(designed.leakage * BITS)
     assert figure.axes[-1].get_xlabel() == "I(X;Y) (bits)"
 
 
@@ -261,3 +261,66 @@ def test_missing_matplotlib_is_said_with_the_remedy(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match="jaxpriv\\[plots\\]"):
         plotting.plot_frontier(curve())
+
+
+def test_many_points_are_a_line():
+    above, below = plotting.plot_frontier(curve(), line=True).axes
+    (line,) = above.get_lines()
+    assert (line.get_marker(), line.get_linestyle()) == ("None", "-")
+    assert (np.diff(line.get_xdata()) > 0).all()
+    assert {one.get_marker() for one in below.get_lines()} == {"None"}
+
+
+def test_axes_are_labelled_by_the_measure_in_words_that_fit():
+    one = curve()
+    for measure, label in (
+        (jp.leakage.Sibson(2.0), "Sibson information of order 2 (nats)"),
+        (jp.leakage.FInformation(jp.leakage.EGamma(1.5)), "E-gamma divergence of gamma 1.5 (probability)"),
+    ):
+        asked = jp.DistortionProblem(one.problem.joints[0], 1 - np.eye(2), budget=0.1, leakage=measure)
+        figure = Frontier("budget", one.targets, one.solutions, asked).plot()
+        figure.canvas.draw()
+        shown = figure.axes[0].yaxis.label
+        assert label in " ".join(shown.get_text().split())
+        assert shown.get_window_extent().height < 1.1 * figure.axes[0].bbox.height
+
+
+def test_figures_of_a_paper_keep_its_size_and_settings(tmp_path):
+    plain = plotting.image_bytes(plotting.plot_frontier(curve()))
+    with plotting.paper("icml", 2.5, settings={"font.family": "serif", "savefig.dpi": 100}):
+        figure = plotting.plot_frontier(curve())
+    assert tuple(figure.get_size_inches()) == (plotting.WIDTHS["icml"], 2.5)
+    plotting.save(figure, tmp_path / "figure.png")
+    assert matplotlib.image.imread(tmp_path / "figure.png").shape[:2] == (250, 325)
+    assert "serif" in figure.axes[0].yaxis.label.get_fontfamily()
+    assert plotting.image_bytes(plotting.plot_frontier(curve())) == plain
+
+
+def test_the_style_can_be_switched_off():
+    with matplotlib.rc_context({"axes.spines.top": True, "font.size": 11.0}):
+        with plotting.paper(styled=False):
+            own = plotting.plot_frontier(curve())
+        ours = plotting.plot_frontier(curve())
+    assert [one.axes[0].spines["top"].get_visible() for one in (own, ours)] == [True, False]
+    assert own.axes[0].xaxis.label.get_fontsize() == 11.0 or own.axes[1].xaxis.label.get_fontsize() == 11.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": "journal"}, "'journal' is unknown; known: ieee"),
+        ({"width": 0.0}, "width must be positive"),
+        ({"height": np.nan}, "height"),
+        ({"settings": {"font.colour": "red"}}, "font.colour"),
+        ({"settings": {"font.size": "large?"}}, "font.size"),
+    ],
+)
+def test_a_paper_that_is_none_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message), plotting.paper(**arguments):
+        pass
+
+
+def test_pgf_without_latex_is_said(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ResourceError, match="pgf files need LaTeX"):
+        plotting.image_bytes(plotting.plot_frontier(curve()), "pgf")

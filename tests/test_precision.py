@@ -152,6 +152,7 @@ CALLS = {
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,
     "jaxpriv.solve_prior_ball": lambda: jp.solve_prior_ball(problem(), 0.01).value,
+    "jaxpriv.baselines.hiding": lambda: jp.baselines.hiding(np.array([[0, 1], [1, 0]]), [0.5, 0.5], [0], 1 - np.eye(2)),
     "jaxpriv.baselines.dropping": lambda: jp.baselines.dropping(np.array([[0, 1], [1, 0]]), [0]),
     "jaxpriv.baselines.erasure": lambda: jp.baselines.erasure(3, 0.3),
     "jaxpriv.baselines.exponential": lambda: [
@@ -262,7 +263,7 @@ CALLS = {
     "jaxpriv.watchdog.log_lift": lambda: jp.watchdog.log_lift(TABLE),
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
-    "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism(),
+    "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
     "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
     "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
     "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
@@ -313,10 +314,10 @@ OTHERS = {
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
-    "jaxpriv.mechanism": "fit release",  # tables and files
-    "jaxpriv.plotting": "image_bytes plot_frontier plot_mapping require_matplotlib save solver_style style",
+    "jaxpriv.mechanism": "advise drift estimate_counts fit release",  # tables and files
+    "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
-    "jaxpriv.report": "report",
+    "jaxpriv.report": "compare report",
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
         "advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
     ),

@@ -1,10 +1,13 @@
 """What the site adds to Sphinx."""
 
 import importlib.util
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+
+import jaxpriv
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,3 +36,17 @@ def test_the_search_page_has_the_texts_of_all_pages_where_nothing_can_be_fetched
     page = '<div role="main">{}</div>'
     assert run("file:") == [page.format("a &lt;b> &amp; 'c'"), page.format("&lt;/script>"), page.format("")]
     assert run("https:") == ["as before"]
+
+
+def test_the_page_on_citing_agrees_with_the_files_that_machines_read():
+    page = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^@\w+\{\w+,\n(?:  .*\n)+\}", page, re.M)
+    software, *papers = entries
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version = {{{jaxpriv.__version__}}}" in software
+    assert f"version: {jaxpriv.__version__}\n" in citation
+    assert re.search(r"url = \{(.*)\}", software)[1] in citation
+    assert len(papers) == citation.count("- type:") == 4
+    for paper in papers:
+        assert paper in (ROOT / "paper.bib").read_text(encoding="utf-8")
+        assert re.search(r" title = \{(.*)\}", paper)[1] in citation

@@ -70,8 +70,12 @@ def main() -> None:
         legend.set_axis_off()
         others = [figure.add_subplot(grid[row, k]) for row in (2, 3) for k in range(2)]
         for axes, (name, title) in zip([main_axes, *others], TITLES.items(), strict=True):
-            draw(axes, name, boundaries, greedy, dropping)
             axes.set_title(title, fontsize=7)
+            if any(row["binning"] == name for row in boundaries):
+                draw(axes, name, boundaries, greedy, dropping)
+            else:
+                axes.set_axis_off()
+                axes.text(0.5, 0.5, "needs the raw files", transform=axes.transAxes, ha="center", fontsize=7)
         main_axes.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)")
         for axes in others[2:]:
             axes.set_xlabel("I(X;Y) (nats)")

@@ -4,7 +4,8 @@
     python experiments/census_funnel/plot.py                  # draws them
 
 FOLDER holds the original `adult.data` and `adult.test`; without it they are downloaded once and kept
-(`jaxpriv.datasets.fetch_census`). The setting is that of Fig. 1 of Makhdoumi, Salamatian, Fawaz and Medard (2014):
+(`jaxpriv.datasets.fetch_census`). `--embedded` needs neither: the first three binnings are those of the table that is
+part of jaxpriv. The setting is that of Fig. 1 of Makhdoumi, Salamatian, Fawaz and Medard (2014):
 S = (age, income), X = (age, gender, education), 48842 people; the other binnings split or join its groups, or hide
 income alone. Every number is in nats and exact on the joint of the table.
 
@@ -85,7 +86,7 @@ def binning(
     return Binning(name, title, counts / counts.sum(), codes, tuple(useful))
 
 
-def binnings(folder: Path) -> Iterator[Binning]:
+def binnings(folder: Path | None) -> Iterator[Binning]:
     data = datasets.census()
     s, x = np.nonzero(data.counts)
     people = data.counts[s, x]
@@ -98,6 +99,8 @@ def binnings(folder: Path) -> Iterator[Binning]:
     yield binning("bachelor", "decades, bachelor's degree or not", both, bachelor, people)
     yield binning("income", "income alone is private", {"income": income}, full, people)
 
+    if folder is None:
+        return
     raw = datasets.load_adult(folder)
     one = np.ones(len(raw["age"]))
     income = raw["income"] == ">50K"
@@ -204,7 +207,9 @@ HEADERS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult", type=Path, help="folder with adult.data and adult.test; fetched without it")
-    folder = datasets.fetch_census(local=parser.parse_args().adult)
+    parser.add_argument("--embedded", action="store_true", help="the binnings of the embedded table only")
+    asked = parser.parse_args()
+    folder = None if asked.embedded else datasets.fetch_census(local=asked.adult)
     tables: dict[str, list[list[Any]]] = {name: [] for name in HEADERS}
     for case in binnings(folder):
         for name, rows in study(case).items():

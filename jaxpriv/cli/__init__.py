@@ -14,7 +14,22 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _importing
-from jaxpriv.cli import _app, _output, audit, curves, demo, info, leakage, release, solve, sweep, verify, watchdog
+from jaxpriv.cli import (
+    _app,
+    _output,
+    advise,
+    audit,
+    compare,
+    curves,
+    demo,
+    info,
+    leakage,
+    release,
+    solve,
+    sweep,
+    verify,
+    watchdog,
+)
 
 app = typer.Typer(
     cls=_app.CommandGroup,
@@ -25,11 +40,14 @@ app = typer.Typer(
 # All commands, by panel and in the order in which they are used.
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Tables of records": (
+        advise.advise,
         release.fit,
         audit.audit,
         release.release,
         verify.verify,
         release.report,
+        compare.compare,
+        compare.counts,
         leakage.excess,
         release.joint,
     ),

@@ -70,10 +70,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
     "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
     "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
+    "advise": (_PEOPLE, f"jaxpriv advise people.csv {_COLUMNS}"),
     "fit": (_PEOPLE, _FIT),
     "release": (_PEOPLE, _FIT, _RELEASE),
     "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
     "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
+    "compare": (_PEOPLE, _FIT, _RELEASE, "jaxpriv compare people.csv released.csv --design design.zip"),
+    "counts": (_PEOPLE, _FIT, _RELEASE, "jaxpriv counts released.csv --design design.zip"),
     "audit": (
         _PROBLEM,
         _MAPPING,

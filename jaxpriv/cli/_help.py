@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 PANELS = {
     "Input": "--counts --joint --pairs --design release:--private report:--private verify:--private report:--receipt "
     "verify:--receipt verify:--released verify:--records verify:--order verify:--id --releases --released-table "
-    "--row-order --solution --certificate",
+    "--row-order --same-order compare:--target --solution --certificate",
     "Table": "--private --useful --shared --released --bins --other --missing --codebook --sparse --survey-weight --id "
     "--read",
     "Target": "--budget --leakage-budget --multiplier --disclosure --relevance --bottleneck --epsilon --target-leakage "
-    "--target-utility --at --count --points --limit --distortion --weight --merge",
+    "--target-utility --at --count --points --limit --distortion --weight --merge --symbols",
     "Measure": "--leakage --order --divergence --gamma --form audit:--measures --objective",
     "Audit": "--split --seed --confidence --population --held-out --bootstrap --permutations --show-values",
     "Output": "--out --receipt --private-out --codebook-out --picture --title --keep --unseen --resolution --unchanged "

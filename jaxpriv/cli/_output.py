@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from jaxpriv._files import write_together
+from jaxpriv._module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
 from jaxpriv.verifier.claims import lower as lower
@@ -201,12 +202,6 @@ def measure_label(row: JsonRecord) -> str:
     notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
     notes.append(row["form"] if row["name"].startswith("gain-") else None)
     return ", ".join([row["name"], *filter(None, notes)])
-
-
-def aligned(lines: Mapping[str, str]) -> str:
-    """A line for each entry, the values below each other."""
-    width = max(map(len, lines))
-    return "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())
 
 
 def empty_table(

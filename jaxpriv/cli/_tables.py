@@ -321,8 +321,12 @@ def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
 
 def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mechanism") -> np.ndarray:
     """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
+    from jaxpriv.estimation.tables.rules import codes_of_labels
+
     columns = _same_rows(file, design.released_columns, records)
-    codes = [_labelled(column, labels) for column, labels in zip(columns.values(), design.released_labels, strict=True)]
+    codes = [
+        codes_of_labels(column, labels) for column, labels in zip(columns.values(), design.released_labels, strict=True)
+    ]
     return _paired(file, records, np.stack(codes, axis=1), design.released)
 
 
@@ -330,6 +334,8 @@ def releases_by_attributes(
     file: "TableFile", names: Sequence[str] | None, records: CountedRecords, book: "Codebook", attributes: np.ndarray
 ) -> np.ndarray:
     """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
+    from jaxpriv.estimation.tables.rules import codes_of_labels
+
     names = book.useful if names is None else names
     if len(names) != len(book.useful):
         raise InputError(f"--released names {len(names)} columns, the mapping releases {len(book.useful)}")
@@ -337,7 +343,7 @@ def releases_by_attributes(
     for column, name in zip(_same_rows(file, names, records).values(), book.useful, strict=True):
         rule = book.rules[name]
         try:
-            codes.append(_labelled(column, rule.labels))
+            codes.append(codes_of_labels(column, rule.labels))
         except InputError:
             codes.append(rule.encode(column))
     return _paired(file, records, np.stack(codes, axis=1), attributes)
@@ -353,21 +359,6 @@ def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords)
             f"--releases: {file.path} has {size} rows, the records {len(records.useful)}; they go row by row"
         )
     return columns
-
-
-def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
-    """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too."""
-    from jaxpriv.verifier.releases import codes_by_text, escaped
-
-    # A text that is the escaped form of one label and another label itself stands for the first where all do.
-    codes = np.zeros(0, dtype=np.int64)
-    for forms in ([escaped(label) for label in labels], labels):
-        place = codes_by_text(forms)
-        codes = np.array([place.get(str(value), -1) for value in column.values.tolist()], dtype=np.int64)
-        if (codes >= 0).all():
-            return codes
-    unknown = np.flatnonzero(codes < 0)
-    raise InputError(f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})")
 
 
 def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import typer
 from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
 from jaxpriv.cli.solve import known_solver, parsed_limit
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
@@ -148,12 +148,12 @@ def frontier(
     files: dict[Path, bytes] = {}
     if out is not None:
         kind = out.suffix.lower()
-        plain = _output.json_text(record).encode() if kind == ".json" else _csv(record)
+        plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
         files[out] = _npz(numbers, curve) if kind == ".npz" else plain
     if picture is not None:
         drawn = plot_frontier(curve, units=units.value, tol=run.tol)
         files[picture] = image_bytes(drawn, picture_kind(picture, "--picture"))
-    _output.deliver(record, json, _table(numbers, curve, units), files)
+    _output.deliver(record, json, _table(curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
@@ -195,9 +195,7 @@ def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.nd
 def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, object]:
     """The JSON: lists, one entry for each target."""
     own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
-    names = ("target", "value", "lower_bound", "upper_bound", "gap", "leakage", "status", "distortion", "disclosure")
-    lists = {name: numbers[name].tolist() for name in names if name in numbers}
-    return {"form": curve.form, **lists, **own}
+    return {"form": curve.form, **{name: values.tolist() for name, values in numbers.items()}, **own}
 
 
 def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> bytes:
@@ -213,38 +211,16 @@ def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") 
     return _output.npz_bytes(**arrays, **drawing_of(drawn_curve(curve)))
 
 
-def _csv(record: JsonRecord) -> bytes:
-    """One row for each target; the first column has the name of the form."""
-    columns = {name: values for name, values in record.items() if isinstance(values, list)}
-    names = [record["form"] if name == "target" else name for name in columns]
-    rows = [",".join(_cell(one) for one in row) for row in zip(*columns.values(), strict=True)]
-    return ("\n".join([",".join(names), *rows]) + "\n").encode()
-
-
-def _cell(value: str | float | list[float]) -> str:
-    if isinstance(value, list):
-        return " ".join(map(_cell, value))
-    return value if isinstance(value, str) else repr(float(value))
-
-
-def _table(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier", units: Units) -> str:
-    scale, unit = units.of(curve.problem.leakage.unit)
-    across = "I(X;Y)" if "disclosure" in numbers else "distortion"
-    per, suffix = (units.per_nat, f" ({units})") if across == "I(X;Y)" else (1.0, "")
-    headings = (curve.form.replace("_", " "), f"{across}{suffix}", f"leakage ({unit})", "lower bound", "gap")
-    table = _output.empty_table(headings)
-    width = per if curve.form == "leakage_budget" else scale
-    target_scale = {"disclosure": units.per_nat, "leakage_budget": scale}.get(curve.form, 1.0)
-    spent = numbers["disclosure"] if "disclosure" in numbers else numbers["distortion"]
-    for k, target in enumerate(numbers["target"]):
-        table.add_row(
-            " ".join(f"{one * target_scale:.6g}" for one in np.atleast_1d(target)),
-            " ".join(f"{one * per:.6f}" for one in np.atleast_1d(spent[k])),
-            _output.upper_fixed(numbers["leakage"][k] * scale) if np.isfinite(numbers["leakage"][k]) else "-",
-            _output.lower_fixed(numbers["lower_bound"][k] * width) if np.isfinite(numbers["value"][k]) else "-",
-            _output.upper(numbers["gap"][k] * width, 2) if np.isfinite(numbers["value"][k]) else "-",
-            str(numbers["status"][k]).replace("_", " "),
-        )
+def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
+    numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
+    across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
+    table = _output.empty_table([curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"])
+    names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
+    for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True):
+        proved = "---"
+        if np.isfinite(leakage):
+            proved = _output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2)
+        table.add_row(f"{target:.6g}", f"{spent:.6f}", *proved, status.replace("_", " "))
     return _output.rendered(table)
 
 
@@ -256,16 +232,10 @@ _WORDS = ("unit", "measure", "name", "across")
 DRAWN = tuple(f"drawn_{name}" for name in (*_NUMBERS, "informed", "words"))
 
 
-def arrays_of(curve: "Frontier | FunnelFrontier") -> dict[str, np.ndarray]:
-    """The numbers of every point, nats: targets, intervals, leakage, distortion or disclosure, status (text)."""
-    from jaxpriv.funnels.solve import FunnelFrontier
-
-    constrained = "disclosure" if isinstance(curve, FunnelFrontier) else "distortion"
-    names = ("value", "lower_bound", "upper_bound", "gap", "leakage", constrained)
-    found = {name: np.asarray(getattr(curve, name), dtype=float) for name in names}
-    if constrained == "distortion" and found[constrained].shape[1] == 1:
-        found[constrained] = found[constrained][:, 0]
-    return {"target": np.asarray(curve.targets, dtype=float), **found, "status": np.asarray(curve.status)}
+def arrays_of(curve: "Frontier | FunnelFrontier", units: str = "nats") -> dict[str, np.ndarray]:
+    """The numbers of every point: the target, and the further `columns` of a frontier."""
+    (_, targets), *others = curve.columns(units).items()
+    return {"target": targets, **dict(others)}
 
 
 def drawing_of(curve: "DrawnCurve") -> dict[str, np.ndarray]:

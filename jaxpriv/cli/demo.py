@@ -1,5 +1,6 @@
 """`jaxpriv demo`, optimal mappings of a census table; `jaxpriv reproduce`, an experiment of the gallery again."""
 
+import importlib.util
 import itertools
 import os
 import shutil
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import textwrap
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,6 +147,7 @@ def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, f
 
     A hidden attribute is filled with the value that changes least, given the attributes that are kept.
     """
+    from jaxpriv.baselines import hiding
     from jaxpriv.certificates import average_leakage
 
     mass = data.joint.sum(axis=0)
@@ -153,12 +155,7 @@ def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, f
     count = len(data.useful_names)
     for size in range(count):
         for hidden in itertools.combinations(range(count), size):
-            kept = [a for a in range(count) if a not in hidden]
-            mechanism = np.zeros_like(distances)
-            for group in np.unique(data.useful_attributes[:, kept], axis=0):
-                inside = np.flatnonzero((data.useful_attributes[:, kept] == group).all(axis=1))
-                released = inside[(mass[inside] @ distances[np.ix_(inside, inside)]).argmin()]
-                mechanism[inside, released] = 1.0
+            mechanism = hiding(data.useful_attributes, mass, hidden, distances)
             distortion = float((mass[:, None] * distances * mechanism).sum())
             names = tuple(data.useful_names[a] for a in hidden)
             found.append((distortion, float(average_leakage(data.joint, mechanism)), names))
@@ -270,8 +267,8 @@ def reproduce(
 ) -> None:
     """Compute a figure of the gallery again: its tables as .csv, with value, bound and gap, and the figure itself.
 
-    The minutes of --list are those of two cores, compiling included. An experiment that needs external data
-    downloads them once; --list names these experiments.
+    The minutes of --list are those of two cores, compiling included. An experiment names what it needs before it
+    starts: raw files are downloaded once, and where they cannot be had the embedded table takes their place.
     """
     home = _home()
     known = {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))}
@@ -295,13 +292,35 @@ def reproduce(
         shutil.copytree(home / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(place) / "docs" / "figures").mkdir(parents=True)
         if not draw:
-            _run(copy / "run.py", arguments or [])
+            given = arguments or []
+            _run(copy / "run.py", given + _prepared(name, known[name], given))
         _run(copy / "plot.py", [])
         made = sorted(path for path in (copy / "data").iterdir() if path.suffix in _TABLES)
         made += [Path(place) / "docs" / "figures" / figure for figure in known[name]["figures"]]
         for path in made:
             os.replace(path, folder / path.name)
     _output.emit("".join(f"wrote {folder / path.name}\n" for path in made))
+
+
+def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    """Name what the experiment needs, and have it: further options of its program."""
+    typer.echo(_entry(name, about), err=True)
+    stored = "--draw draws the stored numbers"
+    missing = [package for package in about.get("packages", ()) if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
+    if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
+        return []
+    from jaxpriv import datasets
+
+    try:
+        getattr(datasets, about["fetch"])()
+    except ResourceError as error:
+        if "embedded" not in about:
+            raise ResourceError(f"{error}; here: -- {about['local']} FOLDER; {stored}") from error
+        typer.echo(f"{error}; the embedded table is taken: {about['embedded']}", err=True)
+        return ["--embedded"]
+    return []
 
 
 def _home() -> Path:
@@ -324,13 +343,14 @@ def _run(program: Path, arguments: list[str]) -> None:
         raise ResourceError(f"{program.name} of the experiment ended with code {done.returncode}; see above")
 
 
-def _listing(known: Mapping[str, Mapping[str, object]]) -> str:
+def _listing(known: Mapping[str, Mapping[str, Any]]) -> str:
     """One paragraph for each experiment, in lines that fit a terminal of 80 columns."""
-    text = ""
-    for name, about in known.items():
-        minutes = f"{about['minutes']:g} minute" + ("" if about["minutes"] == 1 else "s")
-        needs = [f"Needs {about['needs']}."] if "needs" in about else []
-        text += f"{name} ({minutes})\n"
-        for line in (f"{about['title']}.", f"Source: {about['source']}.", *needs):
-            text += textwrap.fill(line, 79, initial_indent="  ", subsequent_indent="    ") + "\n"
-    return text
+    return "".join(_entry(name, about) + "\n" for name, about in known.items())
+
+
+def _entry(name: str, about: Mapping[str, Any]) -> str:
+    minutes = f"{about['minutes']:g} minute" + ("" if about["minutes"] == 1 else "s")
+    needs = [f"Needs {about['needs']}."] if "needs" in about else []
+    lines = (f"{about['title']}.", f"Source: {about['source']}.", *needs)
+    filled = (textwrap.fill(line, 79, initial_indent="  ", subsequent_indent="    ") for line in lines)
+    return "\n".join([f"{name} ({minutes})", *filled])

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_f
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import Fitted
+    from jaxpriv.mechanism import Fitted, TableDrift
     from jaxpriv.verifier.claims import Claim
 
 
@@ -29,6 +29,16 @@ ConfidenceOption = Annotated[
     float,
     typer.Option(min=0.0, max=1.0, metavar="LEVEL", help="Confidence of all bounds for the population simultaneously."),
 ]
+SplitOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Share of the records for the design; the others are for its audit. 1: no audit.",
+    ),
+]
+SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")]
 
 
 @dataclass(frozen=True)
@@ -123,16 +133,8 @@ def fit(
         ),
     ] = None,
     measure: FormOptions,
-    split: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="Share of the records for the design; the others are for its audit. 1: no audit.",
-        ),
-    ] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
+    split: SplitOption = 0.5,
+    seed: SeedOption = 0,
     confidence: ConfidenceOption = 0.95,
     population: Annotated[
         bool,
@@ -357,7 +359,7 @@ def release(
             metavar="AUDIT.zip",
             help="Counts and certificate of the design: the ledger and the order of the rows lie in its folder, "
             "without this option in that of DESIGN.zip. Name it in every release of the design: one without it does "
-            "not see the ledger there.",
+            "not see the ledger there. The useful columns are compared with the records of the design.",
         ),
     ] = None,
     ledger: Annotated[
@@ -425,6 +427,7 @@ def release(
     rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
     """
     from jaxpriv import mechanism
+    from jaxpriv.estimation.tables.readers import read_columns
     from jaxpriv.verifier.releases import Receipt
 
     inputs = {"TABLE": table, "--design": design, **({} if private is None else {"--private": private})}
@@ -435,12 +438,14 @@ def release(
     _output.check_outputs(outputs, inputs)
     source = table_file(table, read)
 
-    def work(_: object) -> mechanism.Released:
-        loaded = mechanism.Mechanism.load(design)
+    def work(_: object) -> "tuple[mechanism.Released, TableDrift | None]":
+        loaded, drift = mechanism.Mechanism.load(design), None
+        columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *(identity or ()), *(keep or ())))))
         if private is not None:
-            mechanism.Evidence.load(private, loaded)
-        return mechanism.release(
-            source,
+            by_rule = loaded if unseen is None else replace(loaded, unseen=str(unseen))
+            drift = mechanism.drift(by_rule, mechanism.Evidence.load(private, loaded), columns)
+        done = mechanism.release(
+            columns,
             loaded,
             out,
             receipt,
@@ -454,8 +459,9 @@ def release(
             order_out=order_out,
             force=force,
         )
+        return done, drift
 
-    found = working("Releasing", work)
+    found, drift = working("Releasing", work)
     record = {
         "receipt": dict(found.receipt),
         "rows": len(found.outputs),
@@ -465,6 +471,7 @@ def release(
         "singled_out": found.singled_out,
         "ledgers": [str(path) for path in found.ledgers],
         "order": None if found.order_file is None else str(found.order_file),
+        "drift": None if drift is None else asdict(drift),
     }
     rows = len(found.outputs)
     lines = [f"{rows} records released; receipt in {receipt}"]
@@ -493,7 +500,28 @@ def release(
             f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
             "any order"
         )
+    if drift is not None:
+        lines += _differences(drift)
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
+
+
+def _differences(drift: "TableDrift") -> list[str]:
+    """How a table differs from the records of its design, in words."""
+    lines = [f"compared with the {drift.design} records of the design:"]
+    lines += [
+        f"  {one.column or 'all useful columns together'}: total variation {one.variation:.3f}, p = {one.p_value:.2g} "
+        f"(corrected {one.adjusted:.2g})"
+        for one in drift.columns
+    ]
+    if drift.information is not None:
+        lines.append(f"of these records I(S;Y) is at most I(X;Y), at most {_claim(drift.information, Units.nats)}")
+    if drift.drifted:
+        lines.append(
+            "warning: a corrected p is below 0.01, which is evidence that these records come from another population "
+            "than those of the design: its bounds for the population may not hold for them; those for every "
+            "population do"
+        )
+    return lines
 
 
 def report(

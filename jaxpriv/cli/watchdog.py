@@ -89,7 +89,7 @@ def watchdog(
     record["withheld"] = [asdict(cause) for cause in causes]
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
-    files = {**results.files(found.mechanism, symbols_of(arrays)), **books}
+    files = {**results.files(lambda: found.mechanism, symbols_of(arrays)), **books}
     text = (
         ""
         if _output.is_stdout(results.json)

@@ -6,18 +6,18 @@ measures it again, makes it meet its target, and checks every proof.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._module import summary
+from jaxpriv._module.shown import sizes, width
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.solution import AbstractSolution, Status
+from jaxpriv.verifier.claims import lower, upper
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from jaxpriv.certificates import Verification
 
 
@@ -148,6 +148,19 @@ class FunnelSolution(AbstractSolution):
 
     __repr__ = summary
 
+    def _shown(self) -> dict[str, str]:
+        # Rounded for a reader who relies on little leakage and much disclosure.
+        return {
+            "status": self.status,
+            "optimum": f"{lower(self.lower_bound)} to {upper(self.upper_bound)}",
+            "gap": width(self.gap),
+            "leakage": upper(self.leakage),
+            "I(X;Y)": f"{lower(self.disclosure)} nats",
+            "mechanism": sizes(X=self.mechanism.shape[0], Y=self.mechanism.shape[1]),
+            "solver": self.solver,
+            "steps": str(self.steps),
+        }
+
     @property
     def gap(self) -> float:
         """upper_bound - lower_bound: how far from the optimum the mechanism can be at most."""
@@ -157,12 +170,6 @@ class FunnelSolution(AbstractSolution):
     def status(self) -> str:
         """`optimal`, `best_known` or `stationary`."""
         return self.code.label
-
-    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
-        """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
-        from jaxpriv.plotting import plot_mapping  # it needs matplotlib
-
-        return plot_mapping(self, **options)
 
     @property
     def message(self) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from jaxpriv._compile import own_settings
 from jaxpriv._numerics import information_interval
 from jaxpriv._validation import finite, is_traced, mechanism_array, real_array, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.funnels import (
     AbstractFunnelSolver,
     FunnelGoal,
@@ -34,10 +35,6 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], PosteriorMeasure]
 
@@ -123,7 +120,7 @@ _FOR_ONE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class FunnelFrontier:
+class FunnelFrontier(AbstractFrontier):
     """One solution for each target, in the order given.
 
     Attributes:
@@ -137,6 +134,8 @@ class FunnelFrontier:
     form: str
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
+
+    spent: ClassVar[str] = "disclosure"
 
     def __repr__(self) -> str:
         worst = float(np.max(self.gap)) if self.solutions else 0.0
@@ -152,45 +151,9 @@ class FunnelFrontier:
         return np.array([getattr(solution, name) for solution in self.solutions])
 
     @property
-    def value(self) -> np.ndarray:
-        """The objective of every solution, (B,)."""
-        return self._column("value")
-
-    @property
-    def lower_bound(self) -> np.ndarray:
-        """(B,)"""
-        return self._column("lower_bound")
-
-    @property
-    def upper_bound(self) -> np.ndarray:
-        """(B,)"""
-        return self._column("upper_bound")
-
-    @property
-    def gap(self) -> np.ndarray:
-        """upper_bound - lower_bound, (B,)."""
-        return self.upper_bound - self.lower_bound
-
-    @property
     def disclosure(self) -> np.ndarray:
         """I(X;Y) of every solution, (B,)."""
         return self._column("disclosure")
-
-    @property
-    def leakage(self) -> np.ndarray:
-        """L(S->Y) of every solution, (B,)."""
-        return self._column("leakage")
-
-    @property
-    def status(self) -> np.ndarray:
-        """The status of every solution, (B,)."""
-        return self._column("status")
-
-    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
-        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
-        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
-
-        return plot_frontier(self, **options)
 
     def band(self, disclosures: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): bounds on I(S;Y) along the whole curve, at `disclosures` (nats), both proved.

@@ -33,6 +33,7 @@ Conventions shared by all measures.
 """
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ from jaxtyping import Array, Float
 from jaxpriv import _arrays as xp
 from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._module import Module
+from jaxpriv._module.shown import nearest, numbers
 from jaxpriv._numerics import (
     LARGEST,
     expectation,
@@ -161,16 +163,25 @@ def parameter(value: object, name: str, *, low: float = -np.inf, open_low: bool 
     return number if isinstance(number, Array) else np.asarray(number)
 
 
-def same_symbols(name: str, size: int, w: Column) -> None:
+def actions_along(axis: int, table: Arr, action_axis: int) -> Arr:
+    """A table of actions and private symbols, given with its actions along `action_axis`, with them along `axis`."""
+    if action_axis not in (0, 1):
+        raise InputError("action_axis must be 0 or 1")
+    return table if action_axis == axis else table.T
+
+
+def same_symbols(name: str, table: Arr, axis: int, symbols: int) -> None:
     """Refuse a parameter with one entry for each private symbol if the joint has another number of them."""
-    if size != w.shape[0]:
-        raise InputError(f"{name} is for {size} private symbols (axis s), but the joint has {w.shape[0]}")
+    if table.shape[axis] != symbols:
+        hint = "; it looks transposed: action_axis is the axis of the actions" if symbols in table.shape else ""
+        raise InputError(
+            f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {symbols}{hint}"
+        )
 
 
 def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
     """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
-    if table.shape[axis] != len(seen):
-        raise InputError(f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {len(seen)}")
+    same_symbols(name, table, axis, len(seen))
     return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
 
 
@@ -212,6 +223,16 @@ class AbstractRuled(Module):
 
     def __eq__(self, other: object) -> bool:
         return bool(eqx.tree_equal(self, other))
+
+    words: ClassVar[str] = ""  # the field's name for it; where there is none the name of the class stands for it
+
+    @property
+    def label(self) -> str:
+        """What it is called on the axis of a figure, with its parameters: "Sibson information of order 2"."""
+        named = [self.words or re.sub(r"(?<!^)([A-Z])", r" \1", type(self).__name__).lower()]
+        named += [getattr(self, part).label for part in ("divergence", "cost") if hasattr(self, part)]
+        named += [f"{one} {numbers(getattr(self, one), nearest)}" for one in ("order", "gamma") if hasattr(self, one)]
+        return " of ".join(named)
 
     @property
     @abstractmethod

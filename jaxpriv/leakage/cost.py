@@ -26,14 +26,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import xlogx
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._types import Arr, ArrayInput, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
@@ -43,6 +42,7 @@ from jaxpriv.leakage._base import (
     AbstractWorstOutcomeLeakage,
     Scale,
     Traits,
+    actions_along,
     of_symbols,
     posterior_of,
     same_symbols,
@@ -124,6 +124,8 @@ class LogLoss(AbstractCost):
 class ZeroOneLoss(AbstractCost):
     """C(s, a) = 1 if a != s, else 0: |w| - max_s w_s; the gain is in probability of a correct guess."""
 
+    words: ClassVar[str] = "0-1 loss"
+
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
@@ -146,6 +148,8 @@ class ZeroOneLoss(AbstractCost):
 class BrierLoss(AbstractCost):
     """C(s, q) = sum_r (q(r) - 1[r = s])^2, in [0, 2]: |w| (1 - sum_s (w_s/|w|)^2)."""
 
+    words: ClassVar[str] = "Brier loss"
+
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
@@ -165,21 +169,21 @@ class BrierLoss(AbstractCost):
         return w.sum() * (1.0 - (posterior_of(w) ** 2).sum())
 
 
-def _losses(value: object) -> Arr:
-    return finite(real_array(value, "losses", ndim=2), "losses")
-
-
 class LossMatrix(AbstractCost):
     """Finitely many actions: C(s, a) = losses[s, a], any finite numbers; min_a sum_s w_s losses[s, a].
 
     The average gain is additive g-leakage for the gains -losses. Tied actions share the gradient.
-    Raises `InputError` for a NaN or infinite loss, and for losses of another number of symbols than
-    the joint's.
+    `action_axis` is the axis of the actions in the argument: 1 for losses[s, a], 0 for losses[a, s], the
+    order of `GainLeakage`. Raises `InputError` for a NaN or infinite loss, another axis, and losses of
+    another number of symbols than the joint's.
     """
 
-    losses: Float[Arr, "a s"] = eqx.field(converter=_losses)
+    losses: Float[Arr, "s a"]
 
     traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True)
+
+    def __init__(self, losses: ArrayInput, *, action_axis: int = 1):
+        self.losses = actions_along(1, finite(real_array(losses, "losses", ndim=2), "losses"), action_axis)
 
     def rules(self, view: View) -> Rules:
         """One row for each action."""
@@ -193,7 +197,7 @@ class LossMatrix(AbstractCost):
         return LossMatrix(of_symbols("losses", self.losses, 0, seen))
 
     def least(self, w: Column) -> Scalar:
-        same_symbols("losses", self.losses.shape[0], w)
+        same_symbols("losses", self.losses, 0, w.shape[0])
         return xp.matmul(w, xp.asarray(self.losses, w)).min()
 
 
@@ -253,6 +257,8 @@ class MaxCostGain(_CostGain, AbstractWorstOutcomeLeakage):
 
     Calmon and Fawaz 2012, eq. (4).
     """
+
+    words: ClassVar[str] = "maximum cost gain"
 
     def rules(self, view: View) -> Rules | None:
         return self.cost.limit_rules(view)

@@ -1,7 +1,7 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from jaxpriv import _arrays as xp
 from jaxpriv._importing import refuse_after_fork
 from jaxpriv._lanes import spread, with_lanes
+from jaxpriv._module import Shown
 from jaxpriv._numerics import unit_of
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import is_traced, joint_array, mechanism_array
+from jaxpriv._validation import is_traced, joint_array, mechanism_array, per_nat
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,
@@ -28,6 +29,7 @@ from jaxpriv.leakage._base import (
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.leakage.registry import by_name, forms_of, reported_rows
 from jaxpriv.leakage.shannon import MutualInformation, average_leakage
+from jaxpriv.verifier.claims import upper
 
 Units = Unit | Literal["bits"]
 
@@ -164,10 +166,9 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism:
     ]
 
 
-def table_of(mechanism: object) -> object:
+def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
     """P(y|x) of what holds one; anything else as it is."""
     found = getattr(mechanism, "mechanism", mechanism)
-    found = found() if callable(found) else found
     matrix = getattr(found, "matrix", None)
     return found if matrix is None else matrix()
 
@@ -193,8 +194,7 @@ def evaluate_all(
 
     Raises `InputError` for units other than "nats" and "bits", what is no measure, and where `evaluate` does.
     """
-    if units not in ("nats", "bits"):
-        raise InputError("units must be 'nats' or 'bits'")
+    per_nat(units)
     for place, measure in enumerate(measures):
         if not isinstance(measure, AbstractLeakage):
             raise InputError(
@@ -286,7 +286,7 @@ def _evaluation(
     elif isinstance(measure, AbstractWorstOutcomeLeakage) or np.isinf(value):
         witness = _telling_output(measure, joint, mechanism)
     if measure.unit == "nats" and units == "bits":
-        return Evaluation(value / float(np.log(2)), "bits", witness)
+        return Evaluation(value * per_nat(units), "bits", witness)
     return Evaluation(value, measure.unit, witness)
 
 
@@ -357,9 +357,14 @@ class Row:
     units: Units
     witness: Witness | None
 
+    @property
+    def label(self) -> str:
+        """The measure in the field's words, with its parameters."""
+        return by_name(self.name, form=self.form, order=self.order, divergence=self.divergence).label
+
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """Every measure on one joint and mechanism.
 
     `rows` are exact evaluations on the given joint: if that joint is an estimate they are no
@@ -373,6 +378,10 @@ class Report:
     units: str
     absent_private: tuple[int, ...]
     unused_outputs: tuple[int, ...]
+
+    def _shown(self) -> dict[str, str]:
+        rows = {row.label: f"{upper(row.value)} {row.units}" for row in self.rows}
+        return {**rows, "prior-free cap": f"{upper(self.prior_free_cap)} {self.units}"}
 
 
 def prior_free_cap(mechanism: Mechanism) -> Scalar:
@@ -409,7 +418,7 @@ def report(joint: ArrayLike, mechanism: object, units: str = "nats") -> Report:
     )
     return Report(
         rows=rows,
-        prior_free_cap=cap / float(np.log(2)) if units == "bits" else cap,
+        prior_free_cap=cap * per_nat(units),
         units=units,
         absent_private=tuple(int(s) for s in np.flatnonzero(joint.sum(axis=1) == 0)),
         unused_outputs=tuple(int(y) for y in np.flatnonzero(joint.sum(axis=0) @ mechanism == 0)),

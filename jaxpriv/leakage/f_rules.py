@@ -269,6 +269,8 @@ def _relative(r: np.ndarray, q: np.ndarray) -> np.ndarray:
 class KullbackLeibler(AbstractDivergence):
     """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
 
+    words: ClassVar[str] = "Kullback-Leibler divergence"
+
     traits: ClassVar[Traits] = Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
@@ -289,6 +291,8 @@ class KullbackLeibler(AbstractDivergence):
 
 class ReverseKullbackLeibler(AbstractDivergence):
     """f(t) = -ln t + t - 1: D(P_S P_Y || P_{SY}), lautum information; f(0) = inf."""
+
+    words: ClassVar[str] = "reverse Kullback-Leibler divergence"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True)
 
@@ -311,6 +315,8 @@ class ReverseKullbackLeibler(AbstractDivergence):
 
 class ChiSquared(AbstractDivergence):
     """f(t) = (t - 1)^2: Pearson's chi-squared, sum_{s,y} w^2/(p_s |w_y|) - 1."""
+
+    words: ClassVar[str] = "chi-squared divergence"
 
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
@@ -355,6 +361,8 @@ class SquaredHellinger(AbstractDivergence):
     Some authors halve it, so that it is at most 1.
     """
 
+    words: ClassVar[str] = "squared Hellinger distance"
+
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
@@ -382,6 +390,8 @@ class JensenShannon(AbstractDivergence):
 
     It is (D(P||M) + D(Q||M))/2 with M = (P+Q)/2.
     """
+
+    words: ClassVar[str] = "Jensen-Shannon divergence"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True)
 
@@ -417,6 +427,8 @@ class EGamma(AbstractDivergence):
     Raises `InputError` for a concrete gamma that is not finite and >= 1.
     """
 
+    words: ClassVar[str] = "E-gamma divergence"
+
     gamma: Scalar = eqx.field(converter=partial(parameter, name="gamma", low=1.0))
 
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
@@ -445,6 +457,8 @@ class FInformation(AbstractMeanLeakage):
 
     Csiszár 1967; Hsu, Asoodeh and Calmon 2019, eq. (3).
     """
+
+    words: ClassVar[str] = "f-information"
 
     divergence: AbstractDivergence
 

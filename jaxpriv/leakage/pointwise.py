@@ -197,6 +197,8 @@ class MaxLift(AbstractPointwiseLeakage):
     information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
     """
 
+    words: ClassVar[str] = "max-lift"
+
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("raised",)
@@ -226,6 +228,8 @@ class MinLift(AbstractPointwiseLeakage):
 
     Infinite as soon as an output excludes a symbol.
     """
+
+    words: ClassVar[str] = "min-lift"
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
@@ -343,7 +347,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
-        same_symbols("neighbours", self.neighbours.shape[0], log_lift[(0,) * (log_lift.ndim - 1)])
+        same_symbols("neighbours", self.neighbours, 0, log_lift.shape[-1])
         present = support & (log_lift != -np.inf)
         asked = xp.where(present[..., :, None] & support[..., None, :], self.neighbours, False)
         finite = xp.where(present, log_lift, 0.0)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
-from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
@@ -30,6 +30,7 @@ from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     Scale,
     Traits,
+    actions_along,
     log_lift_of,
     of_symbols,
     parameter,
@@ -61,6 +62,8 @@ class CorrectGuess(AbstractMeanLeakage):
     gradient.
     """
 
+    words: ClassVar[str] = "correct guess of S"
+
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
@@ -90,6 +93,8 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
     At most the maximal leakage, with equality for uniform p. Smith 2009.
     """
 
+    words: ClassVar[str] = "min-entropy leakage"
+
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
 
     rate: ClassVar[float] = 1.0
@@ -108,25 +113,27 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
         return safe_log(posterior_of(w).max()) - safe_log(prior.max())
 
 
-def _gains(value: object) -> Arr:
-    return nonnegative(real_array(value, "gains", ndim=2), "gains")
-
-
 class GainLeakage(AbstractExponentialMeanLeakage):
     """Multiplicative g-leakage, ln( sum_y V(w_y) / V(p) ) with V(w) = max_a sum_s gains[a, s] w_s, in nats.
 
     `gains[a, s] >= 0` is the adversary's gain from action a when the secret is s; the identity
     matrix gives min-entropy leakage. At most the maximal leakage, for every gain matrix. 0 where
-    nothing can be gained at all (V(p) = 0). Raises `InputError` for a negative, infinite or NaN
-    gain, and for gains of another number of symbols than the joint's.
+    nothing can be gained at all (V(p) = 0). `action_axis` is the axis of the actions in the argument: 0
+    for gains[a, s], 1 for gains[s, a], the order of a `LossMatrix`. Raises `InputError` for a negative,
+    infinite or NaN gain, another axis, and gains of another number of symbols than the joint's.
 
     Alvim, Chatzikokolakis, Palamidessi and Smith 2012; for the additive form, with losses, see
     `AverageCostGain(LossMatrix(...))`.
     """
 
-    gains: Float[Arr, "g s"] = eqx.field(converter=_gains)
+    words: ClassVar[str] = "g-leakage"
+
+    gains: Float[Arr, "g s"]
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
+
+    def __init__(self, gains: ArrayInput, *, action_axis: int = 0):
+        self.gains = actions_along(0, nonnegative(real_array(gains, "gains", ndim=2), "gains"), action_axis)
 
     rate: ClassVar[float] = 1.0
 
@@ -143,7 +150,7 @@ class GainLeakage(AbstractExponentialMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( V(w/|w|) / V(p) )."""
-        same_symbols("gains", self.gains.shape[1], w)
+        same_symbols("gains", self.gains, 1, w.shape[0])
         gains = xp.asarray(self.gains, w)
         # A posterior that no action gains from: the smallest mass, e^-708, in place of ln 0.
         least = jnp.finfo(w.dtype).tiny
@@ -219,6 +226,8 @@ class Sibson(_InformationOfOrder):
     Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
     """
 
+    words: ClassVar[str] = "Sibson information"
+
     def rules(self, view: View) -> Rules:
         """( sum_s p_s^{1-a} w_s^a )^{1/a}, minus that for a < 1; at a = 1 relative entropy."""
         order = float(np.asarray(self.order))
@@ -256,6 +265,8 @@ class Arimoto(_InformationOfOrder):
 
     Arimoto 1977; Liao, Kosut, Sankar and Calmon 2019 (alpha-leakage), Theorem 1.
     """
+
+    words: ClassVar[str] = "Arimoto information"
 
     def rules(self, view: View) -> Rules:
         """||w||_a / ||p||_a, minus that for a < 1; at a = 1 relative entropy."""
@@ -339,6 +350,8 @@ class MaximalAlphaLeakage(_OfOrder):
     Liao, Kosut, Sankar and Calmon 2019, "Tunable measures for information leakage and applications to privacy-utility
     tradeoffs", Theorem 2.
     """
+
+    words: ClassVar[str] = "maximal alpha-leakage"
 
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
 

@@ -75,6 +75,8 @@ class MutualInformation(AbstractMeanLeakage):
     Calmon and Fawaz 2012, Definition 3.
     """
 
+    words: ClassVar[str] = "mutual information I(S;Y)"
+
     traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
@@ -97,6 +99,8 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
 
     Differs from `MaxInformation` unless p is uniform. Wu, Xia and He, Proposition 1.
     """
+
+    words: ClassVar[str] = "largest relative entropy of a posterior"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
@@ -135,6 +139,8 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     another number of symbols than the joint's.
     """
 
+    words: ClassVar[str] = "maximum information leakage"
+
     hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
@@ -158,5 +164,5 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
         value = xlogx(posterior).sum() - xlogx(prior).sum()
         if self.hidden is None:
             return value
-        same_symbols("hidden", self.hidden.shape[0], w)
+        same_symbols("hidden", self.hidden, 0, w.shape[0])
         return value + ((prior / prior.sum() - posterior) * xp.asarray(self.hidden, w)).sum()

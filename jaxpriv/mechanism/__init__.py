@@ -14,20 +14,34 @@ from typing import TYPE_CHECKING
 from jaxpriv._importing import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.mechanism.advising import Advice as Advice
+    from jaxpriv.mechanism.advising import Advised as Advised
+    from jaxpriv.mechanism.advising import Hidden as Hidden
+    from jaxpriv.mechanism.advising import advise as advise
+    from jaxpriv.mechanism.comparing import ColumnDrift as ColumnDrift
+    from jaxpriv.mechanism.comparing import TableDrift as TableDrift
+    from jaxpriv.mechanism.comparing import drift as drift
+    from jaxpriv.mechanism.estimating import CountEstimate as CountEstimate
+    from jaxpriv.mechanism.estimating import estimate_counts as estimate_counts
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
     from jaxpriv.mechanism.mechanism import Asked as Asked
     from jaxpriv.mechanism.mechanism import Evidence as Evidence
     from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
+    from jaxpriv.mechanism.obstacles import Obstacle as Obstacle
     from jaxpriv.mechanism.releasing import Released as Released
     from jaxpriv.mechanism.releasing import release as release
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
+            "jaxpriv.mechanism.advising": ["Advice", "Advised", "Hidden", "advise"],
+            "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
+            "jaxpriv.mechanism.comparing": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
+            "jaxpriv.mechanism.obstacles": ["Obstacle"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],
         },
     )

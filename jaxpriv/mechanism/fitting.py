@@ -11,16 +11,15 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
 from jaxpriv._validation import scalar, whole
-from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
-from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
-from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, count_parts, read_parts
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
@@ -35,11 +34,9 @@ from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.solve import solve_within
-from jaxpriv.verifier.claims import ONE, Claim, Measure
+from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
 from jaxpriv.verifier.records import UNSEEN
 
-# A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
-_LARGEST = 2**24
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
 _RUNGS = 12
 _CAUSES = 3  # of what a watchdog withholds: so many are stated
@@ -51,13 +48,16 @@ _UNCHANGED = "Every record is released as it is, which meets the target"
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
+# Claims of which the lower end is what is proved.
+_AT_LEAST = ("disclosure", "lower_bound", "solver_bound")
+
 # A table with the names, labels and codes of its outputs; what proves the bound, by the fields of `Evidence`.
 _Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
 _Duals: TypeAlias = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Shown):
     """What `fit` found.
 
     Attributes:
@@ -86,6 +86,16 @@ class Fitted:
 
     __repr__ = summary
 
+    def _shown(self) -> dict[str, str]:
+        rows = {"status": self.status, **self.mechanism._shown()}
+        for name, claim in self.claims.items():
+            end, rounded = (claim.lower, lower) if name in _AT_LEAST else (claim.upper, upper)
+            unit = "" if claim.unit == name else claim.unit
+            rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {unit}"
+        if self.limit is not None:
+            rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
+        return rows
+
 
 @dataclass(frozen=True)
 class PopulationLimit:
@@ -101,17 +111,6 @@ class PopulationLimit:
     upper: float
     rung: int
     rungs: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """The records of a table as counts: those of the design, and those held out."""
-
-    codebook: Codebook
-    private: np.ndarray
-    useful: np.ndarray
-    design: np.ndarray
-    held_out: np.ndarray | None
 
 
 def fit(
@@ -211,13 +210,14 @@ def fit(
     clock = clock_of(time_limit, progress) if clock is None else clock
 
     clock.begin("reading the records")
-    records = _counted(source, private, useful, rules, shared, codebook, share, seed, sparse)
+    parts = read_parts(source, private, useful, rules, shared, codebook, share, seed)
+    records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
     size = len(records.useful)
-    if size * size > _LARGEST:
+    if size > MOST_SYMBOLS:
         raise ResourceError(
             f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns"
         )
-    seen = records.design.any(axis=0)
+    seen = records.seen
     joint = records.design[:, seen] / records.design.sum()
     costs = None
     if problem in ("budget", "leakage-budget"):
@@ -254,7 +254,7 @@ def fit(
             table = least_leakage(tables, own, computed) if by_leakage else least_distortion(tables, own, prices)
         else:
             table = rounded(matrix)
-        table = table[_nearest(records.useful, seen)]
+        table = table[records.nearest()]
         return (table, columns, labels, released), duals, status
 
     limit = None
@@ -310,11 +310,13 @@ def fit(
     return Fitted(mechanism, evidence, claims, status, audit, limit, statements, unchanged, book)
 
 
-def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
+def _grouped(
+    records: CountedParts, seen: np.ndarray, target: float, confidence: float
+) -> "tuple[PopulationLimit, _Drawn]":
     """The watchdog whose limit holds for the population: every symbol is released as its group."""
     level = _level(records, confidence)
     assert records.held_out is not None
-    nearest = _nearest(records.useful, seen)
+    nearest = records.nearest()
     held_out = np.zeros_like(records.design[:, seen])
     np.add.at(held_out.T, nearest, records.held_out.T)
     found = certified_groups(records.design[:, seen], held_out, target, 1 - level)
@@ -330,15 +332,7 @@ def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: flo
     return limit, (table, ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None])
 
 
-def _nearest(useful: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """For every symbol the place among those seen of the nearest one, (X,): itself where it was seen."""
-    place = np.cumsum(seen) - 1
-    for x in np.flatnonzero(~seen):
-        place[x] = int((useful[seen] != useful[x]).sum(axis=1).argmin())
-    return place
-
-
-def _level(records: _Counted, confidence: float) -> float:
+def _level(records: CountedParts, confidence: float) -> float:
     if records.held_out is None:
         raise InputError("population needs held-out records: give a split below 1")
     level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
@@ -348,7 +342,7 @@ def _level(records: _Counted, confidence: float) -> float:
 
 
 def _certified(
-    records: _Counted,
+    records: CountedParts,
     problem: str,
     target: float,
     measure: AbstractLeakage,
@@ -387,59 +381,6 @@ def _certified(
     return best
 
 
-def _counted(
-    source: Source,
-    private: str | Sequence[str],
-    useful: str | Sequence[str],
-    rules: Mapping[str, Rule | None] | None,
-    shared: str | Sequence[str],
-    codebook: Codebook | None,
-    share: float,
-    seed: int,
-    sparse: bool,
-) -> _Counted:
-    if codebook is not None:
-        if private or useful or rules or shared:
-            raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
-        columns = read_columns(source, codebook.columns)
-    else:
-        names = [*_names(private), *_names(useful)]
-        if not names:
-            raise InputError("name the private and the useful columns, or give a codebook")
-        columns = read_columns(source, list(dict.fromkeys(names)))
-    total = len(next(iter(columns.values())).values)
-    first = np.ones(total, dtype=bool)
-    if share < 1.0:
-        order = np.random.default_rng(seed).permutation(total)
-        first[order[max(1, round(share * total)) :]] = False
-        if first.all():
-            raise InputError(f"split: too few records ({total}) for two parts; 1 takes all for the design")
-    if codebook is None:
-        fitted = dict(rules or {})
-        for name, rule in fitted.items():
-            if isinstance(rule, Quantiles) and name in columns:
-                fitted[name] = rule.fit(columns[name].part(first))
-        codebook = fit_codebook(columns, private=private, useful=useful, rules=fitted, shared=shared)
-    codes = codebook.encode(columns)
-    codebook = codes.codebook
-    sides = []
-    for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
-        sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
-    (private_codes, s), (useful_codes, x) = sides
-    symbols = {"useful": len(useful_codes), "private": len(private_codes)}
-    enough_rows(int(first.sum()), "rows for the design", codebook, symbols, sparse=sparse)
-    counts = []
-    for part in (first, ~first):
-        table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
-        np.add.at(table, (s[part], x[part]), 1)
-        counts.append(table)
-    return _Counted(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
-
-
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
 def _designed(
     problem: str,
     target: float,
@@ -453,7 +394,7 @@ def _designed(
     if problem == "watchdog":
         from jaxpriv.watchdog import watchdog
 
-        return watchdog(joint, target_leakage=target).mechanism(), {}, FEASIBLE
+        return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
     if problem == "disclosure":
         if not isinstance(measure, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
@@ -499,7 +440,7 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
 
 
 def _alphabet(
-    problem: str, records: _Counted, seen: np.ndarray, matrix: np.ndarray
+    problem: str, records: CountedParts, seen: np.ndarray, matrix: np.ndarray
 ) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
     """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
     book = records.codebook

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._files import atomic_write, write_together
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.latex import mapping_table
+from jaxpriv._module.shown import nearest, sizes
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Codebook, Source
@@ -22,7 +24,7 @@ from jaxpriv.estimation.tables.readers import row_text
 from jaxpriv.mechanism import table as tables
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, upper, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
     PRICES,
@@ -72,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
+class Mechanism(Shown):
     """W(y|x) = table / 2^62, with all that is needed to release records by it. It holds no count of a record.
 
     Attributes:
@@ -102,6 +104,17 @@ class Mechanism:
     commitment: str
 
     __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        guaranteed = self.guarantees.items()
+        return {
+            "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
+            "from": ", ".join(self.codebook.useful),
+            "released": ", ".join(self.released_columns),
+            "symbols": sizes(X=self.table.shape[0], Y=self.table.shape[1]),
+            "unseen": self.unseen,
+            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
+        }
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -183,6 +196,18 @@ class Mechanism:
     def matrix(self) -> np.ndarray:
         """W (X, Y), float64, every entry correctly rounded."""
         return np.ldexp(self.table.astype(np.float64), -BITS)
+
+    def to_latex(self, digits: int = 3) -> str:
+        """W as a `tabular` environment in the style of booktabs, a row and a column for each combination of classes.
+
+        As `Solution.to_latex`, with the names of the classes.
+        """
+
+        def names(labels: Labels, codes: np.ndarray) -> list[str]:
+            return [", ".join(one[code] for one, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+
+        inputs, outputs = names(self._labels, self.useful), names(self.released_labels, self.released)
+        return mapping_table(self.matrix(), inputs, outputs, digits)
 
     # -- records -------------------------------------------------------------------------------------
 

@@ -2,28 +2,39 @@
 points, and pictures of mappings P(y|x). They need matplotlib (`pip install 'jaxpriv[plots]'`).
 
 Every function returns a `matplotlib.figure.Figure` in the style of `data/jaxpriv.mplstyle`, made without
-pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data.
-Logarithms are drawn in nats unless `units="bits"`, and the label of every axis names the unit.
+pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data. In a block
+of `paper` figures have the width of a journal's column, and settings of the user's own. Logarithms are drawn in nats
+unless `units="bits"`, and the label of every axis names the unit.
 """
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from jaxtyping import PyTree
 
 from jaxpriv._importing import names_of
 from jaxpriv._types import Arr
-from jaxpriv._validation import mechanism_array
+from jaxpriv._validation import mechanism_array, per_nat
 from jaxpriv.certificates import average_leakage
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.mechanism import Mechanism
-from jaxpriv.plotting.styles import COLOURS, image_bytes, new_figure, require_matplotlib, save, solver_style, style
+from jaxpriv.leakage.evaluation import table_of
+from jaxpriv.plotting.styles import (
+    COLOURS,
+    WIDTHS,
+    image_bytes,
+    new_figure,
+    paper,
+    require_matplotlib,
+    save,
+    solver_style,
+    style,
+)
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.frontier import Frontier
 
@@ -34,7 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "WIDTHS",
     "image_bytes",
+    "paper",
     "plot_frontier",
     "plot_mapping",
     "require_matplotlib",
@@ -48,6 +61,10 @@ Units = Literal["nats", "bits"]
 
 # Widths of proofs below this are drawn on the lower edge of their axis.
 _NARROWEST = 1e-9
+# The mean width of a letter, by the size of its font.
+_LETTER = 0.5
+# Names of curves of more letters than this stand below each other.
+_SHORT = 24
 # Places between two neighbouring points at which the band is computed.
 _BETWEEN = 25
 # Not "C0": axes of the user's own are drawn in the colours of that moment.
@@ -81,8 +98,8 @@ class DrawnCurve:
 
     def in_units(self, units: Units) -> "DrawnCurve":
         """The same with logarithms in `units`."""
-        per_nat = 1.0 if units == "nats" else 1.0 / np.log(2.0)
-        across, up = (per_nat if self.informed else 1.0), (per_nat if self.unit == "nats" else 1.0)
+        of_nats = per_nat(units)
+        across, up = (of_nats if self.informed else 1.0), (of_nats if self.unit == "nats" else 1.0)
         numbers = {name: getattr(self, name) * across for name in ("x", "grid")}
         numbers |= {name: getattr(self, name) * up for name in ("y", "width", "low", "high")}
         return replace(self, **numbers, unit=units if self.unit == "nats" else self.unit)
@@ -100,6 +117,7 @@ def plot_frontier(
     title: str = "",
     xlabel: str | None = None,
     ylabel: str | None = None,
+    line: bool = False,
 ) -> "Figure":
     """Curves with what is proved about them, above the width of the proof.
 
@@ -121,7 +139,8 @@ def plot_frontier(
         others: further mechanisms as (distortion or I(X;Y), leakage, name); I(X;Y) and logarithms in nats.
         others_label: what they are, for the legend.
         free: the least distortion (or the most of I(X;Y)) at which nothing leaks, if known; marked above.
-        title, xlabel, ylabel: texts; the unit is appended to `ylabel`.
+        title, xlabel, ylabel: texts; the unit is appended to `ylabel`, by default the measure in words.
+        line: a line in place of the points, for frontiers of many.
 
     Raises:
         InputError: no curve, a curve over several distortions, curves in different units, a number of labels that is
@@ -137,8 +156,6 @@ def plot_frontier(
         curve if isinstance(curve, DrawnCurve) else drawn_curve(curve, f"curves[{place}]", informed)
         for place, curve in enumerate(curves)
     ]
-    if units not in ("nats", "bits"):
-        raise InputError("units must be 'nats' or 'bits'")
     if labels and len(labels) != len(curves):
         raise InputError(f"labels has {len(labels)} entries for {len(curves)} curves")
     if len({curve.unit for curve in given}) > 1:
@@ -147,9 +164,14 @@ def plot_frontier(
     if len({curve.informed for curve in given}) > 1:
         raise InputError("curves over a distortion and over I(X;Y) have no axis in common; draw one figure for each")
     informed = given[0].informed
-    per_nat = 1.0 if units == "nats" else 1.0 / np.log(2.0)
-    across, up = (per_nat if informed else 1.0), (per_nat if given[0].unit == "nats" else 1.0)
+    of_nats = per_nat(units)
+    across, up = (of_nats if informed else 1.0), (of_nats if given[0].unit == "nats" else 1.0)
     drawn = [curve.in_units(units) for curve in given]
+    if line:
+        drawn = [
+            replace(one, **{name: getattr(one, name)[np.argsort(one.x)] for name in ("x", "y", "width")})
+            for one in drawn
+        ]
     unit = drawn[0].unit
     names = list(labels) or [curve.name for curve in given]
     marks = [(spent * across, leaked * up, name) for spent, leaked, name in others]
@@ -162,12 +184,13 @@ def plot_frontier(
         else:
             figure = new_figure(3.4, 3.5)
             above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
-        _draw_curves(above, drawn, names)
+        _draw_curves(above, drawn, names, line)
         if marks:
             spent, leaked, _ = zip(*marks, strict=True)
             mark = {"mfc": "white", "mec": COLOURS["red"] if len(drawn) == 1 else "0.2", "ms": 3.2, "mew": 0.8}
             above.plot(spent, leaked, "D", label=others_label, clip_on=False, zorder=4, **mark)
-        above.set_ylabel(f"{ylabel or (measures.pop() if len(measures) == 1 else 'leakage of S')} ({unit})")
+        leaked = ylabel or (measures.pop() if len(measures) == 1 else "leakage of S")
+        _label(above, f"{leaked} ({unit})")
         above.set_ylim(bottom=0)
         above.set_xlim(0, 1.01 * max(float(one.x.max()) for one in drawn) or 1.0)
         _name_others(above, marks)
@@ -176,15 +199,22 @@ def plot_frontier(
         if title:
             above.set_title(title)
         if below is not None and len(drawn) > 1:  # no place inside is free of curves
-            figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+            columns = 2 if max(map(len, names)) <= _SHORT else 1
+            figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
         else:
             above.legend(loc="best")
         bottom = above if below is None else below
         bottom.set_xlabel(xlabel or _across(informed, axes_names, units))
         if below is not None:
-            _draw_widths(below, drawn, None if tol is None else tol * up, unit)
+            _draw_widths(below, drawn, None if tol is None else tol * up, unit, line)
             figure.align_ylabels()
     return figure  # pyright: ignore[reportReturnType]
+
+
+def _label(axes: "Axes", text: str) -> None:
+    """The label of the vertical axis, in lines that are no longer than the axis."""
+    length = 72 * axes.bbox.height / axes.figure.dpi / (_LETTER * float(axes.yaxis.label.get_fontsize()))
+    axes.set_ylabel(textwrap.fill(text, max(int(length), 1), break_long_words=False))
 
 
 def _across(informed: bool, names: set[str], units: Units) -> str:
@@ -228,7 +258,7 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         low, high = _read_across(curve, targets, grid)
     elif banded:
         low, high = curve.band(grid)
-    words = _measure_name(curve), _curve_name(curve), "distortion budget" if swept else "distortion E d(X,Y)"
+    words = curve.problem.leakage.label, _curve_name(curve), "distortion budget" if swept else "distortion E d(X,Y)"
     return DrawnCurve(x, y, width, grid, low, high, informed, curve.problem.leakage.unit, *words)
 
 
@@ -245,30 +275,31 @@ def _read_across(curve: Frontier, targets: np.ndarray, grid: np.ndarray) -> tupl
     return np.array(low), np.array([one if np.isfinite(one) else np.nan for one in high])
 
 
-def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str]) -> None:
+def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str], line: bool) -> None:
     single = len(drawn) == 1
     for one, name, colour in zip(drawn, names, itertools.cycle(_COLOURS), strict=False):
         point = {"color": colour, "ms": 2.6, "clip_on": False, "zorder": 3}
-        axes.plot(one.x, one.y, "o", label="certified optimum" if single else name, **point)
+        axes.plot(one.x, one.y, "-" if line else "o", label="certified optimum" if single else name, **point)
         if np.isfinite(one.high).any():
             band = {"color": COLOURS["sky"] if single else colour, "alpha": 0.7 if single else 0.35, "lw": 0.8}
             known = np.isfinite(one.high) & np.isfinite(one.low)
             low = np.maximum(one.low[known], 0.0)
             label = "certified band" if single else None
             axes.fill_between(one.grid[known], low, one.high[known], label=label, **band)
-        else:
+        elif not line:
             order = np.argsort(one.x)
             axes.plot(one.x[order], one.y[order], color=colour, lw=0.6, ls=":")
 
 
-def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, unit: str) -> None:
+def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, unit: str, line: bool) -> None:
     single = len(drawn) == 1
     for one, colour in zip(drawn, itertools.cycle(_COLOURS), strict=False):
         if np.isfinite(one.high).any():
-            line = COLOURS["sky"] if single else colour
-            axes.semilogy(one.grid, _above_floor(one.high - one.low), color=line, lw=0.8, label="between points")
+            faint = COLOURS["sky"] if single else colour
+            axes.semilogy(one.grid, _above_floor(one.high - one.low), color=faint, lw=0.8, label="between points")
         if np.isfinite(one.width).any():
-            axes.semilogy(one.x, _above_floor(one.width), "o", color=colour, ms=2.6, label="at a point", clip_on=False)
+            mark = {"color": colour, "ms": 2.6, "label": "at a point", "clip_on": False}
+            axes.semilogy(one.x, _above_floor(one.width), "-" if line else "o", **mark)
     if tol is not None:
         axes.axhline(tol, color=COLOURS["red"], lw=0.8, ls="--", label="tolerance")
     axes.set_yscale("log")
@@ -276,7 +307,7 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
     ticks = [t for t in (1e-9, 1e-6, 1e-3, 1.0) if t <= axes.get_ylim()[1]]
     texts = {1e-9: "$\\leq$1e-9", 1e-6: "1e-6", 1e-3: "1e-3", 1.0: "1"}
     axes.set_yticks(ticks, [texts[t] for t in ticks])
-    axes.set_ylabel(f"width of the\nproof ({unit})")
+    _label(axes, f"width of the proof ({unit})")
     if single:
         axes.legend(loc="lower right", ncols=3, bbox_to_anchor=(1.02, 0.96), columnspacing=0.8, handletextpad=0.4)
 
@@ -290,15 +321,7 @@ def _curve_name(curve: Frontier | FunnelFrontier) -> str:
     """What the curve optimises."""
     if isinstance(curve, FunnelFrontier):
         return "privacy funnel" if isinstance(curve.problem, FunnelProblem) else "information bottleneck"
-    return f"least {_measure_name(curve)}"
-
-
-def _measure_name(curve: Frontier | FunnelFrontier) -> str:
-    """`MaximalLeakage` as "maximal leakage"; I(S;Y) by its symbol."""
-    if isinstance(curve.problem.leakage, MutualInformation):
-        return "I(S;Y)"
-    name = type(curve.problem.leakage).__name__
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+    return f"least {curve.problem.leakage.label}"
 
 
 def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
@@ -339,7 +362,7 @@ def plot_mapping(
 
     Raises `InputError` if the mechanism is not square with one row for each useful symbol of `data`.
     """
-    table = np.asarray(mechanism_array(_table_of(mechanism)))
+    table = np.asarray(mechanism_array(table_of(mechanism)))
     if data is not None and table.shape != 2 * (len(data.useful_attributes),):
         raise InputError(
             f"mechanism has shape {table.shape}; the data has {len(data.useful_attributes)} useful symbols"
@@ -389,13 +412,6 @@ def _shades() -> "ListedColormap":
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(colormaps["viridis_r"](np.linspace(0.18, 1.0, 256)))
-
-
-def _table_of(mechanism: object) -> PyTree:
-    """The array of what holds a mapping; a batch of mappings is refused by its shape later."""
-    if isinstance(mechanism, Mechanism):
-        return mechanism.matrix()
-    return getattr(mechanism, "mechanism", mechanism)
 
 
 def _name_symbols(axes: "Axes", data: Dataset) -> None:

@@ -6,23 +6,46 @@ import importlib.util
 import io
 import os
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from jaxpriv._files import atomic_write
+from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Metadata about the moment and the program that made a file, left out so that it is reproducible.
-_METADATA: dict[str, dict[str, None]] = {
-    "png": {"Software": None},
-    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
-    "svg": {"Creator": None, "Date": None},
+# Settings of each kind of file: metadata about the moment and the program that made it, left out so that it is
+# reproducible.
+_KINDS: dict[str, dict[str, Any]] = {
+    "png": {"metadata": {"Software": None}},
+    "pdf": {"metadata": {"Creator": None, "Producer": None, "CreationDate": None}},
+    "svg": {"metadata": {"Creator": None, "Date": None}},
+    "pgf": {},
 }
+
+# Inches of one column and of the text, as the classes and instructions for authors of 2025 have them.
+WIDTHS: Mapping[str, float] = MappingProxyType(
+    {
+        "ieee": 3.5,
+        "ieee-text": 7.16,
+        "acm": 3.33,
+        "acm-text": 7.0,
+        "usenix": 3.33,
+        "usenix-text": 7.0,
+        "icml": 3.25,
+        "icml-text": 6.75,
+        "neurips": 5.5,
+        "lncs": 4.8,
+        "elsevier": 3.54,
+        "elsevier-text": 7.48,
+    }
+)
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers, without their yellow: it is faint on white.
 COLOURS: Mapping[str, str] = MappingProxyType(
@@ -84,24 +107,87 @@ def require_matplotlib() -> None:
         raise ResourceError("figures need matplotlib, which is not installed: pip install 'jaxpriv[plots]'")
 
 
+@dataclass(frozen=True)
+class _Paper:
+    """What `paper` was given; `width` in inches."""
+
+    width: float | None = None
+    height: float | None = None
+    styled: bool = True
+    settings: dict[Any, Any] = field(default_factory=dict)
+
+
+_PAPER: ContextVar[_Paper] = ContextVar("paper", default=_Paper())  # noqa: B039 (it is frozen)
+
+
+@contextlib.contextmanager
+def paper(
+    width: str | float | None = None,
+    height: float | None = None,
+    *,
+    styled: bool = True,
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """Figures that are made in the block have this size and these settings, also where they are saved after it.
+
+    Args:
+        width: inches, or a name of `WIDTHS`; None: that of jaxpriv's figures, 3.4.
+        height: inches; None: that of each figure.
+        styled: False: matplotlib's own settings (`matplotlib.rcParams`, a style of the user's) in place of jaxpriv's.
+        settings: of matplotlib, over those: `{"font.family": "serif", "font.size": 8}`.
+
+    Raises:
+        InputError: an unknown name, a size that is not positive and finite, an unknown setting.
+    """
+    require_matplotlib()
+    import matplotlib
+
+    inches = WIDTHS.get(width) if isinstance(width, str) else width
+    if isinstance(width, str) and inches is None:
+        raise InputError(f"width {width!r} is unknown; known: {', '.join(WIDTHS)}, or inches")
+    for name, size in (("width", inches), ("height", height)):
+        if size is not None and not float(scalar(size, name)) > 0:
+            raise InputError(f"{name} must be positive")
+    try:
+        checked: dict[Any, Any] = dict(matplotlib.RcParams(settings or {}))
+    except (KeyError, ValueError) as error:
+        raise InputError(f"settings: {' '.join(str(error.args[0]).split())}") from error
+    token = _PAPER.set(_Paper(inches, height, styled, checked))
+    try:
+        yield
+    finally:
+        _PAPER.reset(token)
+
+
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """The settings of jaxpriv's figures, for the block only."""
+    """The settings of jaxpriv's figures, or those of `paper` in its block, for the block only."""
+    with _style(_PAPER.get()):
+        yield
+
+
+@contextlib.contextmanager
+def _style(asked: _Paper) -> Iterator[None]:
     require_matplotlib()
     import matplotlib
 
     with (
         resources.as_file(resources.files("jaxpriv").joinpath("data", "jaxpriv.mplstyle")) as path,
-        matplotlib.rc_context(fname=path),
+        matplotlib.rc_context(asked.settings, path if asked.styled else None),
     ):
         yield
 
 
 @functools.cache
-def _shown_by_notebooks() -> "type[Figure]":
+def _shown_by_notebooks() -> type[Any]:
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
+        def __init__(self, asked: _Paper, width: float, height: float) -> None:
+            # A style of the user's may have no layout, which legends outside of the axes need.
+            super().__init__(figsize=(asked.width or width, asked.height or height), layout="constrained")
+            self._asked = asked
+
         def _repr_png_(self) -> bytes:
             return image_bytes(self)
 
@@ -109,32 +195,38 @@ def _shown_by_notebooks() -> "type[Figure]":
         def savefig(
             self, fname: "str | os.PathLike[str] | IO[bytes]", *, transparent: bool | None = None, **settings: object
         ) -> None:
-            with style():
+            with _style(self._asked):
                 super().savefig(fname, transparent=transparent, **settings)
 
     return NotebookFigure
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches. A notebook shows it as the value of a cell, also where pyplot, which would
-    enable that for every figure, is not imported.
+    """An empty figure of so many inches, or of those of `paper`. A notebook shows it as the value of a cell, also where
+    pyplot, which would enable that for every figure, is not imported.
     """
-    return _shown_by_notebooks()(figsize=(width, height))
+    return _shown_by_notebooks()(_PAPER.get(), width, height)
 
 
 def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
-    """The figure as a png, pdf or svg file.
+    """The figure as a png, pdf, svg or pgf file.
 
-    Raises `InputError` for a `kind` of file other than these.
+    Raises `InputError` for a `kind` of file other than these, `ResourceError` for pgf where LaTeX is not installed: it
+    measures the text.
     """
-    if kind not in _METADATA:
-        raise InputError(f"figures are written as {', '.join(_METADATA)}, not {kind}")
-    stream = io.BytesIO()
-    with style():
-        figure.savefig(stream, format=kind, metadata=_METADATA[kind])
+    if kind not in _KINDS:
+        raise InputError(f"figures are written as {', '.join(_KINDS)}, not {kind}")
+    stream, own = io.BytesIO(), isinstance(figure, _shown_by_notebooks())
+    try:
+        with contextlib.nullcontext() if own else style():
+            figure.savefig(stream, format=kind, **_KINDS[kind])
+    except RuntimeError as error:
+        if kind == "pgf":
+            raise ResourceError(f"pgf files need LaTeX (matplotlib's setting pgf.texsystem): {error}") from error
+        raise
     return stream.getvalue()
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file that ends in .png, .pdf or .svg, whole or not at all."""
+    """Write a figure to a file that ends in .png, .pdf, .svg or .pgf, whole or not at all."""
     atomic_write(path, image_bytes(figure, Path(path).suffix.lower().removeprefix(".")))

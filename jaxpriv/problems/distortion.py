@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv import distortion as distortions
-from jaxpriv._module import Module, summary
+from jaxpriv._module import Module, Shown, summary
+from jaxpriv._module.shown import nearest, numbers, sizes
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
@@ -48,7 +49,7 @@ class DistortionForm(DistortionTarget, total=False):
     limits: Sequence[tuple[AbstractLeakage, ScalarLike]]
 
 
-class DistortionProblem(Module):
+class DistortionProblem(Module, Shown):
     """Design W = P(Y|X) with small I(S;Y) and small E d(X,Y).
 
     Exactly one form is chosen by the keyword:
@@ -137,6 +138,18 @@ class DistortionProblem(Module):
                 raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
         if leakage_budget is not None:
             self.leakage_budget = scalar(leakage_budget, "leakage_budget", infinite=True)
+
+    def _shown(self) -> dict[str, str]:
+        groups, private, useful, outputs = self.sizes
+        rows = {"leakage": f"{self.leakage.label} ({self.leakage.unit})"}
+        for name in ("budget", "multiplier", "leakage_budget"):
+            if getattr(self, name) is not None:
+                rows[name.replace("_", " ")] = numbers(getattr(self, name), nearest)
+        for measure, limit in self.limits:
+            rows[f"limit of {measure.label}"] = f"{numbers(limit, nearest)} ({measure.unit})"
+        rows["distortions"] = str(len(self.distortions))
+        rows["symbols"] = sizes(S=private, X=useful, Y=outputs)
+        return rows if groups == 1 else {**rows, "joints": str(groups)}
 
     @property
     def of_information(self) -> bool:
@@ -345,7 +358,7 @@ def replace_form(problem: DistortionProblem, **form: Unpack[DistortionTarget]) -
     return DistortionProblem(joint, list(problem.distortions), leakage=problem.leakage, limits=problem.limits, **form)
 
 
-class NoiseProblem(eqx.Module):
+class NoiseProblem(eqx.Module, Shown):
     """Design the law of Z for Y = X + Z with least I(S;Y) at E d(Z) <= budget.
 
     Args:
@@ -388,6 +401,14 @@ class NoiseProblem(eqx.Module):
         shifts = shifts.astype(np.int64)
         self.targets = x + shifts - shifts.min()
         self.outputs = int(self.targets.max()) + 1
+
+    def _shown(self) -> dict[str, str]:
+        private, useful = self.joint.shape
+        return {
+            "leakage": f"{MutualInformation().label} (nats)",
+            "budget": numbers(self.budget, nearest),
+            "symbols": sizes(S=private, X=useful, Y=self.outputs, Z=len(self.distortion)),
+        }
 
     def mechanism(self, noise: Arr) -> np.ndarray:
         """W[x, x + z] = P(Z = z), shape (X, Y)."""

@@ -15,7 +15,8 @@ from dataclasses import InitVar, dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._module import summary
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.shown import nearest, sizes
 from jaxpriv._numerics import entropy, information_interval
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import ScalarLike
@@ -152,7 +153,7 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class FunnelProblem:
+class FunnelProblem(Shown):
     """Leak as little about S as possible while disclosing enough of X: the privacy funnel.
 
     Exactly one target (nats):
@@ -186,6 +187,9 @@ class FunnelProblem:
 
     __repr__ = summary
 
+    def _shown(self) -> dict[str, str]:
+        return _shown(self)
+
     minimises_leakage = True
 
     def __post_init__(self) -> None:
@@ -204,7 +208,7 @@ class FunnelProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class BottleneckProblem:
+class BottleneckProblem(Shown):
     """Disclose as much about S as possible while disclosing little of X: the information bottleneck.
 
     Exactly one target (nats):
@@ -235,6 +239,9 @@ class BottleneckProblem:
 
     __repr__ = summary
 
+    def _shown(self) -> dict[str, str]:
+        return _shown(self)
+
     minimises_leakage = False
 
     def __post_init__(self, beta: float | None) -> None:
@@ -252,6 +259,15 @@ class BottleneckProblem:
     def leakage(self) -> MutualInformation:
         """The measure of the leakage of Y about S."""
         return MutualInformation()
+
+
+def _shown(problem: FunnelProblem | BottleneckProblem) -> dict[str, str]:
+    private, useful = problem.joint.shape
+    return {
+        "leakage": f"{problem.leakage.label} ({problem.leakage.unit})",
+        problem.form.replace("_", " "): nearest(problem.target),
+        "symbols": sizes(S=private, X=useful),
+    }
 
 
 def _settle(

@@ -2,10 +2,13 @@
 
     page = report(mechanism, evidence)
 
-It needs no network and no other file, is readable on a phone and usable with the keyboard. `numbers` computes what is
-shown; the pictures are SVG text.
+It needs no network and no other file, is readable on a phone and usable with the keyboard; its content security policy
+admits its own style and scripts, by their hashes, and nothing else. `numbers` computes what is shown; the pictures are
+SVG text.
 """
 
+import base64
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
+from jaxpriv.report.comparison import expected
 from jaxpriv.verifier.claims import Claim, lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
@@ -57,12 +61,14 @@ class Guess:
 class Curve:
     """Certified optima for many targets: `lower` and `upper` (B,) hold the optimum at each of `points` (B,).
 
-    `whole` is H(S), the leakage of a release that reveals S.
+    `right` (B,) is the chance of the best guess of the private class after a release by the mapping that was computed
+    for the point, which is the design itself at `chosen`. `whole` is H(S), the leakage of a release that reveals S.
     """
 
     points: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    right: np.ndarray
     chosen: tuple[float, float]
     whole: float
 
@@ -131,11 +137,14 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     least = float(mechanism.distortion[seen].min(axis=1) @ joint.sum(axis=0))
     points = np.linspace(least, max(2.5 * (spent - least), 0.05) + least, _POINTS)
     found = frontier(problem, budgets=points)
-    at = np.unique(np.append(points, spent))
+    at, first = np.unique(np.append(spent, points), return_index=True)
     lower, upper = found.band(at)
+    mappings = [mechanism.matrix()[seen], *np.asarray(found.solutions.mechanism)]
+    right = np.array([(joint @ one).max(axis=0).sum() for one in mappings])[first]
     prior = joint.sum(axis=1)
     whole = -float(prior[prior > 0] @ np.log(prior[prior > 0]))
-    return Curve(at, lower, upper, (spent, leakage), whole)
+    known = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(right)
+    return Curve(at[known], lower[known], upper[known], right[known], (spent, leakage), whole)
 
 
 _OWNER = "This page names private classes and their shares: it is for those who may know them."
@@ -168,19 +177,25 @@ def report(
         _head(mechanism, evidence),
         _learned(mechanism, found),
         _classes(found.guesses),
-        _curve(found.curve),
-        _mapping(mechanism),
+        _curve(found),
+        _mapping(mechanism, evidence),
+        _lost(mechanism, evidence),
         _population(found, evidence),
         _release(mechanism, receipt),
         _limits(mechanism, evidence),
     ]
-    scripts = [_data("report-curve.js")] if found.curve is not None else []
-    scripts += [_data("report-rows.js")] if drawn(mechanism.table.shape) else []
+    style, scripts = _data("report.css"), [_data("report-rows.js")]
+    scripts += [_data("report-curve.js")] if found.curve is not None else []
     script = "".join(f"<script>{text}</script>" for text in scripts)
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Privacy report</title><style>{_data('report.css')}</style></head>\n<body><main>"
+        f"<title>Privacy report</title><style>{style}</style></head>\n<body><main>"
         + "\n".join(section for section in sections if section)
         + f"</main>{script}</body></html>\n"
     )
@@ -189,6 +204,11 @@ def report(
 def _data(name: str) -> str:
     """A style sheet or a script of the page."""
     return "\n" + resources.files("jaxpriv").joinpath("data", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The source of a policy that admits one inline text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
@@ -237,8 +257,15 @@ def _learned(mechanism: Mechanism, found: Numbers) -> str:
             f"<b>{_percent_down(found.right_before, 2)}</b> of the cases without the release, and in at most "
             f"<b>{_percent_up(found.right_after, 2)}</b> with it (on the records of the design).</p>"
         )
-    bound = "the chance of any guess, of anything about a person, grows at most by a factor of "
-    parts.append(f"<p>For every population and every prior knowledge of the reader: {bound}<b>{_up(factor)}</b>.</p>")
+    here = "Numbers for the records of the design need its audit, which was not given."
+    if found.right_before is not None:
+        here = "For the private class and the records of the design the numbers above hold."
+    parts.append(
+        "<p>Worst case over all populations, all prior knowledge of a reader and all questions about a person: a guess "
+        f"is right at most <b>{_up(factor)}</b> times as often with the release as without. Only a reader attains it "
+        "who asks for the useful columns themselves, as finely as the release tells them apart, and for whom all the "
+        f"answers that the release may lead to are equally likely without it. {here}</p>"
+    )
     return "".join(parts)
 
 
@@ -262,19 +289,30 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
     )
 
 
-def _curve(curve: Curve | None) -> str:
-    if curve is None:
+def _curve(found: Numbers) -> str:
+    curve = found.curve
+    if curve is None or found.right_before is None:
         return ""
-    known = np.isfinite(curve.upper) & np.isfinite(curve.lower)
-    points = zip(curve.points[known], curve.lower[known], curve.upper[known], strict=True)
-    data = [[float(x), float(low), float(high), f"{x:.4g}", _down(max(low, 0.0)), _up(high)] for x, low, high in points]
-    start = int(np.argmin(abs(curve.points[known] - curve.chosen[0])))
+    before = _percent_down(found.right_before, 2)
+    points = zip(curve.points, curve.lower, curve.upper, curve.right, strict=True)
+    data = [
+        [
+            float(x),
+            float(high),
+            f"Mean distortion {x:.4g}: the least leakage lies between {_down(max(low, 0.0))} and {_up(high)} nats. "
+            "With the mapping computed for it a guess of the private class is right in at most "
+            f"{_percent_up(right, 2)} of the cases (without the release {before}).",
+        ]
+        for x, low, high, right in points
+    ]
+    start = int(np.argmin(abs(curve.points - curve.chosen[0])))
     return (
         "<h2>The choice</h2><p>Less change means more leakage. Across: the mean distortion, the average cost of what "
         "is changed in a record (one for each changed column, unless the design has other costs). Up: the leakage, in "
         f"nats: 0 where the release reveals nothing of the private class, and {_up(curve.whole)} where it reveals all. "
         "The line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about "
-        "it; the dot is this design.</p>"
+        "it; the dot is this design. Each stop of the slider is a mapping that was computed, on the records of the "
+        "design.</p>"
         f"{curve_picture(curve)}"
         '<label for="slider">Move along the line (arrow keys work):</label>'
         f'<input type="range" id="slider" min="0" max="{len(data) - 1}" value="{start}" step="1">'
@@ -283,32 +321,139 @@ def _curve(curve: Curve | None) -> str:
     )
 
 
-def _mapping(mechanism: Mechanism) -> str:
-    useful = _names(mechanism.useful, [mechanism.codebook.rules[name].labels for name in mechanism.codebook.useful])
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """P(released|original) (A, B) with a name for the picture, and for each row and column."""
+
+    name: str
+    matrix: np.ndarray
+    useful: list[str]
+    released: list[str]
+
+
+def heat_maps(mechanism: Mechanism, weights: np.ndarray) -> list[HeatMap]:
+    """The mapping as one picture where it is small enough, or else one for each useful column.
+
+    Of a column it is P(released class|original class) for records whose combinations have the `weights` (X,). What is
+    released by another name than that of the column stands for all released symbols. Consecutive classes share a
+    row or a column of the picture where there are too many of them.
+    """
+    book = mechanism.codebook
+    matrix, labels = mechanism.matrix(), [book.rules[name].labels for name in book.useful]
     released = _names(mechanism.released, mechanism.released_labels)
-    picture = mapping_picture(mechanism.matrix(), useful, released)
-    if picture is None:
-        text = f"<p>{len(useful)} original and {len(released)} released combinations: too many to draw.</p>"
-        return f"<h2>The mapping</h2>{text}"
-    options = "".join(f"<option>{escape(name)}</option>" for name in useful)
-    rows = [
-        [f"{released[y]} (probability {row[y]:.3f})" for y in np.argsort(-row, kind="stable") if row[y] >= LEAST_DRAWN]
-        for row in mechanism.matrix()
-    ]
+    if max(matrix.shape) <= _DRAWN:
+        return [HeatMap("Picture of the mapping", matrix, _names(mechanism.useful, labels), released)]
+    found = []
+    for place, name in enumerate(book.useful):
+        sources, rows = _grouped(mechanism.useful[:, place], labels[place])
+        targets, columns = _grouped(np.arange(len(released)), released)
+        if mechanism.released_columns == book.useful:
+            targets, columns = _grouped(mechanism.released[:, place], labels[place])
+        mass = (sources * weights[:, None]).T @ matrix @ targets
+        kept = np.asarray(mass.any(axis=1))
+        shares = mass[kept] / mass[kept].sum(axis=1, keepdims=True)
+        rows = [f"{name}: {row}" for row, there in zip(rows, kept, strict=True) if there]
+        found.append(HeatMap(f"Picture of the mapping of {name}", shares, rows, columns))
+    return found
+
+
+def _grouped(codes: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Which group of consecutive classes each code is in, (n, G) zeros and ones, and a name for each group."""
+    there = np.unique(codes)
+    group = np.arange(len(there)) * min(_DRAWN, len(there)) // len(there)
+    names = []
+    for parts in np.split(there, np.flatnonzero(np.diff(group)) + 1):
+        ends = [labels[int(code)] for code in (parts[0], parts[-1])]
+        names.append(" to ".join(dict.fromkeys(ends)))
+    return np.eye(len(names))[group[np.searchsorted(there, codes)]], names
+
+
+def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
+    """The pictures of the mapping, and a list of their rows in words."""
+    size = len(mechanism.table)
+    weights = np.ones(size) if evidence is None else evidence.counts.sum(axis=0)
+    maps = heat_maps(mechanism, weights)
+    rows = [_in_words(row, one.released) for one in maps for row in one.matrix]
     data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
+    options = "".join(f"<option>{escape(name)}</option>" for one in maps for name in one.useful)
+    averaged = ""
+    if max(mechanism.table.shape) > _DRAWN:
+        over = f"the records of the design, of {size} combinations"
+        if evidence is None:
+            over = f"all {size} combinations of useful classes with equal weights, for want of their counts"
+        averaged = f" One picture for each useful column, averaged over {over}."
+    pictures = "".join(_scrolled(mapping_picture(one, place), one.name) for place, one in enumerate(maps))
     return (
         "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely."
-        f"{'' if mechanism.released_columns == mechanism.codebook.useful else _NUMBERED}</p>"
-        f"{_scrolled(picture, 'Picture of the mapping')}"
+        f"{averaged}{'' if mechanism.released_columns == mechanism.codebook.useful else _NUMBERED}</p>{pictures}"
         '<label for="origin">What is released for a record (arrow keys work):</label> '
         f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
         f'<script type="application/json" id="rows">{data}</script>'
     )
 
 
+def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
+    """What releases of the records of the design lose on average; for their owner, as it shows their distribution."""
+    change = None if evidence is None else expected(mechanism, evidence)
+    if change is None:
+        return ""
+    parts = [
+        "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
+        "each class before and after.</p>"
+    ]
+    for one in change.columns:
+        longest = max(float(one.before.max()), float(one.after.max()))
+        rows = "".join(
+            f"<tr><td>{escape(label)}</td><td>{_percent(before)}</td><td>{_percent(after)}</td>"
+            f"<td>{_bar(before / longest)}{_bar(after / longest, later=True)}</td></tr>"
+            for label, before, after in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True)
+        )
+        assert one.changed is not None
+        parts.append(
+            f"<h3>{escape(one.name)}: changed in {_percent(one.changed)} of the records</h3>"
+            + _scrolled(
+                '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
+                '<th scope="col" class="left">before, and below it after</th></tr></thead>'
+                f"<tbody>{rows}</tbody></table>",
+                f"{escape(one.name)} before and after",
+            )
+        )
+    if change.pairs:
+        rows = "".join(
+            f"<tr><td>{_list(pair.names)}</td><td>{pair.variation:.3f}</td><td>{pair.association_before:.3f}</td>"
+            f"<td>{pair.association_after:.3f}</td></tr>"
+            for pair in change.pairs
+        )
+        parts.append(
+            "<h3>Pairs of columns</h3><p>The total variation between their joint distributions before and after (0: "
+            "the same, 1: nothing in common), and how strongly they depend on each other (Cramer's V, 0 to 1).</p>"
+            + _scrolled(
+                '<table><thead><tr><th scope="col">columns</th><th scope="col">total variation</th><th scope="col">'
+                'Cramer\'s V before</th><th scope="col">after</th></tr></thead>'
+                f"<tbody>{rows}</tbody></table>",
+                "Pairs of columns before and after",
+            )
+        )
+    return "".join(parts)
+
+
+def _bar(share: float, *, later: bool = False) -> str:
+    """A bar; the number stands beside it in words."""
+    kind = "after" if later else "cell"
+    bar = f'<rect class="{kind}" width="{130 * share:.1f}" height="8"/>'
+    return f'<svg width="130" height="9" aria-hidden="true">{bar}</svg>'
+
+
+def _in_words(row: np.ndarray, released: Sequence[str]) -> list[str]:
+    """The likeliest releases of one row, and the probability of all others together."""
+    named = [y for y in np.argsort(-row, kind="stable")[:_NAMED] if row[y] >= _INK]
+    words, rest = [f"{released[y]} (probability {row[y]:.3f})" for y in named], 1 - float(row[named].sum())
+    return [*words, f"others (probability {rest:.3f})"] if rest >= _INK else words
+
+
 def _scrolled(content: str, name: str) -> str:
     """What may be wider than a phone, in a region that the keyboard reaches and scrolls."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{content}</div>'
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
 
 
 def _names(codes: np.ndarray, labels: Sequence[tuple[str, ...]]) -> list[str]:
@@ -437,14 +582,13 @@ def _percent_down(share: float, places: int = 1) -> str:
 _WIDTH, _HEIGHT = 640, 360
 # Margins of the figure, for numbers and labels of the axes.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
-# A mapping of more symbols is no picture any more, and a smaller probability no ink.
-_DRAWN, LEAST_DRAWN = 64, 0.005
+# More rows or columns than this are no picture any more, a smaller probability no ink, and more names no sentence.
+_DRAWN, _INK, _NAMED = 64, 0.005, 10
 
 
 def curve_picture(curve: Curve) -> str:
     """The curve; the marker with id `point` is moved by the page's script, and stands at the chosen point before."""
-    finite = np.isfinite(curve.upper) & np.isfinite(curve.lower)
-    x, low, high = curve.points[finite], curve.lower[finite], curve.upper[finite]
+    x, low, high = curve.points, curve.lower, curve.upper
     right, top = float(x.max()) or 1.0, float(high.max()) * 1.05 or 1.0
 
     def across(value: float) -> float:
@@ -459,8 +603,11 @@ def curve_picture(curve: Curve) -> str:
     above = list(zip(x.tolist(), high.tolist(), strict=True))
     below = list(zip(x.tolist(), low.tolist(), strict=True))
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title">'
-        '<title id="curve-title">Least leakage for every mean distortion, with the chosen design</title>',
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title" aria-describedby="curve-desc">'
+        '<title id="curve-title">Least leakage for every mean distortion, with the chosen design</title>'
+        f'<desc id="curve-desc">The least leakage falls from at most {_up(high[0])} nats at a mean distortion of '
+        f"{x[0]:.4g} to at most {_up(high[-1])} nats at {x[-1]:.4g}. This design has a mean distortion of "
+        f"{curve.chosen[0]:.4g} and leaks at most {_up(curve.chosen[1])} nats.</desc>",
         f'<polygon class="band" points="{path([*above, *reversed(below)])}"/>',
         f'<polyline class="line" points="{path(above)}"/>',
         f'<line class="axis" x1="{_LEFT}" y1="{up(0):.1f}" x2="{_WIDTH - _RIGHT}" y2="{up(0):.1f}"/>',
@@ -494,23 +641,24 @@ def _ticks(largest: float) -> list[float]:
     return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
 
 
-def drawn(shape: tuple[int, ...]) -> bool:
-    """Whether there is a picture of a mapping of this shape."""
-    return max(shape) <= _DRAWN
-
-
-def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequence[str]) -> str | None:
-    """P(y|x) as squares, darker where larger; None for alphabets that are too large to draw."""
+def mapping_picture(drawn: HeatMap, number: int) -> str:
+    """P(y|x) as squares, darker where larger; `number` tells the pictures of one page apart."""
+    matrix, useful, released = drawn.matrix, drawn.useful, drawn.released
     inputs, outputs = matrix.shape
-    if not drawn(matrix.shape):
-        return None
     cell = max(8, min(22, 560 // max(inputs, outputs)))
     left, top = (min(8 + 7 * max(map(len, labels)), 220) for labels in (useful, released))
     wide, tall = left + cell * outputs + 4, top + cell * inputs + 4
+    title, told = f"mapping-title-{number}", f"mapping-desc-{number}"
+    surest = matrix.max(axis=1)
+    high, low = int(surest.argmax()), int(surest.argmin())
     parts = [
-        f'<svg viewBox="0 0 {wide} {tall}" role="img" aria-labelledby="mapping-title" style="max-width:{wide}px">'
-        '<title id="mapping-title">Probability of each released combination (across) for each original one (down)'
-        "</title>",
+        f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" role="img" aria-labelledby="{title}" '
+        f'aria-describedby="{told}"><title id="{title}">{escape(drawn.name)}: probability of each of {outputs} '
+        f"released (across) for each of {inputs} original ones (down)</title>"
+        f'<desc id="{told}">The likeliest release has a probability between {surest[low]:.3f} (of '
+        f"{escape(useful[low])}, released as {escape(released[int(matrix[low].argmax())])}) and {surest[high]:.3f} (of "
+        f"{escape(useful[high])}, released as {escape(released[int(matrix[high].argmax())])}). Below it, a list says "
+        "what is released for each.</desc>",
         f'<rect class="frame" x="{left}" y="{top}" width="{cell * outputs}" height="{cell * inputs}"/>',
     ]
     size = min(12, cell)
@@ -522,7 +670,7 @@ def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequenc
     for y, label in enumerate(released):
         place = f"translate({left + cell * (y + 0.75):.1f} {top - 6}) rotate(-90)"
         parts.append(f'<text class="name" font-size="{size}" transform="{place}">{escape(label)}</text>')
-    for x, y in np.argwhere(matrix >= LEAST_DRAWN).tolist():
+    for x, y in np.argwhere(matrix >= _INK).tolist():
         chance = float(matrix[x, y])
         parts.append(
             f'<rect class="cell" x="{left + cell * y}" y="{top + cell * x}" width="{cell}" height="{cell}" '

@@ -2,10 +2,9 @@
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -15,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._compile import device_errors, own_settings
+from jaxpriv._importing import renamed
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.certificates import certify_program
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.leakage import exact_values
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
@@ -31,23 +32,11 @@ from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-# Names of an earlier version: they work for one release, with a warning.
-
-
-def renamed(old: str, new: str) -> None:
-    """Warn, at the line that used it, that a name has a new one."""
-    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.3", DeprecationWarning, stacklevel=3)
-
-
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
 
 
-class Frontier(eqx.Module):
+class Frontier(eqx.Module, AbstractFrontier):
     """Optimal values of one problem over a swept target: a `FunnelFrontier` has the same attributes.
 
     Attributes:
@@ -63,46 +52,21 @@ class Frontier(eqx.Module):
     solutions: Solution
     problem: DistortionProblem
 
+    spent: ClassVar[str] = "distortion"
+
     def __len__(self) -> int:
         return len(self.targets)
 
     def __getitem__(self, index: int) -> Solution:
         return self.solutions[index]
 
-    @property
-    def value(self) -> np.ndarray:
-        """The objective of every solution, (B,); inf where no mechanism meets the target."""
-        return self.solutions.value
-
-    @property
-    def lower_bound(self) -> np.ndarray:
-        """(B,)"""
-        return self.solutions.lower_bound
-
-    @property
-    def upper_bound(self) -> np.ndarray:
-        """(B,): the values, which are attained."""
-        return self.solutions.value
-
-    @property
-    def gap(self) -> np.ndarray:
-        """upper_bound - lower_bound, (B,)."""
-        return np.asarray(self.solutions.gap)
-
-    @property
-    def leakage(self) -> np.ndarray:
-        """The problem's measure at every mechanism, (B,)."""
-        return self.solutions.leakage
+    def _column(self, name: str) -> np.ndarray:
+        return np.asarray(getattr(self.solutions, "value" if name == "upper_bound" else name))
 
     @property
     def distortion(self) -> np.ndarray:
         """E d_k at every mechanism, (B, M)."""
         return self.solutions.distortion
-
-    @property
-    def status(self) -> np.ndarray:
-        """The status of every solution, (B,)."""
-        return np.asarray(self.solutions.status)
 
     @property
     def parameter(self) -> str:
@@ -202,12 +166,6 @@ class Frontier(eqx.Module):
         mixed = (1.0 - share) * mechanisms[right - 1] + share * mechanisms[right]
         leaks = [exact_values((self.problem.leakage,), joint, mixed)[0] for joint in self.problem.joints]
         return float(max(leaks)) * (1 + _ROUNDING) + _ROUNDING
-
-    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
-        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
-        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
-
-        return plot_frontier(self, **options)
 
 
 def frontier(

@@ -3,7 +3,7 @@
     found = watchdog(joint, target_leakage=0.5)        # or epsilon=..., or target_utility=...
     found.leakage, found.utility                       # exact on this joint
     found.bounds                                       # Proposition 2 and a tighter bound, beside it
-    found.mechanism()                                  # P(y|x)
+    found.mechanism                                    # P(y|x)
 
 The score of a symbol x is max_s |i(s,x)|, i(s,x) = ln P(s|x)/P(s) (`scores`). The watchdog releases
 X_eps = { x : score <= eps } and perturbs the rest (`perturbation`); all thresholds at once are a
@@ -19,13 +19,15 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
-from jaxpriv._importing import names_of
-from jaxpriv._module import summary
+from jaxpriv._importing import names_of, renamed
+from jaxpriv._module import Shown, summary
+from jaxpriv._module.shown import nearest
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.estimation.confidence.sets import failure
+from jaxpriv.verifier.claims import lower, upper
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,
@@ -87,8 +89,16 @@ _TRIED = 64
 _WORK = 5e7
 
 
+class _Mechanism(np.ndarray):
+    """P(y|x) of a `Watchdog`: an array that may be called too, since `mechanism` was a method in version 0.1."""
+
+    def __call__(self) -> np.ndarray:
+        renamed("Watchdog.mechanism()", "Watchdog.mechanism")
+        return np.asarray(self)
+
+
 @dataclass(frozen=True, eq=False)
-class Watchdog:
+class Watchdog(Shown):
     """A watchdog and what is exact about it on the given joint; nothing here is a statement about a population.
 
     Attributes:
@@ -128,6 +138,17 @@ class Watchdog:
 
     __repr__ = summary
 
+    def _shown(self) -> dict[str, str]:
+        return {
+            "threshold": f"{nearest(self.epsilon)} nats",
+            "released": f"{int(self.released.sum())} of {len(self.released)} symbols, mass {lower(self.released_mass)}",
+            "others": type(self.perturbation).__name__,
+            "lift leakage": f"{upper(self.leakage)} nats",
+            "I(S;Y)": f"{upper(self.information)} nats",
+            "I(X;Y)": f"{lower(self.utility)} of {upper(self.entropy)} nats",
+        }
+
+    @property
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group.
 
@@ -144,12 +165,12 @@ class Watchdog:
             same = self.group[hidden, None] == self.group[hidden]
             table[np.ix_(hidden, hidden)] = (1.0 - self.keep) * same * self.draw[hidden]
             table[hidden, hidden] += self.keep
-        return table
+        return table.view(_Mechanism)
 
     def report(self, units: str = "nats") -> leakage.Report:
         """Every measure of `jaxpriv.leakage` on the joint and the mechanism; in `rows`, "lift" is `leakage`."""
         if self.keep > 0.0:
-            return leakage.report(self.joint, self.mechanism(), units)
+            return leakage.report(self.joint, self.mechanism, units)
         # The outcomes of a group have one posterior: as one of its symbols it measures the same, without draws.
         table = self._identity(len(self.released))
         hidden = np.flatnonzero(~self.released)

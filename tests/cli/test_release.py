@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -60,6 +61,27 @@ def test_released_and_verified(run, table, designed, tmp_path):  # noqa: F811
     refused(run("verify", tmp_path / "absent.zip"), 2, "does not exist")
     assert run("verify", "--unknown").exit_code == 2
     assert "AUDIT.zip" in run("verify", "--help").stdout
+
+
+def test_a_release_compares_the_table_with_the_records_of_the_design(run, table, designed, tmp_path):  # noqa: F811
+    """A line for each useful column and one for all together; a warning for a table of another population alone."""
+    design, audit = (Path(shutil.copy(path, tmp_path)) for path in designed)
+    rows = table.read_text().splitlines()
+    ages = [row.split(",")[rows[0].split(",").index("age")] for row in rows[1:]]
+    older = tmp_path / "older.csv"
+    older.write_text("\n".join([rows[0], *(row for row, age in zip(rows[1:], ages, strict=True) if int(age) > 50)]))
+    for source, drifted in ((table, False), (older, True)):
+        files = ("--out", tmp_path / f"{drifted}.csv", "--receipt", tmp_path / f"{drifted}.json")
+        line = ("release", source, "--design", design, *files, "--private", audit)
+        result = run(*line)
+        assert result.exit_code == 0, result.output
+        assert "  all useful columns together: total variation 0." in result.stdout
+        assert "I(S;Y) is at most I(X;Y)" in result.stdout
+        assert ("warning: a corrected p is below 0.01" in result.stdout) == drifted
+        record = strict_json(run(*line, "--force", "--json", "-").stdout)["drift"]
+        assert record["unseen"] == 0
+        assert (min(one["adjusted"] for one in record["columns"]) < 0.01) == drifted
+        assert float(record["information"]["upper"]) > 0
 
 
 def test_a_ledger_and_bad_lines(run, table, designed, problem, tmp_path):  # noqa: F811

@@ -1,11 +1,15 @@
 """`jaxpriv reproduce`, and the gallery that shows the same experiments."""
 
 import importlib.util
+import runpy
 import shutil
 from pathlib import Path
 
 import pytest
 
+from jaxpriv import datasets
+from jaxpriv.cli import demo
+from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +70,56 @@ def test_what_is_wrong_is_said(run, tmp_path):
     refused(run("reproduce", "gaussian_funnel", "--draw", "--out", tmp_path / "file"), 2, "not a folder")
 
 
-def test_an_experiment_that_fails_leaves_nothing(run, tmp_path):
+@pytest.fixture
+def offline(monkeypatch):
+    """Nothing can be fetched, and programs are not run but noted, each with its arguments."""
+
+    def fetch():
+        raise ResourceError("cannot fetch")
+
+    programs = []
+    for name in ("fetch_census", "fetch_compas"):
+        monkeypatch.setattr(datasets, name, fetch)
+    monkeypatch.setattr(demo, "_run", lambda program, arguments: programs.append((program.name, *arguments)))
+    return programs
+
+
+def test_the_embedded_table_is_taken_where_raw_files_are_absent(run, tmp_path, offline):
+    done = run("reproduce", "census_funnel", "--out", tmp_path)
+    assert offline == [("run.py", "--embedded"), ("plot.py",)]
+    assert "Needs the original adult.data" in done.stderr
+    assert "three of the five binnings" in done.stderr
+    offline.clear()
+    run("reproduce", "census_funnel", "--out", tmp_path, "--", "--adult=folder")
+    assert offline == [("run.py", "--adult=folder"), ("plot.py",)]
+
+
+def test_what_cannot_be_had_is_said_before_anything_runs(run, tmp_path, offline, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else found(name))
+    for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
+        done = run("reproduce", name, "--out", tmp_path)
+        assert done.exit_code == 6
+        assert why in done.stderr.splitlines()[-1]
+        assert "--draw draws the stored numbers" in done.stderr.splitlines()[-1]
+    assert offline == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_binnings_that_were_not_computed_have_empty_axes(tmp_path):
+    shutil.copytree(EXPERIMENTS / "census_funnel", tmp_path / "experiments" / "census_funnel")
+    for name in ("boundaries", "greedy", "dropping"):
+        path = tmp_path / "experiments" / "census_funnel" / "data" / f"{name}.csv"
+        rows = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(row for row in rows if not row.startswith(("five-years", "degrees"))))
+    (tmp_path / "docs" / "figures").mkdir(parents=True)
+    runpy.run_path(str(tmp_path / "experiments" / "census_funnel" / "plot.py"), run_name="__main__")
+    figure = (tmp_path / "docs" / "figures" / "census-funnel.png").read_bytes()
+    assert figure != (ROOT / "docs" / "figures" / "census-funnel.png").read_bytes()
+
+
+def test_an_experiment_that_fails_leaves_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "fetch_census", lambda: tmp_path)
     done = run("reproduce", "census_funnel", "--out", tmp_path / "new", "--", "--unknown")
     assert done.exit_code == 6
     assert "ended with code 2" in done.stderr

@@ -128,8 +128,24 @@ def test_parameters_of_another_size():
         ("gains", lk.GainLeakage(np.ones((2, 3)))),
         ("losses", lk.AverageCostGain(lk.LossMatrix(np.ones((3, 2))))),
     ):
-        with pytest.raises(InputError, match=f"{name} is for 3 private symbols .* the joint has 2"):
+        with pytest.raises(InputError, match=f"{name} is for 3 private symbols .* the joint has 2") as refused:
             lk.evaluate(measure, JOINT, MECHANISM)
+        assert ("action_axis" in str(refused.value)) == (name != "neighbours")
+
+
+def test_actions_along_either_axis():
+    table = np.array([[0.3, 1.1], [0.7, 0.2], [0.6, 0.6]])  # 3 actions, 2 private symbols
+    gains, losses = lk.GainLeakage(table), lk.LossMatrix(table.T)
+    assert lk.GainLeakage(table.T, action_axis=1) == gains
+    assert lk.LossMatrix(table, action_axis=0) == losses
+    # A square table is not read otherwise than it was said.
+    square = table[:2]
+    assert lk.GainLeakage(square, action_axis=1) == lk.GainLeakage(square.T) != lk.GainLeakage(square)
+    with pytest.raises(InputError, match=r"gains\[1, 0\] is negative"):
+        lk.GainLeakage([[1.0, 2.0], [-1.0, 0.0]], action_axis=1)
+    for cls in (lk.GainLeakage, lk.LossMatrix):
+        with pytest.raises(InputError, match="action_axis must be 0 or 1"):
+            cls(table, action_axis=2)
 
 
 def test_tracers_and_unknown_units_are_refused():

@@ -1,5 +1,7 @@
 """The report: one page without the network, numbers that are right, and, where there is a browser, no error in it."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -21,7 +23,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import Quantiles
 from jaxpriv.mechanism import fit
 from jaxpriv.report import report
-from jaxpriv.report.page import _down, _up, numbers
+from jaxpriv.report.page import _down, _up, heat_maps, numbers
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}
@@ -33,15 +35,23 @@ class Checked(HTMLParser):
     def __init__(self, page: str):
         super().__init__()
         self.open, self.identities, self.links, self.words = [], [], [], []
+        self.pictures, self.described = [], []
         self.feed(page)
         self.close()
         assert self.open == []
         assert len(set(self.identities)) == len(self.identities)
+        assert self.pictures
+        assert set(self.pictures) <= set(self.described)
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         self.identities += [given["id"]] if "id" in given else []
         self.links += [value for name, value in attrs if name in ("href", "src", "srcset", "action")]
+        assert "style" not in given  # the policy of the page admits no style of an element
+        if tag == "svg" and given.get("aria-hidden") != "true":  # bars beside the numbers that they show
+            assert given["role"] == "img"
+            self.pictures += [given["aria-labelledby"], given["aria-describedby"]]
+        self.described += [given.get("id")] if tag in ("title", "desc") else []
         if tag not in _EMPTY:
             self.open.append(tag)
 
@@ -71,8 +81,10 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert one.mechanism.sha256 in page
     assert "What it does not protect against" in checked.text
     assert ('id="slider"' in page) == (problem in ("budget", "leakage-budget"))
+    assert ("What is lost" in checked.text) == (problem != "disclosure")
     public = Checked(report(one.mechanism)).text
     assert "For each private class" not in public
+    assert "What is lost" not in public
     # Of the records that were held out nothing is known without the audit.
     assert "held out" not in public
     assert "The audit of the design, with which bounds are computed, was not given" in public
@@ -101,7 +113,93 @@ def test_what_a_guess_gains(fitted):  # noqa: F811
     curve = found.curve
     place = int(np.argmin(abs(curve.points - curve.chosen[0])))
     assert curve.lower[place] - 1e-9 <= curve.chosen[1] <= curve.upper[place] + 1e-6
-    assert (np.diff(curve.upper[np.isfinite(curve.upper)]) <= 1e-9).all()
+    assert curve.right[place] == pytest.approx(found.right_after)
+    # A guess gains nothing where the release is independent of the class, and all that X tells where it is X.
+    seen = fitted.evidence.counts / fitted.evidence.counts.sum()
+    assert curve.right[0] == pytest.approx(seen.max(axis=0).sum())
+    assert curve.right[-1] == pytest.approx(found.right_before)
+    assert (curve.right >= found.right_before - 1e-9).all()
+    assert (np.diff(curve.upper) <= 1e-9).all()
+
+
+def test_every_stop_of_the_slider_says_how_often_a_guess_is_right(fitted):  # noqa: F811
+    curve = numbers(fitted.mechanism, fitted.evidence, 0.95).curve
+    page = report(fitted.mechanism, fitted.evidence)
+    stops = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert len(stops) == len(curve.points)
+    for (x, high, sentence), right in zip(stops, curve.right, strict=True):
+        assert (x, high) in zip(curve.points, curve.upper, strict=True)
+        said = re.search(r"right in at most ([\d.]+) % of the cases \(without the release ([\d.]+) %\)", sentence)
+        after, before = (float(text) / 100 for text in said.groups())
+        assert right <= after + 1e-12 < right + 1.1e-4
+        assert before <= after
+
+
+def test_a_policy_admits_the_own_style_and_scripts_alone(every):  # noqa: F811
+    """Each inline text is admitted by its hash, and no source of another kind is."""
+    for one in (every["budget"], every["watchdog"]):
+        page = report(one.mechanism, one.evidence)
+        policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+        given = dict(part.split(" ", 1) for part in policy[1].split("; "))
+        for kind, pattern in (("style-src", r"<style>(.*?)</style>"), ("script-src", r"<script>(.*?)</script>")):
+            texts = re.findall(pattern, page, re.DOTALL)
+            hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+            assert sorted(given.pop(kind).split()) == sorted(f"'sha256-{one}'" for one in hashes)
+        none = "'none'"
+        assert given == {"default-src": none, "img-src": "data:", "base-uri": none, "form-action": none}
+        assert page.index(policy[0]) < page.index("<style>")
+
+
+def test_the_worst_case_is_not_read_as_what_holds_here(fitted):  # noqa: F811
+    text = Checked(report(fitted.mechanism, fitted.evidence)).text
+    assert re.search(r"Worst case over all populations.*at most\s+[\d.]+\s+times as often", text)
+    assert "For the private class and the records of the design the numbers above hold." in text
+    assert "need its audit, which was not given" in Checked(report(fitted.mechanism)).text
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Designs with more useful combinations than a picture has rows: of two columns, and one for numbered symbols."""
+    records = people(4000)
+    records["age"] = records["age"] * 2 + np.arange(4000) % 2  # 124 classes
+    options = {"private": "income", "useful": ["age", "town"], "sparse": True, "split": 1.0}
+    return [fit(records, **options, target_leakage=0.5), fit(records, **options, disclosure=2.0, tol=1.0)]
+
+
+def test_a_mapping_of_any_size_is_drawn(large):
+    for one, same in zip(large, (True, False), strict=True):
+        mechanism, counts = one.mechanism, one.evidence.counts
+        assert len(mechanism.table) > 200
+        for weights, evidence, words in (
+            (np.ones(len(mechanism.table)), None, "with equal weights"),
+            (counts.sum(axis=0), one.evidence, "averaged over the records of the design"),
+        ):
+            age, town = heat_maps(mechanism, weights)
+            assert age.matrix.shape[0] == len(age.useful) <= 64
+            assert town.useful == ["town: =west", "town: north", "town: south"]
+            assert max(*age.matrix.shape, *town.matrix.shape) <= 64
+            np.testing.assert_allclose(age.matrix.sum(axis=1), 1.0)
+            assert re.fullmatch(r"age: \d+ to \d+", age.useful[0])
+            # The same by hand: P(released town | town), or the first group of released numbers.
+            joint = weights[:, None] * mechanism.matrix()
+            for row in range(3):
+                of = joint[mechanism.useful[:, 1] == row]
+                if same:
+                    assert town.released == ["=west", "north", "south"]
+                    parts = [of[:, mechanism.released[:, 1] == code].sum() for code in range(3)]
+                    np.testing.assert_allclose(town.matrix[row], np.array(parts) / of.sum())
+                else:
+                    assert town.matrix[row].max() < 1
+            page = report(mechanism, evidence)
+            checked = Checked(page)
+            assert len(checked.pictures) == 4
+            rows = json.loads(re.search(r'id="rows">(.*?)</script>', page, re.DOTALL)[1])
+            assert len(rows) == len(age.useful) + 3
+            for row in rows:
+                assert len(row) <= 11
+                assert sum(float(text[:-1].split()[-1]) for text in row) == pytest.approx(1, abs=0.02)
+            assert "too many to draw" not in checked.text
+            assert words in checked.text
 
 
 def test_labels_are_text_and_nothing_else():
@@ -241,7 +339,9 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     assert browser.value(wide) <= 390  # no column lies outside of the picture
     said = "document.getElementById('said').textContent"
     first = browser.value(said)
-    assert re.fullmatch(r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\.", first)
+    assert re.fullmatch(
+        r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\. .*without the release 59\.\d\d %\)\.", first
+    )
     reached = []
     for _ in range(12):
         browser.press("Tab")
@@ -274,6 +374,30 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     assert names == ["Private classes", "slider", "Picture of the mapping", "origin"]
     assert browser.errors() == []
     assert {url.partition(":")[0] for url in browser.requests()} == {"file"}
+
+
+@pytest.mark.slow
+def test_a_browser_draws_a_large_mapping_and_runs_nothing_that_the_page_has_not(large, tmp_path, browser):
+    path = tmp_path / "report.html"
+    page = report(large[0].mechanism)
+    path.write_text(page, encoding="utf-8")
+    browser.open(path.as_uri())
+    assert browser.value("document.querySelectorAll('svg').length") == 2
+    assert browser.value("getComputedStyle(document.querySelector('.cell')).fill") != "rgb(0, 0, 0)"
+    reached = []
+    for _ in range(3):
+        browser.press("Tab")
+        reached.append(browser.value("document.activeElement.id || document.activeElement.getAttribute('aria-label')"))
+    assert reached == ["Picture of the mapping of age", "Picture of the mapping of town", "origin"]
+    browser.press("End")
+    words = browser.value("document.getElementById('words').textContent")
+    assert re.fullmatch(r"Released as (.*\(probability 0\.\d+\))+\.", words)
+    assert browser.errors() == []
+    path.write_text(page.replace("</main>", "</main><script>document.title='foreign'</script>"), encoding="utf-8")
+    browser.events.clear()
+    browser.open(path.as_uri())
+    assert browser.value("document.title") == "Privacy report"
+    assert "Content Security Policy" in json.dumps(browser.errors())
 
 
 @pytest.mark.slow

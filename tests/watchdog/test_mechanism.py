@@ -3,6 +3,8 @@
 import itertools
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,8 +50,8 @@ def test_symbols_without_mass():
         dog = watchdog.watchdog(joint, epsilon=epsilon)
         # Nothing is known about a symbol that never occurs: it is released only with everything.
         assert dog.released[2] == (epsilon == INF)
-        assert dog.mechanism().sum(axis=1) == pytest.approx(np.ones(3))
-        assert dog.leakage == pytest.approx(by_definition(joint, dog.mechanism())[0], abs=ACCURACY)
+        assert dog.mechanism.sum(axis=1) == pytest.approx(np.ones(3))
+        assert dog.leakage == pytest.approx(by_definition(joint, dog.mechanism)[0], abs=ACCURACY)
 
 
 def test_masses_below_the_smallest_normal_number():
@@ -65,11 +67,21 @@ def test_masses_below_the_smallest_normal_number():
 # -- the mechanism ---------------------------------------------------------------------------------
 
 
+def test_the_mechanism_may_be_called_as_in_version_0_1():
+    mechanism = watchdog.watchdog(random_joint(3), epsilon=0.8).mechanism
+    with pytest.warns(DeprecationWarning, match="called Watchdog.mechanism now") as caught:
+        called = mechanism()
+    assert caught[0].filename == __file__
+    assert type(called) is np.ndarray
+    assert np.array_equal(called, mechanism)
+    assert np.array_equal(jax.jit(jnp.sum)(mechanism), called.sum())
+
+
 @given(seeds, thresholds, zero_shares, st.sampled_from(PERTURBATIONS))
 def test_the_numbers_are_those_of_the_mechanism(seed, epsilon, zeros, perturbation):
     joint = random_joint(seed, zeros=zeros)
     dog = watchdog.watchdog(joint, epsilon=epsilon, perturbation=perturbation)
-    mechanism = dog.mechanism()
+    mechanism = dog.mechanism
     assert (mechanism >= 0).all()
     assert mechanism.sum(axis=1) == pytest.approx(np.ones(joint.shape[1]), abs=1e-12)
     lift, information = by_definition(joint, mechanism)
@@ -89,7 +101,7 @@ def test_every_measure_of_the_report_is_that_of_the_mechanism():
     for perturbation in (CompleteMerging(), SubsetMerging(), RandomisedResponse()):
         dog = watchdog.watchdog(joint, epsilon=0.8, perturbation=perturbation)
         assert 0 < dog.released.sum() < 6
-        rows, wanted = dog.report().rows, leakage.report(joint, dog.mechanism()).rows
+        rows, wanted = dog.report().rows, leakage.report(joint, dog.mechanism).rows
         assert [row.name for row in rows] == [row.name for row in wanted]
         for row, other in zip(rows, wanted, strict=True):
             assert row.value == pytest.approx(other.value, abs=1e-9)
@@ -101,7 +113,7 @@ def test_every_measure_of_the_report_is_that_of_the_mechanism():
 @pytest.mark.parametrize("joint", [random_joint(0), random_joint(1, zeros=0.3), census_small().joint, census().joint])
 def test_an_infinite_threshold_is_the_identity(joint):
     dog = watchdog.watchdog(joint, epsilon=INF)
-    assert np.array_equal(dog.mechanism(), np.eye(joint.shape[1]))
+    assert np.array_equal(dog.mechanism, np.eye(joint.shape[1]))
     assert dog.utility == dog.entropy
     assert dog.leakage_complement == 0
     assert dog.leakage == pytest.approx(by_definition(joint, np.eye(joint.shape[1]))[0], abs=ACCURACY)
@@ -134,11 +146,11 @@ def test_the_draw_changes_nothing_but_the_draw():
     assert len({(dog.leakage, dog.utility) for dog in dogs}) == 1
     useful = np.where(hidden, joint.sum(axis=0), 0.0)
     x = int(np.flatnonzero(hidden)[0])
-    assert dogs[0].mechanism()[x] == pytest.approx(useful / useful.sum(), abs=0.05)  # the shares, rounded
-    assert np.all(dogs[0].mechanism()[x][hidden] > 0)
-    assert dogs[1].mechanism()[x] == pytest.approx(hidden / hidden.sum())
-    assert dogs[2].mechanism()[x].tolist() == [0.0] * 7 + [1.0]
-    assert dogs[3].mechanism()[x] == pytest.approx(own)
+    assert dogs[0].mechanism[x] == pytest.approx(useful / useful.sum(), abs=0.05)  # the shares, rounded
+    assert np.all(dogs[0].mechanism[x][hidden] > 0)
+    assert dogs[1].mechanism[x] == pytest.approx(hidden / hidden.sum())
+    assert dogs[2].mechanism[x].tolist() == [0.0] * 7 + [1.0]
+    assert dogs[3].mechanism[x] == pytest.approx(own)
 
 
 def _smallest_integers(shares):
@@ -163,9 +175,9 @@ def test_a_mechanism_does_not_give_back_the_counts(kind):
             continue
         exact = _smallest_integers(useful[inside] / useful[inside].sum())
         assert exact == tuple(useful[inside] // np.gcd.reduce(useful[inside]))  # the attack works on the shares
-        assert _smallest_integers(dog.mechanism()[np.flatnonzero(inside)[0], :6][inside]) != exact
+        assert _smallest_integers(dog.mechanism[np.flatnonzero(inside)[0], :6][inside]) != exact
     # What is said of the watchdog is true of the rounded mechanism.
-    mechanism = dog.mechanism()
+    mechanism = dog.mechanism
     assert np.abs(mechanism.sum(axis=1) - 1).max() < 1e-15
     assert leakage.evaluate(leakage.Lift(), dog.joint, mechanism).value == pytest.approx(dog.leakage, rel=1e-12)
     value = leakage.evaluate(leakage.MutualInformation(), dog.joint, mechanism).value
@@ -263,7 +275,7 @@ def test_proposition_1(seed, epsilon):
     """The exact lift leakage bounds the measures of Proposition 1 of the mechanism."""
     joint = random_joint(seed, private=2, useful=6)
     dog = watchdog.watchdog(joint, epsilon=epsilon)
-    outputs = joint @ dog.mechanism()
+    outputs = joint @ dog.mechanism
     private, total = joint.sum(axis=1), outputs.sum(axis=0)
     outputs, total = outputs[:, total > 0], total[total > 0]
     lift = outputs / private[:, None] / total

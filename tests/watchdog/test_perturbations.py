@@ -25,7 +25,7 @@ def test_no_perturbation_leaks_less_than_complete_merging(seed, epsilon, zeros):
     rng = np.random.default_rng(seed)
     hidden = np.flatnonzero(~plain.released)
     if hidden.size:
-        any_channel = plain.mechanism()
+        any_channel = plain.mechanism
         any_channel[np.ix_(hidden, hidden)] = rng.dirichlet(np.full(len(hidden), 0.5), len(hidden))
         assert plain.leakage <= by_definition(joint, any_channel)[0] + 1e-12
     for perturbation in PERTURBATIONS[3:]:

@@ -38,7 +38,7 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import BROKEN, Column
 from jaxpriv.verifier.records import WHOLE, intervals
-from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
+from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, escaped, number_of
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook
@@ -93,7 +93,7 @@ class Categories:
         if self.values is not None:
             return self
         column = _as_text(column)
-        missing = _missing(column, self)
+        missing = missing_rows(column, self)
         if column.factors is None:
             present, counts = np.unique(column.values[~missing], return_counts=True)
         else:
@@ -171,7 +171,7 @@ class Edges:
 
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
-        numbers = _numbers(column, _missing(column, self))
+        numbers = _numbers(column, missing_rows(column, self))
         exact = numbers.dtype == object or not all(isinstance(edge, float) for edge in self.edges)
         kind = object if exact else np.float64
         edges, numbers = np.array(self.edges, dtype=kind), numbers.astype(kind)
@@ -204,7 +204,7 @@ class Quantiles:
 
     def fit(self, column: Column) -> Edges:
         """The edges for a column; `InputError` if all its values fall into one class."""
-        missing = _missing(column, self)
+        missing = missing_rows(column, self)
         numbers = _numbers(column, missing)[~missing]
         if not numbers.size:
             raise InputError(f"column {column.name!r} has no value that is not missing")
@@ -336,7 +336,8 @@ def _order(text: str) -> tuple[int, int, str]:
     return (0, int(text), text) if WHOLE.fullmatch(text) else (1, 0, text)
 
 
-def _missing(column: Column, rule: Rule) -> np.ndarray:
+def missing_rows(column: Column, rule: Rule) -> np.ndarray:
+    """Which rows (n,) of a column are missing to a rule."""
     tokens = set(rule.tokens)
     if column.kind == "text":
         return column.missing | column.mapped(tokens.__contains__, bool)
@@ -388,7 +389,7 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
 
 def numbers_of(column: Column) -> np.ndarray:
     """Every value as a finite number (n,); `InputError` naming column and row for what is none, or missing."""
-    missing = _missing(column, Categories())
+    missing = missing_rows(column, Categories())
     if missing.any():
         raise InputError(f"{column.where(np.flatnonzero(missing)[0])} is missing (such rows: {missing.sum()})")
     return _numbers(column, missing).astype(np.float64)
@@ -399,7 +400,7 @@ _OPTIONS = {"other": "--other COL=LABEL, --bins COL=categories:N or wider edges"
 
 def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
     """Codes with the declared classes for other (-1) and missing values, or an error for the first of them."""
-    missing = _missing(column, rule)
+    missing = missing_rows(column, rule)
     extra = classes
     for rows, label, what, name in (
         ((codes < 0) & ~missing, rule.other, fault, "other"),
@@ -414,6 +415,25 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
         codes = np.where(rows, extra, codes)
         extra += label is not None
     return codes
+
+
+def codes_of_labels(column: Column, labels: Sequence[str]) -> np.ndarray:
+    """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too.
+
+    `InputError` naming column and row for what is no label.
+    """
+    # A text that is the escaped form of one label and another label itself stands for the first where all do.
+    if column.kind != "text":
+        texts = np.array([str(value) for value in column.values.tolist()], dtype=object)
+        column = replace(column, kind="text", values=texts, factors=None)
+    codes = np.zeros(0, dtype=np.int64)
+    for forms in ([escaped(label) for label in labels], labels):
+        place = codes_by_text(forms)
+        codes = column.mapped(lambda text, place=place: place.get(text, -1), np.int64)
+        if (codes >= 0).all():
+            return codes
+    unknown = np.flatnonzero(codes < 0)
+    raise InputError(f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})")
 
 
 KINDS = ("changed", "absolute", "squared")

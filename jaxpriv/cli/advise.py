@@ -1,0 +1,248 @@
+"""`jaxpriv advise`: which designs a table allows, and the command that fits one."""
+
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._app import working
+from jaxpriv.cli._options import FormOptions, TimeOptions
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import CostOptions, table_file
+from jaxpriv.cli.curves import picture_kind
+from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument
+from jaxpriv.errors import NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.mechanism import Advice, Advised, Obstacle
+
+# Sums of probabilities are wrong by less than this: it makes no column of percentages and leakages larger.
+_ROUNDING = 1e-9
+# The design whose command is printed: in the middle of the table.
+_SHOWN = 3
+
+
+def advise(
+    *,
+    table: TableArgument,
+    columns: CostOptions,
+    measure: FormOptions,
+    symbols: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            max=4096,
+            metavar="N",
+            help="Most combinations of useful classes; with more, columns get fewer classes. Beyond about 150 the "
+            "designs take minutes.",
+        ),
+    ] = 128,
+    split: SplitOption = 0.5,
+    seed: SeedOption = 0,
+    confidence: ConfidenceOption = 0.95,
+    run: TimeOptions,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="PICTURE.png|pdf|svg", help="Draw the designs and the hidden columns."),
+    ] = None,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Compare eight designs for a table, from almost as it is to one that reveals nothing, with hiding whole columns.
+
+    At each the certified least leakage, what is changed, how often a guess of the private class is right, and a bound
+    for the population from the records that were held out (all bounds hold together). Columns that keep the table from
+    having a design get classes, which are named. The last line is the command that fits one of the designs.
+    """
+    from jaxpriv import mechanism
+
+    outputs = {"--picture": picture, "--json": json}
+    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    if picture is not None:
+        from jaxpriv import plotting
+
+        picture_kind(picture, "--picture")
+        plotting.require_matplotlib()
+    measure.option.check_stated()
+    costs, source = columns.costs(), table_file(table, columns.read)
+    records = columns.of_records(source)
+    run.check()
+    clock = run.clock()
+    advice = working(
+        "Advising",
+        lambda _: mechanism.advise(
+            source,
+            **records,
+            **{**vars(measure), "form": None if measure.form is None else str(measure.form)},
+            distortion=costs["kinds"] or None,
+            weights=costs["weights"] or None,
+            split=split,
+            seed=seed,
+            confidence=confidence,
+            symbols=symbols,
+            tol=run.tol,
+            sparse=columns.sparse,
+            clock=clock,
+        ),
+        clock,
+    )
+    command = _command(table, columns, measure, advice)
+    files = {} if picture is None else {picture: _picture(advice, picture_kind(picture, "--picture"), units)}
+    _output.deliver(_record(advice, command), json, _text(advice, command, measure, units), files, private=True)
+    if not all(one.status == "optimal" for one in advice.designs):
+        raise NotCertifiedError(
+            f"{_output.stopped(clock.stop)}some designs are not certified to --tol {run.tol:g}; what is printed of "
+            "them is valid"
+        )
+
+
+def _rules(columns: CostOptions, obstacles: "tuple[Obstacle, ...]") -> CostOptions:
+    """The options with the rules that remove the obstacles in place of those given for the same columns."""
+    bins, missing = list(columns.bins or ()), list(columns.missing or ())
+    for one in obstacles:
+        for options in (bins, missing):
+            options[:] = [text for text in options if text.rpartition("=")[0] != one.column]
+        bins += [f"{one.column}={rule}" for rule in [_rule_text(one)] if rule]
+        missing += [] if one.rule.missing is None else [f"{one.column}={one.rule.missing}"]
+    return replace(columns, bins=bins, missing=missing)
+
+
+def _rule_text(obstacle: "Obstacle") -> str:
+    """The rule as --bins takes it; empty for the categories that a column has without one."""
+    from jaxpriv.estimation.tables import Categories, Quantiles
+
+    rule = obstacle.rule
+    if isinstance(rule, Quantiles):
+        return f"quantiles:{rule.count}"
+    if isinstance(rule, Categories):
+        return "" if rule.least is None else f"categories:{rule.least}"
+    return "edges:" + ",".join(
+        f"{edge:g}" if edge in (float("-inf"), float("inf")) else repr(edge) for edge in rule.edges
+    )
+
+
+def _command(table: Path, columns: CostOptions, measure: FormOptions, advice: "Advice") -> str:
+    """The line that fits the shown design, as a shell takes it."""
+    chosen = _rules(columns, advice.obstacles)
+    words = ["jaxpriv", "fit", str(table)]
+    given = {**vars(chosen), **{name: value for name, value in vars(measure).items() if name != "leakage"}}
+    if measure.leakage != type(measure).leakage:
+        given["leakage"] = measure.leakage
+    given |= {
+        name: advice.arguments[name] for name, usual in (("split", 0.5), ("seed", 0)) if advice.arguments[name] != usual
+    }
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
+    return shlex.join([*words, "--budget", f"{_shown(advice).budget:.4g}", "--out", "design.zip"])
+
+
+def _shown(advice: "Advice") -> "Advised":
+    return advice.designs[min(_SHOWN, len(advice.designs) - 1)]
+
+
+def _up(value: float) -> str:
+    return _output.upper_fixed(max(value - _ROUNDING, 0.0), 4)
+
+
+def _percent_up(share: float) -> str:
+    return f"{_output.upper_fixed(100 * share - _ROUNDING, 1)} %"
+
+
+def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) -> str:
+    name = advice.frontier.problem.leakage.unit
+    scale, unit = units.of(name)
+    design, held_out = advice.records
+    lines = [
+        f"{design} records for the designs, {held_out} held out; {advice.private} private and {advice.useful} useful "
+        "combinations",
+        *(f"{one.sentence}: {' '.join(_option(one))}" for one in advice.obstacles),
+        f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 1)} % of these "
+        "records without a release",
+    ]
+    bounded = any(one.population is not None for one in advice.designs)
+    names = list(advice.designs[0].changed)
+    headings = ["budget", *names, f"leakage ({unit})", "optimum at least", "guess right"]
+    headings += [f"population, {advice.confidence:g}"] * bounded
+    table = _output.empty_table(headings, after=())
+    for one in advice.designs:
+        row = [
+            f"{one.budget:.4g}",
+            *(f"{100 * share:.1f} %" for share in one.changed.values()),
+            _up(one.leakage * scale),
+            _output.lower_fixed(max(one.lower_bound * scale, 0.0), 4),
+            _percent_up(one.correct_guess),
+        ]
+        if bounded:
+            row.append("" if one.population is None else _up(one.population * scale))
+        table.add_row(*row)
+    hidden = _output.empty_table(
+        ["distortion", f"leakage ({unit})", "guess right", "optimum there"], before=["hidden instead"], after=()
+    )
+    for one in advice.hidden:
+        hidden.add_row(
+            ", ".join(one.columns) or "nothing",
+            f"{one.distortion:.4g}",
+            _up(one.leakage * scale),
+            _percent_up(one.correct_guess),
+            _up(one.optimum[1] * scale),
+        )
+    return (
+        "\n".join(lines)
+        + f"\n\nDesigns: the mean distortion, the records in which a column is changed, {measure.leakage}\n"
+        + _output.rendered(table)
+        + "Whole columns hidden, and what the best design leaks that changes as much\n"
+        + _output.rendered(hidden)
+        + f"To fit one of them (here the design with budget {_shown(advice).budget:.4g}):\n  {command}\n"
+    )
+
+
+def _option(obstacle: "Obstacle") -> list[str]:
+    """The options of `fit` that remove an obstacle."""
+    rule = _rule_text(obstacle)
+    words = ["--bins", f"{obstacle.column}={rule}"] if rule else []
+    if obstacle.rule.missing is not None:
+        words += ["--missing", f"{obstacle.column}={obstacle.rule.missing}"]
+    return [shlex.quote(word) for word in words]
+
+
+def _picture(advice: "Advice", kind: str, units: Units) -> bytes:
+    from jaxpriv import plotting
+
+    unit = advice.frontier.problem.leakage.unit
+    others = [
+        (one.distortion, one.leakage, one.columns[0] if one.columns else "as it is")
+        for one in advice.hidden
+        if len(one.columns) < 2
+    ]
+    figure = plotting.plot_frontier(
+        advice.frontier,
+        units=units.value if unit == "nats" else "nats",
+        others=others,
+        others_label="a column hidden instead",
+        free=advice.designs[-1].distortion,
+    )
+    figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
+    return plotting.image_bytes(figure, kind)
+
+
+def _record(advice: "Advice", command: str) -> dict[str, object]:
+    return {
+        "records": {"design": advice.records[0], "held_out": advice.records[1]},
+        "alphabets": {"private": advice.private, "useful": advice.useful},
+        "correct_guess": advice.correct_guess,
+        "confidence": advice.confidence,
+        "obstacles": [
+            {"column": one.column, "sentence": one.sentence, "options": _option(one)} for one in advice.obstacles
+        ],
+        "designs": [asdict(one) | {"mean_changes": one.mean_changes} for one in advice.designs],
+        "hidden": [asdict(one) for one in advice.hidden],
+        "command": command,
+        "units": advice.frontier.problem.leakage.unit,
+    }

@@ -1,0 +1,179 @@
+"""`jaxpriv compare`, what a release lost; `jaxpriv counts`, what the table was, estimated from a release."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jaxpriv.cli import _complete, _output
+from jaxpriv.cli._app import working
+from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._tables import ReadOption, RecordOptions, RowOrderOption, records_of_rows, table_file
+from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.mechanism import CountEstimate
+    from jaxpriv.report.comparison import ColumnChange, Comparison
+
+# The longest bar of a table of shares.
+_BAR = 20
+
+
+def compare(
+    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table of records.", show_default=False)],
+    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="What was released of it.", show_default=False)],
+    design: Annotated[
+        Path | None,
+        typer.Option(metavar="DESIGN.zip", help="The design: its columns and classes. Or --useful and --bins."),
+    ] = None,
+    useful: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            autocompletion=_complete.columns,
+            help="Column of both tables; repeat it for several.",
+        ),
+    ] = None,
+    bins: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=RULE",
+            autocompletion=_complete.rules,
+            help="Classes of a column of ORIGINAL, as for `jaxpriv fit`.",
+        ),
+    ] = None,
+    row_order: RowOrderOption = None,
+    identity: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COL", help="A column of both tables with another value for each record."),
+    ] = None,
+    same_order: Annotated[
+        bool, typer.Option("--same-order", help="The rows of both tables are in the same order.")
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            autocompletion=_complete.columns,
+            help="A column of ORIGINAL that is predicted from the useful ones before and after (needs scikit-learn).",
+        ),
+    ] = None,
+    read: ReadOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Show what a release lost: each column, pairs of columns, and predictions from them, before and after.
+
+    Rows are compared with their own records where --row-order, --id or --same-order says which these are; otherwise
+    only distributions are compared. What is printed is about the original records: it is for their owner.
+    """
+    inputs = {"ORIGINAL": original, "RELEASED": released, "--design": design, "--row-order": row_order}
+    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
+    if sum((row_order is not None, identity is not None, same_order)) > 1:
+        raise InputError("give one of --row-order, --id and --same-order")
+    if (design is None) == (not useful):
+        raise InputError("give the --design, or name the columns of both tables with --useful")
+    before, after = table_file(original, read), table_file(released, None)
+    rules = RecordOptions(bins=bins).rules(useful or [])
+    if design is not None and rules:
+        raise InputError("--bins: a design has its own classes")
+    from jaxpriv.mechanism import Mechanism
+    from jaxpriv.report import compare as compared
+
+    mechanism = None if design is None else Mechanism.load(design)
+
+    def work(_: object) -> "Comparison":
+        order = None
+        if same_order or row_order is not None:
+            from jaxpriv.estimation.tables.readers import read_columns
+
+            first = mechanism.codebook.useful[0] if mechanism is not None else (useful or [""])[0]
+            order = records_of_rows(row_order, released, len(read_columns(before, [first])[first].values))
+        return compared(
+            before,
+            after,
+            mechanism=mechanism,
+            useful=useful or (),
+            rules=rules or None,
+            order=order,
+            identity=identity,
+            target=target,
+        )
+
+    found = working("Comparing", work)
+    _output.deliver(_record(found), json, _text(found), private=True)
+
+
+def _record(found: "Comparison") -> dict[str, object]:
+    return {
+        "rows": found.rows,
+        "paired": found.paired,
+        "columns": [{**asdict(one), "variation": one.variation} for one in found.columns],
+        "pairs": [asdict(one) for one in found.pairs],
+        "prediction": None if found.prediction is None else asdict(found.prediction),
+    }
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _text(found: "Comparison") -> str:
+    before, after = found.rows
+    paired = "each with its own record" if found.paired else "distributions alone (--row-order, --id or --same-order)"
+    parts = [f"{before} records, {after} released rows, compared {paired}\n"]
+    parts += [_column_text(one) for one in found.columns]
+    if found.pairs:
+        headings = ["total variation", "Cramer's V before", "after"]
+        table = _output.empty_table(headings, before=["pair of columns"], after=())
+        for pair in found.pairs:
+            numbers = pair.variation, pair.association_before, pair.association_after
+            table.add_row(", ".join(pair.names), *(f"{number:.3f}" for number in numbers))
+        parts.append("\n" + _output.rendered(table))
+    if found.prediction is not None:
+        one = found.prediction
+        parts.append(
+            f"{one.target} is predicted rightly for {_share(one.before)} of the records from the original columns, for "
+            f"{_share(one.after)} from the released ones, for {_share(one.constant)} from none\n"
+        )
+    return "".join(parts)
+
+
+def _column_text(one: "ColumnChange") -> str:
+    table = _output.empty_table(["before", "after"], before=["class"], after=("", ""))
+    longest = max(float(one.before.max()), float(one.after.max()))
+    for label, before, after in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True):
+        bars = ["█" * round(_BAR * share / longest) for share in (before, after)]
+        table.add_row(label, _share(before), _share(after), *bars)
+    changed = "" if one.changed is None else f"changed in {_share(one.changed)} of the records, "
+    return f"\n{one.name}: {changed}total variation {one.variation:.3f}\n" + _output.rendered(table)
+
+
+def counts(
+    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="A released table.", show_default=False)],
+    design: Annotated[
+        Path, typer.Option(metavar="DESIGN.zip", help="The public design of the release.", show_default=False)
+    ],
+    json: JsonOption = None,
+) -> None:
+    """Estimate how many records of the original table each class had, from what was released.
+
+    For users of a release: a count of the released table is biased, because the release moves records between classes.
+    Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
+    the design does not determine the count.
+    """
+    from jaxpriv.mechanism import Mechanism, estimate_counts
+
+    _output.check_outputs({"--json": json}, {"RELEASED": released, "--design": design})
+    file = table_file(released, None)
+    mechanism = Mechanism.load(design)
+    found = working("Estimating", lambda _: estimate_counts(mechanism, file))
+    record = {name: asdict(one) for name, one in found.items()}
+    _output.deliver({"columns": record}, json, "".join(_counts_text(name, one) for name, one in found.items()))
+
+
+def _counts_text(name: str, one: "CountEstimate") -> str:
+    table = _output.empty_table(["records", "standard error", "largest bias"], before=[name], after=())
+    for row in zip(one.labels, one.count, one.standard_error, one.bias, strict=True):
+        table.add_row(row[0], *(f"{number:.0f}" for number in row[1:]))
+    return _output.rendered(table)

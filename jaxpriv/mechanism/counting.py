@@ -1,0 +1,120 @@
+"""Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.datasets._layout import distinct_rows
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
+from jaxpriv.estimation.tables.readers import Column, read_columns
+from jaxpriv.estimation.tables.rules import FittedRule
+
+# A table of this number squared is a file of 128 MiB, and the verifier goes through it entry by entry.
+MOST_SYMBOLS = 2**12
+
+
+@dataclass(frozen=True, eq=False)
+class CountedParts:
+    """The records of a table as counts (S, X): those of the design, and those held out; codes (S, a) and (X, b)."""
+
+    codebook: Codebook
+    private: np.ndarray
+    useful: np.ndarray
+    design: np.ndarray
+    held_out: np.ndarray | None
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The useful symbols that a record of the design has, (X,) truth values."""
+        return np.asarray(self.design.any(axis=0))
+
+    def nearest(self) -> np.ndarray:
+        """For every symbol the place among those seen of the nearest one, (X,): itself where it was seen."""
+        seen = self.seen
+        place = np.cumsum(seen) - 1
+        for x in np.flatnonzero(~seen):
+            place[x] = int((self.useful[seen] != self.useful[x]).sum(axis=1).argmin())
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The columns of a table, and which of its rows (n,) are for the design."""
+
+    columns: Mapping[str, Column]
+    first: np.ndarray
+
+    def fitted(self, name: str, rule: Rule) -> FittedRule:
+        """A rule with the classes of a column: quantiles are those of the design, categories those of all records."""
+        column = self.columns[name]
+        return rule.fit(column.part(self.first) if isinstance(rule, Quantiles) else column)
+
+
+def read_parts(
+    source: Source,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None,
+    shared: str | Sequence[str],
+    codebook: Codebook | None,
+    share: float,
+    seed: int,
+) -> Parts:
+    """The columns that a codebook or the arguments name; a `share` of the rows, drawn by `seed`, for the design."""
+    if codebook is not None:
+        if private or useful or rules or shared:
+            raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
+        columns = read_columns(source, codebook.columns)
+    else:
+        names = [*names_of(private), *names_of(useful)]
+        if not names:
+            raise InputError("name the private and the useful columns, or give a codebook")
+        columns = read_columns(source, list(dict.fromkeys(names)))
+    total = len(next(iter(columns.values())).values)
+    first = np.ones(total, dtype=bool)
+    if share < 1.0:
+        order = np.random.default_rng(seed).permutation(total)
+        first[order[max(1, round(share * total)) :]] = False
+        if first.all():
+            raise InputError(f"split: too few records ({total}) for two parts; 1 takes all for the design")
+    return Parts(columns, first)
+
+
+def count_parts(
+    parts: Parts,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None,
+    shared: str | Sequence[str],
+    codebook: Codebook | None,
+    sparse: bool,
+) -> CountedParts:
+    """The counts of both parts over the combinations of classes that occur in either."""
+    columns, first = parts.columns, parts.first
+    if codebook is None:
+        fitted = dict(rules or {})
+        for name, rule in fitted.items():
+            if isinstance(rule, Quantiles) and name in columns:
+                fitted[name] = parts.fitted(name, rule)
+        codebook = fit_codebook(columns, private=private, useful=useful, rules=fitted, shared=shared)
+    codes = codebook.encode(columns)
+    codebook = codes.codebook
+    sides = []
+    for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
+        sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
+    (private_codes, s), (useful_codes, x) = sides
+    symbols = {"useful": len(useful_codes), "private": len(private_codes)}
+    enough_rows(int(first.sum()), "rows for the design", codebook, symbols, sparse=sparse)
+    counts = []
+    for part in (first, ~first):
+        table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
+        np.add.at(table, (s[part], x[part]), 1)
+        counts.append(table)
+    return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
+
+
+def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)

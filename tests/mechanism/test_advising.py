@@ -1,0 +1,151 @@
+"""`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
+
+import numpy as np
+import pytest
+
+from jaxpriv import leakage
+from jaxpriv.baselines import dropping, hiding
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.tables import Categories, Quantiles
+from jaxpriv.mechanism import advise, fit
+
+from .conftest import COLUMNS, people
+
+
+@pytest.fixture(scope="module")
+def advice(table):
+    return advise(table, **COLUMNS)
+
+
+def test_designs_go_from_little_change_to_no_leakage(advice):
+    leaked = [one.leakage for one in advice.designs]
+    assert leaked == sorted(leaked, reverse=True)
+    assert leaked[-1] < 1e-5 < leaked[0]
+    right = [one.correct_guess for one in advice.designs]
+    assert all(np.diff(right) < 1e-5)
+    assert right[-1] == pytest.approx(advice.correct_guess, abs=1e-4)
+    for one in advice.designs:
+        assert one.lower_bound <= one.leakage <= one.lower_bound + one.gap + 1e-15
+        assert one.gap <= 1e-6
+        assert one.distortion <= one.budget * (1 + 1e-9)
+        assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
+
+
+@pytest.mark.parametrize("place", [1, 5])
+def test_fit_designs_what_was_advised(table, advice, place):
+    one = advice.designs[place]
+    fitted = fit(table, **advice.arguments, budget=one.budget)
+    assert float(fitted.claims["leakage"].upper) == pytest.approx(one.leakage, abs=2e-6)
+    assert fitted.mechanism.codebook.useful == tuple(one.changed)
+    assert int(fitted.evidence.counts.sum()) == advice.records[0]
+    assert int(fitted.evidence.held_out.sum()) == advice.records[1]
+
+
+def test_bounds_for_the_population_hold_together(advice):
+    other = people(records=400_000, seed=11)
+    codes = [np.digitize(other["age"], _edges(advice)), np.unique(other["town"], return_inverse=True)[1]]
+    symbols = {pair: k for k, pair in enumerate(sorted(set(zip(*codes, strict=True))))}
+    x = np.array([symbols[pair] for pair in zip(*codes, strict=True)])
+    joint = np.zeros((2, len(symbols)))
+    np.add.at(joint, ((other["income"] == "high").astype(int), x), 1 / len(x))
+    measure = leakage.by_name("mutual-information")
+    for one, mapping in zip(advice.designs, np.asarray(advice.frontier.solutions.mechanism), strict=True):
+        assert leakage.evaluate(measure, joint, mapping).value <= one.population
+
+
+def _edges(advice):
+    fitted = fit(people(), **advice.arguments, budget=0.1)
+    return fitted.mechanism.codebook.rules["age"].edges[1:-1]
+
+
+def test_hiding_columns_is_no_better_than_the_optimum(advice):
+    assert [one.columns for one in advice.hidden if not one.leakage > 1e-12] == [("age", "town")]
+    assert {one.columns for one in advice.hidden} == {(), ("age",), ("town",), ("age", "town")}
+    for one in advice.hidden:
+        low, high = one.optimum
+        assert low <= high <= one.leakage + 1e-12
+
+
+def test_hiding_leaks_what_dropping_does():
+    rng = np.random.default_rng(2)
+    attributes = np.array([[a, b, c] for a in range(3) for b in range(2) for c in range(2)])
+    joint = rng.dirichlet(np.ones(24)).reshape(2, 12)
+    costs = (attributes[:, None] != attributes[None]).sum(axis=2)
+    measure = leakage.by_name("mutual-information")
+    for hidden in [(), (0,), (1, 2), (0, 1, 2)]:
+        mapping = hiding(attributes, joint.sum(axis=0), hidden, costs)
+        kept = [column for column in range(3) if column not in hidden]
+        moved = mapping.argmax(axis=1)
+        assert (attributes[moved][:, kept] == attributes[:, kept]).all()
+        values = [leakage.evaluate(measure, joint, one).value for one in (mapping, dropping(attributes, hidden))]
+        assert values[0] == pytest.approx(values[1], abs=1e-14)
+        # No other symbol for a whole group is cheaper.
+        for y in np.unique(moved):
+            group = moved == y
+            spent = joint.sum(axis=0)[group] @ costs[group]
+            assert spent[y] == min(spent[group])
+    with pytest.raises(InputError, match="12 symbols"):
+        hiding(attributes, np.ones(3), (0,), costs)
+
+
+def crowded(records: int = 1500) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    given = people(records)
+    words = rng.choice([f"w{k}" for k in range(40)], records, p=np.arange(1, 41) / 820).astype(object)
+    return given | {"wage": rng.normal(size=records), "word": np.where(rng.random(records) < 0.1, "", words)}
+
+
+def test_obstacles_are_removed_and_the_design_fits():
+    given = crowded()
+    found = advise(given, private="income", useful=["age", "wage", "word"])
+    rules = {one.column: one.rule for one in found.obstacles}
+    assert isinstance(rules["wage"], Quantiles)
+    assert isinstance(rules["age"], Quantiles)
+    assert isinstance(rules["word"], Categories)
+    assert rules["word"].missing == "missing"
+    sentences = " ".join(one.sentence for one in found.obstacles)
+    assert "'wage' holds real numbers" in sentences
+    assert "'word' has" in sentences
+    assert "w1" not in sentences.replace("'word'", "")  # no value
+    assert 8 <= found.useful <= 750 // 5
+    assert fit(given, **found.arguments, budget=0.2).status == "optimal"
+
+
+def test_few_symbols_are_asked_for(table):
+    found = advise(table, private="income", useful=["age", "town"], rules={"age": Quantiles(8)}, symbols=6)
+    assert found.useful <= 6
+    (obstacle,) = found.obstacles
+    assert obstacle.column == "age"
+    assert "more than 6" in obstacle.sentence
+
+
+def test_a_private_column_of_real_numbers_gets_classes():
+    given = crowded()
+    given["wage"] = given["wage"] + given["age"] / 20
+    found = advise(given, private="wage", useful=["age", "town"], rules={"age": Quantiles(4)})
+    assert [one.column for one in found.obstacles] == ["wage"]
+    assert found.private == 4
+
+
+@pytest.mark.parametrize("name", ["maximal-leakage", "max-lift"])
+def test_other_measures(table, name):
+    found = advise(table, **COLUMNS, leakage=name, split=1.0)
+    assert all(one.population is None for one in found.designs)
+    assert found.frontier.problem.leakage == leakage.by_name(name)
+    assert [one.leakage for one in found.designs] == sorted((one.leakage for one in found.designs), reverse=True)
+
+
+def test_what_has_no_designs():
+    rng = np.random.default_rng(0)
+    binary = {f"c{k}": rng.integers(0, 2, 60) for k in range(6)} | {"s": rng.integers(0, 2, 60)}
+    with pytest.raises(InputError, match="name fewer useful columns"):
+        advise(binary, private="s", useful=[f"c{k}" for k in range(6)])
+    independent = {"s": np.array([0, 1] * 40), "x": np.array([0, 0, 1, 1] * 20)}
+    with pytest.raises(InputError, match="nothing is to hide"):
+        advise(independent, private="s", useful="x", split=1.0)
+
+
+def test_a_time_limit_leaves_intervals(table):
+    found = advise(table, **COLUMNS, time_limit=0.0)
+    assert all(one.gap >= 0 for one in found.designs)
+    assert not all(one.status == "optimal" for one in found.designs)

@@ -1,0 +1,100 @@
+"""`estimate_counts`: unbiased where the design determines a count, and within its stated error elsewhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError
+from jaxpriv.mechanism import advise, estimate_counts, fit
+from jaxpriv.mechanism.table import quantise
+
+from .conftest import COLUMNS
+
+
+def true_counts(mechanism, table):
+    """The classes of every useful column, counted in the original table."""
+    codes = mechanism.codebook.encode_useful(table)
+    names = mechanism.codebook.useful
+    return {
+        name: np.bincount(codes[:, place], minlength=len(mechanism.codebook.rules[name].labels))
+        for place, name in enumerate(names)
+    }
+
+
+def with_matrix(mechanism, matrix):
+    return replace(mechanism, table=quantise(matrix, resolution=32))
+
+
+def test_the_errors_of_many_releases_are_those_stated(table, fitted):
+    """A mechanism of full rank: no bias, and standardised errors of mean 0 and deviation 1."""
+    size = len(fitted.mechanism.table)
+    mechanism = with_matrix(fitted.mechanism, 0.7 * np.eye(size) + 0.3 / size)
+    truth, errors = true_counts(mechanism, table), []
+    for _ in range(60):
+        found = estimate_counts(mechanism, mechanism.apply(table))
+        for name, one in found.items():
+            assert one.bias.max() < 1e-6 * len(table["age"])
+            assert one.count.sum() == pytest.approx(len(table["age"]), rel=1e-9)
+            errors.append((one.count - truth[name]) / one.standard_error)
+    errors = np.concatenate(errors)
+    assert abs(errors.mean()) < 0.2
+    assert 0.85 < errors.std() < 1.15
+
+
+@pytest.mark.parametrize("place", [2, 5])
+def test_an_optimal_design_states_what_it_cannot_determine(table, place):
+    found = advise(table, **COLUMNS)
+    mechanism = fit(table, **found.arguments, budget=found.designs[place].budget).mechanism
+    truth, inside, total = true_counts(mechanism, table), 0, 0
+    for _ in range(20):
+        for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
+            inside += int((abs(one.count - truth[name]) <= one.bias + 3 * one.standard_error).sum())
+            total += len(one.count)
+    assert inside >= 0.98 * total
+
+
+def test_the_estimate_is_nearer_than_the_released_count(table):
+    """Four of ten records are released as one symbol: its class is counted far too often."""
+    mechanism = fit(table, **COLUMNS, budget=0.15).mechanism
+    size = len(mechanism.table)
+    matrix = 0.6 * np.eye(size)
+    matrix[:, 0] += 0.4
+    mechanism = with_matrix(mechanism, matrix)
+    released = mechanism.apply(table)
+    truth, found = true_counts(mechanism, table), estimate_counts(mechanism, released)
+    counted = _labels_counted(mechanism, released)
+    for name, one in found.items():
+        assert abs(one.count - truth[name]).max() < 0.3 * abs(counted[name] - truth[name]).max()
+
+
+def _labels_counted(mechanism, released):
+    return {
+        name: np.array([(released[name] == label).sum() for label in labels])
+        for name, labels in zip(mechanism.released_columns, mechanism.released_labels, strict=True)
+    }
+
+
+def test_a_table_as_it_is_has_no_error(table, fitted):
+    mechanism = with_matrix(fitted.mechanism, np.eye(len(fitted.mechanism.table)))
+    truth = true_counts(mechanism, table)
+    for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
+        np.testing.assert_allclose(one.count, truth[name], atol=1e-6)
+        assert one.standard_error.max() < 1
+        assert one.bias.max() < 1e-6
+
+
+def test_numbered_symbols_of_a_funnel(table, every):
+    mechanism = every["disclosure"].mechanism
+    truth = true_counts(mechanism, table)
+    for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
+        assert (abs(one.count - truth[name]) <= one.bias + 4 * one.standard_error + 1e-6).all()
+
+
+def test_what_was_not_released_is_refused(fitted):
+    with pytest.raises(InputError, match="town"):
+        estimate_counts(fitted.mechanism, {"age": np.array(["x"], dtype=object)})
+    with pytest.raises(InputError, match="row 0"):
+        estimate_counts(
+            fitted.mechanism, {"age": np.array(["nobody"], dtype=object), "town": np.array(["north"], dtype=object)}
+        )

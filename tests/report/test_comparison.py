@@ -1,0 +1,132 @@
+"""`compare`: what a release lost, against counts by hand, and on average what the owner's report states."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.tables import Edges
+from jaxpriv.mechanism import fit
+from jaxpriv.report import compare
+from jaxpriv.report.comparison import expected
+
+AGES = Edges((0, 30, 60, 90))
+
+
+def people(records: int = 1500, seed: int = 5) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    age, town = rng.integers(0, 90, records), rng.choice(["north", "south"], records)
+    rich = rng.random(records) < 0.1 + 0.6 * (age > 50) + 0.2 * (town == "north")
+    return {
+        "id": np.arange(records),
+        "age": age,
+        "town": town.astype(object),
+        "income": np.where(rich, "high", "low").astype(object),
+    }
+
+
+@pytest.fixture(scope="module")
+def table():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return fit(table, private="income", useful=["age", "town"], rules={"age": AGES}, budget=0.2)
+
+
+def test_numbers_are_those_counted_by_hand():
+    original = {"a": np.array(["x", "x", "y", "y"], dtype=object), "b": np.array(["u", "v", "u", "v"], dtype=object)}
+    released = {"a": np.array(["x", "y", "y", "y"], dtype=object), "b": np.array(["v", "v", "u", "u"], dtype=object)}
+    found = compare(original, released, useful=["a", "b"], order=np.arange(4))
+    one, other = found.columns
+    assert (one.changed, other.changed) == (0.25, 0.5)
+    np.testing.assert_allclose(one.before, [0.5, 0.5])
+    np.testing.assert_allclose(one.after, [0.25, 0.75])
+    assert (one.variation, other.variation) == (0.25, 0.0)
+    (pair,) = found.pairs
+    # Before: a quarter each; after: (x, v) 1/4, (y, v) 1/4, (y, u) 1/2.
+    assert pair.variation == pytest.approx(0.25)
+    assert pair.association_before == pytest.approx(0.0)
+    assert pair.association_after == pytest.approx(np.sqrt(1 / 3))  # phi of the 2 x 2 table
+    reordered = {name: values[::-1] for name, values in released.items()}
+    again = compare(original, reordered, useful=["a", "b"], order=np.arange(4)[::-1])
+    assert [column.changed for column in again.columns] == [0.25, 0.5]
+    alone = compare(original, reordered, useful=["a", "b"])
+    assert not alone.paired
+    assert [column.changed for column in alone.columns] == [None, None]
+    assert alone.pairs == found.pairs
+
+
+def test_a_table_compared_with_itself_lost_nothing(table, fitted):
+    released = fitted.mechanism.labels_of(fitted.mechanism.symbols(table))
+    found = compare(table, released, mechanism=fitted.mechanism, order=np.arange(1500), target="income")
+    assert [one.changed for one in found.columns] == [0.0, 0.0]
+    assert all(one.variation == 0 for one in found.columns)
+    assert found.prediction.before == found.prediction.after > found.prediction.constant
+
+
+def test_releases_lose_on_average_what_the_report_states(table, fitted):
+    mechanism = fitted.mechanism
+    # The evidence has one half of the records: compare releases of a table that has the same shares.
+    x = np.repeat(np.arange(len(mechanism.table)), fitted.evidence.counts.sum(axis=0))
+    labels = [mechanism.codebook.rules[name].labels for name in mechanism.codebook.useful]
+    stated = expected(mechanism, fitted.evidence)
+    found = []
+    for _ in range(40):
+        released = mechanism.labels_of(mechanism.sample(x))
+        before = {
+            name: np.array(own, dtype=object)[mechanism.useful[x, c]]
+            for c, (name, own) in enumerate(zip(mechanism.codebook.useful, labels, strict=True))
+        }
+        found.append(compare(before, released, useful=list(before), order=np.arange(len(x))))
+    for place, one in enumerate(stated.columns):
+        changed = [each.columns[place].changed for each in found]
+        assert np.mean(changed) == pytest.approx(one.changed, abs=5 * np.std(changed) / np.sqrt(40) + 1e-12)
+        after = np.array([each.columns[place].after for each in found])
+        np.testing.assert_allclose(after.mean(axis=0), one.after, atol=0.02)
+    assert sum(one.changed for one in stated.columns) == pytest.approx(
+        float(fitted.claims["distortion"].upper), abs=1e-9
+    )
+
+
+def test_rows_are_paired_by_a_column(table, fitted):
+    outputs = fitted.mechanism.apply({name: table[name] for name in ("age", "town")})
+    order = np.random.default_rng(1).permutation(1500)
+    shuffled = {name: values[order] for name, values in {**outputs, "id": table["id"]}.items()}
+    by_id = compare(table, shuffled, mechanism=fitted.mechanism, identity="id", target="income")
+    by_order = compare(table, shuffled, mechanism=fitted.mechanism, order=order, target="income")
+    assert [one.changed for one in by_id.columns] == [one.changed for one in by_order.columns]
+    assert by_id.prediction == by_order.prediction
+    assert by_id.prediction.after <= by_id.prediction.before
+
+
+def test_released_values_of_intervals_are_classes(table):
+    found = compare(table, table, useful=["age", "town"], rules={"age": AGES}, order=np.arange(1500))
+    assert [one.changed for one in found.columns] == [0.0, 0.0]
+    assert found.columns[0].labels == AGES.labels
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": np.arange(3)}, "order must name each"),
+        ({"order": np.zeros(1500, dtype=int)}, "order must name each"),
+        ({"order": np.arange(1500), "identity": "id"}, "not both"),
+        ({"identity": "town"}, "useful one"),
+        ({"identity": "income"}, "earlier row"),
+        ({"target": "income"}, "paired rows"),
+        ({"useful": ["age"]}, "own columns"),
+    ],
+)
+def test_bad_input(table, fitted, change, message):
+    with pytest.raises(InputError, match=message):
+        compare(table, table, **{"mechanism": fitted.mechanism, **change})
+
+
+def test_nothing_named_and_numbers_released(table):
+    with pytest.raises(InputError, match="name the useful columns"):
+        compare(table, table)
+    funnel = fit(table, private="income", useful=["age", "town"], rules={"age": AGES}, disclosure=0.5)
+    with pytest.raises(InputError, match="numbered symbols"):
+        compare(table, table, mechanism=funnel.mechanism)
+    assert expected(funnel.mechanism, funnel.evidence) is None
