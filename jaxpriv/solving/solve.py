@@ -142,8 +142,8 @@ def solve(
         time_limit: seconds after which the best mechanism so far is returned; 0 gives one that needs no iteration.
             Outside of jit and vmap only, as progress.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
-            steps and with the certified result; a `jaxpriv.History` keeps these records. With two grids it reports the
-            coarse problem. When `accelerated` goes over from float32 to float64 its best numbers are computed again,
+            steps; a `jaxpriv.History` keeps these records and that of the certified result. With two grids it reports
+            the coarse problem. When `accelerated` goes over from float32 to float64 its best numbers are computed again,
             and may get worse by the rounding of float32 (about 1e-6 of them).
         checkpoint: a file for the state of a streaming solve (`accelerated`, `two-grid`; others refuse the argument).
             It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
@@ -183,7 +183,7 @@ def solve(
         raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
         found = solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint, start)
-        if clock.reports:
+        if clock.every is not None:  # a history
             ends = found.lower_bound, getattr(found, "upper_bound", found.value)
             bound = max(ends, key=lambda end: abs(end - found.value))
             used = getattr(found, "distortion", None)
