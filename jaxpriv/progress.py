@@ -52,7 +52,7 @@ class Progress:
 class History:
     """The records of a solve, in order: `jp.solve(problem, progress=history)`.
 
-    The last record of a solve is that of its certified result. `history["gap"]` is the array of a field over the
+    The last record of `solve` is that of its certified result. `history["gap"]` is the array of a field over the
     records.
 
     Args:

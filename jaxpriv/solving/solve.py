@@ -143,8 +143,8 @@ def solve(
             Outside of jit and vmap only, as progress.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
             steps; a `jaxpriv.History` keeps these records and that of the certified result. With two grids it reports
-            the coarse problem. When `accelerated` goes over from float32 to float64 its best numbers are computed again,
-            and may get worse by the rounding of float32 (about 1e-6 of them).
+            the coarse problem. When `accelerated` goes over from float32 to float64 its best numbers are computed
+            again, and may get worse by the rounding of float32 (about 1e-6 of them).
         checkpoint: a file for the state of a streaming solve (`accelerated`, `two-grid`; others refuse the argument).
             It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
             time limit or Ctrl-C ends the solve. The same call in another process, after whatever ended this one, goes
