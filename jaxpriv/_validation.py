@@ -146,9 +146,14 @@ def joint_array(value: object, name: str = "joint", *, normalise: bool = False) 
 
     A total within 1e-9 of one (of a float32 array: 2e-6, see `sum_tolerance`) is rounding and is divided out.
     Any other total is an error, because counts and unnormalised tables are different things: pass
-    `normalise=True`, or build the joint with `probability.from_counts`.
+    `normalise=True`, or build the joint with `probability.from_counts`. One axis `(x,)` (not with `normalise`) is
+    P(X) where X itself is private: the joint is then diagonal.
     """
-    array = nonnegative(real_array(value, name, ndim=2), name)
+    array = nonnegative(real_array(value, name, ndim=2 if normalise else (1, 2)), name)
+    prior = array.ndim == 1
+    if prior:
+        need_memory(16.0 * len(array) ** 2, f"the joint of {len(array)} symbols with themselves", MERGE)
+        array = (jnp if is_traced(array) else np).diag(array)
     if is_traced(array):
         return array
     largest = float(array.max())
@@ -158,8 +163,9 @@ def joint_array(value: object, name: str = "joint", *, normalise: bool = False) 
         array = array / largest
     total = float(array.sum())
     if not (normalise or abs(total - 1) <= sum_tolerance(value)):
+        hint = "; one axis is P(X), with S = X" if prior else ""
         raise InputError(
-            f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts"
+            f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts{hint}"
         )
     return array / total
 

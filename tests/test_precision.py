@@ -314,7 +314,7 @@ OTHERS = {
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
-    "jaxpriv.mechanism": "advise drift estimate_counts fit release",  # tables and files
+    "jaxpriv.mechanism": "advise drift estimate_counts fit fit_groups release",  # tables and files
     "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
     "jaxpriv.report": "compare report",

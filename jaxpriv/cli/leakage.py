@@ -69,7 +69,7 @@ def leakage(
         table = records.counts / records.counts.sum()
     else:
         table = problem_of(joint, columns, ["joint"])[0]["joint"]
-    single = real_array(table, "joint", ndim=(2, 3)).ndim == 2
+    single = real_array(table, "joint", ndim=(1, 2, 3)).ndim < 3
     joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])
     records = working(

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._clock import ENDLESS, Clock, ProgressLike, Stop, clock_of
 from jaxpriv._module import summary
 from jaxpriv._numerics import divergence, entropy, information_below
-from jaxpriv._resources import need_memory
-from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, generate_columns
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
@@ -354,12 +353,7 @@ def maximum_utility(
         raise InputError("maximum_utility runs on the host, outside of jit, vmap and grad")
     limits = parse_limits(limit)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
-    array = real_array(source_or_joint, "source_or_joint", ndim=(1, 2))
-    if array.ndim == 1:
-        need_memory(24.0 * len(array) ** 2, "the joint distribution of X with itself", "merge symbols")
-        joint = np.diag(joint_array(nonnegative(array, "source_or_joint")[None], "source_or_joint")[0])
-    else:
-        joint = joint_array(source_or_joint, "source_or_joint")
+    joint = joint_array(source_or_joint, "source_or_joint")
     with clock_of(time_limit, progress) as clock:
         return _solve(joint, limits, tol, clock)
 

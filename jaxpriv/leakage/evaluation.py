@@ -254,7 +254,8 @@ def values_of_joints(
 def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: object, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
-    `mechanism` is an array, or what holds one: a `Solution`, a `FunnelSolution`, a `Mechanism` or a `Watchdog`.
+    A joint of one axis (x,) is P(X) where X itself is private: S = X. `mechanism` is an array, or what holds one: a
+    `Solution`, a `FunnelSolution`, a `Mechanism` or a `Watchdog`.
 
     Masses count down to the smallest float64, with two exceptions. A private symbol with a probability below 1e-313 may
     be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05; one
@@ -396,7 +397,7 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
 
 
 def report(joint: ArrayLike, mechanism: object, units: str = "nats") -> Report:
-    """All measures of `mechanism` (x, y) under `joint` (s, x).
+    """All measures of `mechanism` (x, y) under `joint` (s, x), or P(X) (x,) with S = X.
 
     Errors, units and accuracy as for `evaluate`.
     """

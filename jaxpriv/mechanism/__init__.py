@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
+    from jaxpriv.mechanism.grouping import FittedGroups as FittedGroups
+    from jaxpriv.mechanism.grouping import GroupingCost as GroupingCost
+    from jaxpriv.mechanism.grouping import fit_groups as fit_groups
     from jaxpriv.mechanism.mechanism import Asked as Asked
     from jaxpriv.mechanism.mechanism import Evidence as Evidence
     from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
@@ -40,6 +43,7 @@ else:
             "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
             "jaxpriv.mechanism.comparing": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
+            "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "fit_groups"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.obstacles": ["Obstacle"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],

@@ -44,7 +44,7 @@ _CAUSES = 3  # of what a watchdog withholds: so many are stated
 FEASIBLE = "feasible"
 # How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
 _FAR = 80.0
-_UNCHANGED = "Every record is released as it is, which meets the target"
+UNCHANGED = "Every record is released as it is, which meets the target"
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
@@ -215,7 +215,8 @@ def fit(
     size = len(records.useful)
     if size > MOST_SYMBOLS:
         raise ResourceError(
-            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns"
+            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns, or "
+            "`jaxpriv.mechanism.fit_groups`, one design for each group of columns"
         )
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()
@@ -305,8 +306,8 @@ def fit(
     if problem == "watchdog" and not population:
         statements += _withheld(records.design[:, seen], target)
     if unchanged:
-        warnings.warn(_UNCHANGED, stacklevel=2)
-        statements = (f"{_UNCHANGED}.", *statements)
+        warnings.warn(UNCHANGED, stacklevel=2)
+        statements = (f"{UNCHANGED}.", *statements)
     return Fitted(mechanism, evidence, claims, status, audit, limit, statements, unchanged, book)
 
 

@@ -72,6 +72,7 @@ def remove_obstacles(
                 raise InputError(
                     f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
                     f"design: name fewer {side} columns"
+                    + (", or design groups of them (`fit_groups`)" if side == "useful" else "")
                 )
             crowded.setdefault(
                 name,

@@ -59,14 +59,14 @@ class DistortionProblem(Module, Shown):
     * `multiplier=l`: minimise I(S;Y) + sum_k l_k E d_k(X,Y), l_k >= 0;
     * `leakage_budget=e`: minimise E d(X,Y) subject to I(S;Y) <= e (one distortion).
 
-    With S = X (a diagonal joint) this is rate-distortion, and where X = f(S) the leakage I(S;Y)
+    With S = X (`joint` P(X), or a diagonal joint) this is rate-distortion, and where X = f(S) the leakage I(S;Y)
     equals I(X;Y) (Corollary 1); the solvers find and use both by themselves.
 
     Args:
-        joint: P(S,X), shape (S, X), or an operator (`jaxpriv.joints.from_function`) that computes it
-            block by block; or a finite set of K possible joints, shape (K, S, X): the
-            largest leakage over the set is then minimised while every budget holds under every
-            joint. Never with `multiplier`; `leakage_budget` takes a set with measures other than mutual
+        joint: P(S,X), shape (S, X); or P(X), shape (X,), where X itself is private (S = X); or an operator
+            (`jaxpriv.joints.from_function`) that computes P(S,X) block by block; or a finite set of K possible
+            joints, shape (K, S, X): the largest leakage over the set is then minimised while every budget holds under
+            every joint. Never with `multiplier`; `leakage_budget` takes a set with measures other than mutual
             information, or further limits: the largest E d over the set is minimised.
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
             or an array (M, X, Y).
@@ -220,11 +220,8 @@ def rate_distortion(
 
     `source`: P(X), shape (X,); `form`: `budget=`, `multiplier=` or `leakage_budget=` (the rate).
     """
-    mass = real_array(source, "source", ndim=1)
-    need_memory(24.0 * mass.shape[0] ** 2, f"the joint of {mass.shape[0]} symbols with themselves", MERGE)
-    if is_traced(mass):
-        return DistortionProblem(jnp.diag(mass), distortion, **form)
-    return DistortionProblem(np.diag(joint_array(np.asarray(source)[None, :], "source")[0]), distortion, **form)
+    real_array(source, "source", ndim=1)
+    return DistortionProblem(joint_array(source, "source"), distortion, **form)
 
 
 def private_pairs(joint: ArrayLike) -> np.ndarray:
@@ -260,8 +257,8 @@ def with_private_input(
 def _joints(value: ArrayInput) -> Arr:
     if isinstance(value, np.ndarray) and value.ndim == 2:
         return joint_array(value)[None]
-    array = real_array(value, "joint", ndim=(2, 3))
-    if array.ndim == 2:
+    array = real_array(value, "joint", ndim=(1, 2, 3))
+    if array.ndim < 3:
         return joint_array(value)[None]
     if is_traced(array):
         return array

@@ -162,7 +162,8 @@ class FunnelProblem(Shown):
         multiplier l        minimise L(S->Y) - l I(X;Y)   (Hsu et al. 2019, eq 10)
 
     Args:
-        joint: P(S,X), shape (S, X), total one; symbols without mass are allowed.
+        joint: P(S,X), shape (S, X), total one, or P(X), shape (X,), where X itself is private (S = X); symbols
+            without mass are allowed.
         leakage: L, an average measure; mutual information by default. Global optima are proved for it, and for the
             measures of finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
             `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`
@@ -219,7 +220,8 @@ class BottleneckProblem(Shown):
                         relevant variable; values stay those of the multiplier form
 
     Args:
-        joint: P(S,X), shape (S, X), total one; symbols without mass are allowed.
+        joint: P(S,X), shape (S, X), total one, or P(X), shape (X,), where X itself is private (S = X); symbols
+            without mass are allowed.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.

@@ -289,7 +289,7 @@ ARRAYS = {
     "no mass": (other(joint=np.zeros((3, 4))), ["joint", "no mass"]),
     "transposed joint": (other(joint=JOINT.T), ["distortion", "4 rows", "3 useful"]),
     "transposed distortion": (other(distortion=np.ones((2, 4))), ["distortion", "2 rows", "transposed"]),
-    "vector": (other(joint=np.ones(4) / 4), ["joint", "1 dimension"]),
+    "vector": (other(joint=np.ones(4)), ["joint", "sums to 4", "S = X"]),
     "empty private": (other(joint=np.zeros((0, 4))), ["joint", "empty along axis 0"]),
     "empty useful": (other(joint=np.zeros((3, 0))), ["joint", "empty along axis 1"]),
     "empty released": (other(distortion=np.zeros((4, 0))), ["distortion", "empty along axis 1"]),

@@ -108,7 +108,9 @@ def changed(array, index, value):
         (JOINT, changed(MECHANISM, (0, 1), 0.4), "mechanism: row 0 sums to 1.1"),
         (JOINT, MECHANISM.T, "it looks transposed"),
         (JOINT, MECHANISM[:2], "2 rows"),
-        (JOINT[0], MECHANISM, "joint has 1 dimension"),
+        (JOINT[0], MECHANISM, r"joint sums to 0\.\d+, not 1; .*one axis is P\(X\), with S = X"),
+        (np.ones(2) / 2, MECHANISM, "mechanism has 3 rows"),
+        (JOINT[None], MECHANISM, "joint has 3 dimension"),
         (JOINT * 10, MECHANISM, "joint sums to 10"),
         (JOINT * 0, MECHANISM, "no mass"),
         (JOINT[:, :0], MECHANISM, "empty along axis 1"),
@@ -146,6 +148,13 @@ def test_actions_along_either_axis():
     for cls in (lk.GainLeakage, lk.LossMatrix):
         with pytest.raises(InputError, match="action_axis must be 0 or 1"):
             cls(table, action_axis=2)
+
+
+def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
+    prior = np.array([0.5, 0.2, 0.3])
+    assert lk.report(prior, MECHANISM) == lk.report(np.diag(prior), MECHANISM)
+    for measure in (lk.MutualInformation(), lk.Sibson(2.0), lk.Lift()):
+        assert lk.evaluate(measure, prior, MECHANISM) == lk.evaluate(measure, np.diag(prior), MECHANISM)
 
 
 def test_tracers_and_unknown_units_are_refused():

@@ -1,5 +1,6 @@
 """S = X, and X = f(S) after merging: the interior point takes the joint for the diagonal matrix that it is."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -140,3 +141,19 @@ def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, 
         _PROGRAMS.clear()
     assert found.status == "optimal"
     assert found.lower_bound <= np.log(N * inside) <= found.value
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_prior_alone_is_the_diagonal_joint(mass, form):
+    one, other = _problem(mass, form), _problem(np.diag(mass), form)
+    np.testing.assert_array_equal(one.joints, other.joints)
+    traced = jax.jit(lambda p: _problem(p, form).joints)(mass)
+    np.testing.assert_allclose(traced, other.joints, rtol=1e-6)
+
+
+def test_a_prior_alone_in_funnels_and_noise(mass):
+    for kind, target in ((jp.FunnelProblem, {"disclosure": 0.3}), (jp.BottleneckProblem, {"relevance": 0.3})):
+        np.testing.assert_array_equal(kind(mass, **target).joint, kind(np.diag(mass), **target).joint)
+    np.testing.assert_array_equal(
+        jp.NoiseProblem(mass, TABLE[0], budget=1.0).joint, jp.NoiseProblem(np.diag(mass), TABLE[0], budget=1.0).joint
+    )

@@ -1,0 +1,437 @@
+"""Many useful columns: groups of them with one mechanism each, and what the releases reveal together."""
+
+import math
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+
+from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._module import Shown, summary
+from jaxpriv._validation import scalar, whole
+from jaxpriv.datasets._layout import distinct_rows
+from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.estimation.audit import audit_mechanism
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Rule, Source
+from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
+from jaxpriv.mechanism.counting import CountedParts, count_parts, names_of, read_parts
+from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
+from jaxpriv.mechanism.joining import joint_leakage
+from jaxpriv.problems import DistortionProblem
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.frontier import frontier_within
+from jaxpriv.solving.solve import solve_within
+from jaxpriv.verifier.claims import Claim, down, lower, up, upper
+
+# Combinations of a group that is chosen, so many that its design takes seconds; of one design for comparison.
+_SYMBOLS, _COMPARED = 128, 256
+# Budgets of the curves by which a total is split, as shares of the least distortion that reveals nothing: denser where
+# the curves are steeper. Chords of 17 points are a few percent above a curve.
+_SHARES = np.linspace(0.0, 1.0, 17) ** 1.5
+# A split decides how a budget is used, not whether it is met: its curves need not be exact.
+_ROUGH = 1e-4
+# Mixtures with a constant release have shares in whole 1/1024, so that the tables stay whole numbers.
+_SHARE_BITS = 10
+# A leakage budget is used up to this share, in at most so many rounds.
+_USED, _ROUNDS = 0.98, 10
+
+_Together: TypeAlias = Callable[[Sequence[np.ndarray]], tuple[Claim, bool]]
+
+
+@dataclass(frozen=True)
+class GroupingCost:
+    """What separate designs of the groups cost, in nats.
+
+    Attributes:
+        apart: the sum of the groups' own leakages, at most.
+        joint: of all groups together, at most. It is larger than `apart` where columns of several groups reveal
+            together what none of them does, smaller where groups reveal the same.
+        optimum: (lower, upper): the least leakage of one mechanism for all columns with the same mean distortion; None
+            for more than 256 combinations. The grouping costs `joint` - `optimum` at the most.
+    """
+
+    apart: float
+    joint: float
+    optimum: tuple[float, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGroups(Shown):
+    """What `fit_groups` found.
+
+    Attributes:
+        groups: the useful columns of each design.
+        fitted: the designs, one for each group. Each has its own budget, its certificate and its audit.
+        leakage: I(S; Y_1, ..., Y_k) of all releases together on the records of the design: all of one person's outputs
+            are read side by side. An interval, rounded outwards (nats).
+        exact: whether it is computed, up to rounding; otherwise its upper end is a bound by the chain rule, and its
+            lower end the leakage of some of the groups.
+        apart: I(S; Y_g) of each group alone.
+        distortion: the sum of the groups' mean distortions.
+        cost: what the grouping costs.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    fitted: tuple[Fitted, ...]
+    leakage: Claim
+    exact: bool
+    apart: tuple[Claim, ...]
+    distortion: Claim
+    cost: GroupingCost
+
+    __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        rows = {
+            f"group {place}": f"{', '.join(names)}: leakage {upper(float(claim.upper or 'inf'))} nats"
+            for place, (names, claim) in enumerate(zip(self.groups, self.apart, strict=True), 1)
+        }
+        rows["distortion, these records"] = upper(_upper(self.distortion))
+        rows["leakage together, these records"] = f"{upper(self.cost.joint)} nats"
+        if self.cost.optimum is not None:
+            rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"
+        return rows
+
+    def apply(self, frame: Source, unseen: str | None = None) -> object:
+        """The released columns of all groups side by side: `Mechanism.apply` of each mechanism, all or nothing."""
+        parts = [one.mechanism.apply(frame, unseen) for one in self.fitted]
+        if isinstance(frame, Mapping):
+            return {name: values for part in parts for name, values in part.items()}
+        import narwhals as nw  # an extra, and there: the frame was read with it
+
+        return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
+
+
+def fit_groups(
+    source: Source,
+    *,
+    private: str | Sequence[str],
+    useful: Sequence[str] = (),
+    groups: Sequence[Sequence[str]] | None = None,
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
+    budget: float | None = None,
+    leakage_budget: float | None = None,
+    distortion: Prices | None = None,
+    weights: Prices | None = None,
+    split: float = 0.5,
+    seed: int = 0,
+    confidence: float = 0.95,
+    unseen: str = "refuse",
+    resolution: int = 32,
+    tol: float = 1e-6,
+    sparse: bool = False,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
+) -> FittedGroups:
+    """Design one mechanism for each group of useful columns, for tables with too many combinations for one.
+
+    Every design is optimal for its own columns and its own budget; all of them together are not optimal, and `cost`
+    says what that costs. The leakage measure is mutual information.
+
+    Args:
+        useful: the columns; which go together is chosen: again and again the two groups whose combination changes what
+            is known about S the most, |I(S; X_a, X_b) - I(S; X_a) - I(S; X_b)| (Miller-Madow estimates), while they
+            make at most 128 combinations and have five records each (without `sparse`). Or
+        groups: the columns of each group. Exactly one of the two.
+        budget: the sum of the mean distortions is at most this. It is split so that the sum of the groups' leakages is
+            small: all groups have one price, leakage saved per distortion spent; or
+        leakage_budget: the leakage of all groups together is at most this (nats), certified. Exactly one of the two.
+        source, private, rules, shared, distortion, weights, split, seed, confidence, unseen, resolution, tol, sparse,
+            time_limit, progress: as for `fit`. A confidence is that of each group's audit by itself.
+
+    Groups may reveal much together even where each reveals nothing by itself: because columns depend on S in
+    combination, which then belong in one group, or because there are few records for so many combinations, so that who
+    has the table finds the record. All designs are then mixed with constant releases, as far as `leakage_budget` needs.
+
+    Raises `InputError` for bad columns, groups, numbers and options, `NotCertifiedError` for a `leakage_budget` below
+    the rounding errors of float64; other errors are those of `fit`.
+    """
+    if (budget is None) == (leakage_budget is None):
+        raise InputError("give exactly one of budget and leakage_budget")
+    target = scalar(
+        budget if leakage_budget is None else leakage_budget,
+        "budget" if leakage_budget is None else "leakage_budget",
+        low=0.0,
+    )
+    if bool(useful) == bool(groups):
+        raise InputError("give exactly one of useful and groups")
+    names = tuple(name for group in groups for name in group) if groups else names_of(useful)
+    if len(set(names)) < len(names) or not all(groups or [1]):
+        raise InputError("groups must have a column each, and every useful column is named once")
+    need_useful(distortion or {}, weights or {}, names)
+    share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
+    seed = whole(seed, "seed", low=0.0)
+    rules = dict(rules or {})
+    clock = clock_of(time_limit, progress)
+
+    clock.begin("reading the records")
+    columns = read_columns(source, list(dict.fromkeys((*names_of(private), *names, *rules))))
+    parts = read_parts(columns, private, names, rules, shared, None, share, seed)
+    records = count_parts(parts, private, names, rules, shared, None, sparse=True)
+    if groups is None:
+        clock.begin("choosing groups")
+        most = math.inf if sparse else records.design.sum() // ROWS_PER_SYMBOL
+        groups = [[names[place] for place in group] for group in _chosen(records, min(most, _SYMBOLS))]
+    sides = [_Side.of(records, group, distortion, weights) for group in groups]
+    s, x = np.nonzero(records.design)
+    symbols = np.stack([side.symbols for side in sides], axis=1)
+
+    def together(tables: Sequence[np.ndarray]) -> tuple[Claim, bool]:
+        clock.begin("the leakage of all groups")
+        return joint_leakage(s, symbols[x], records.design[s, x], tables)
+
+    def designed(total: float) -> _Designs:
+        fitted = []
+        for side, own in zip(sides, _split(curves, total), strict=True):
+            used = {*names_of(private), *side.names}
+            with warnings.catch_warnings():
+                # That one group is released as it is says nothing about all.
+                warnings.filterwarnings("ignore", UNCHANGED)
+                one = fit(
+                    columns,
+                    private=private,
+                    useful=side.names,
+                    rules={name: rule for name, rule in rules.items() if name in used},
+                    shared=[name for name in names_of(shared) if name in used],
+                    budget=own,
+                    distortion=_within(side.names, distortion),
+                    weights=_within(side.names, weights),
+                    split=share,
+                    seed=seed,
+                    confidence=confidence,
+                    unseen=unseen,
+                    resolution=resolution,
+                    tol=tol,
+                    sparse=sparse,
+                    clock=clock,
+                )
+            fitted.append(one)
+        return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
+
+    with clock:
+        clock.begin("the curves of the groups")
+        curves = [_curve(side, clock) for side in sides]
+        found = designed(target) if leakage_budget is None else _certified(target, curves, designed, clock)
+        if leakage_budget is not None and found.leaked > target:
+            found = _mixed(found, target, together, confidence)
+        spent = [one.claims["distortion"] for one in found.fitted]
+        low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
+        high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
+        whole_table = _Side.of(records, names, distortion, weights) if records.seen.sum() <= _COMPARED else None
+        optimum = None if whole_table is None else _optimum(whole_table, float(high), tol, clock)
+    apart = tuple(one.claims["leakage"] for one in found.fitted)
+    return FittedGroups(
+        groups=tuple(side.names for side in sides),
+        fitted=tuple(found.fitted),
+        leakage=found.leakage,
+        exact=found.exact,
+        apart=apart,
+        distortion=Claim(down(low), up(high), "distortion"),
+        cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One group of columns: x_g (X,) for every combination X of ALL columns, as `fit` numbers them; P(s, x_g) and d of
+    those that the records of the design have.
+    """
+
+    names: tuple[str, ...]
+    symbols: np.ndarray
+    joint: np.ndarray
+    costs: np.ndarray
+
+    @classmethod
+    def of(
+        cls, records: CountedParts, names: Sequence[str], distortion: Prices | None, weights: Prices | None
+    ) -> "_Side":
+        book = replace(records.codebook, useful=tuple(names))
+        codes = records.useful[:, [records.codebook.useful.index(name) for name in names]]
+        different, symbols = distinct_rows(codes, [len(book.rules[name].labels) for name in names])
+        counts = np.zeros((len(records.private), len(different)))
+        np.add.at(counts.T, symbols, records.design.T)
+        seen = counts.any(axis=0)
+        kinds, factors = _within(names, distortion), _within(names, weights)
+        costs = column_distortion(book, different[seen], kinds=kinds, weights=factors)
+        return cls(tuple(names), symbols, counts[:, seen] / counts.sum(), costs)
+
+
+@dataclass(frozen=True)
+class _Designs:
+    fitted: Sequence[Fitted]
+    leakage: Claim
+    exact: bool
+
+    @property
+    def leaked(self) -> float:
+        return _upper(self.leakage)
+
+
+def _upper(claim: Claim) -> float:
+    return float(claim.upper or "inf")
+
+
+def _within(names: Sequence[str], prices: Prices | None) -> Prices | None:
+    return None if prices is None else {name: price for name, price in prices.items() if name in names}
+
+
+def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
+    """Groups of places of useful columns, each with at most so many combinations where it has several columns."""
+    s, x = np.nonzero(records.design)
+    counts, n = records.design[s, x], records.design.sum()
+    sizes = [len(records.codebook.rules[name].labels) for name in records.codebook.useful]
+
+    def entropy(rows: np.ndarray, sizes: Sequence[int]) -> float:
+        mass = np.bincount(distinct_rows(rows, sizes)[1], counts) / n
+        return float(-mass @ np.log(mass)) + (len(mass) - 1) / (2 * n)  # the correction of Miller and Madow
+
+    @cache
+    def told(group: tuple[int, ...]) -> float:
+        own = [sizes[place] for place in group]
+        rows = records.useful[x][:, group]
+        joint = np.column_stack([s, rows])
+        return entropy(rows, own) - entropy(joint, [len(records.private), *own])
+
+    @cache
+    def size(group: tuple[int, ...]) -> int:
+        return len(distinct_rows(records.useful[:, group], [sizes[place] for place in group])[0])
+
+    private = entropy(s[:, None], [len(records.private)])
+    groups = [(place,) for place in range(len(sizes))]
+    while True:
+        # I(S;X_a) = told + H(S), so the change is that of `told` less one H(S).
+        pairs = [
+            (abs(told(union) - told(a) - told(b) - private), a, b, union)
+            for a, b in combinations(groups, 2)
+            for union in [tuple(sorted(a + b))]
+            if size(union) <= most
+        ]
+        if not pairs:
+            return sorted(groups)
+        _, a, b, union = max(pairs)
+        groups = [group for group in groups if group not in (a, b)] + [union]
+
+
+def _curve(side: _Side, clock: Clock) -> np.ndarray:
+    """Distortions and least leakages (2, m), from no distortion to the least one that reveals nothing."""
+    free = solve_within(clock, DistortionProblem(side.joint, side.costs, leakage_budget=0.0), "auto", Goal(_ROUGH, 0.0))
+    most = float(free.value)
+    if not most > 0:
+        return np.zeros((2, 1))
+    problem = DistortionProblem(side.joint, side.costs, budget=most)
+    curve = frontier_within(clock, problem, {"budget": most * _SHARES}, tol=_ROUGH)
+    return np.stack([curve.targets, np.asarray(curve.solutions.value)])
+
+
+def _split(curves: Sequence[np.ndarray], total: float) -> list[float]:
+    """Budgets of the groups that sum to at most `total`: of all chords of the curves the steepest are spent first.
+
+    The curves are convex, so this is the least sum of the chords, and the price of the last one is that of all groups.
+    """
+    chords = [
+        (fall / length, group, length)
+        for group, curve in enumerate(curves)
+        for length, fall in np.diff(curve).T
+        if fall < 0
+    ]
+    budgets, left = [0.0] * len(curves), total * (1 - 2.0**-40)  # more than sums of floats are off by
+    for _, group, length in sorted(chords):
+        budgets[group] += min(length, left)
+        left -= min(length, left)
+    return budgets
+
+
+def _certified(
+    target: float, curves: Sequence[np.ndarray], designed: Callable[[float], _Designs], clock: Clock
+) -> _Designs:
+    """Designs that together leak at most `target`, and nearly as much: secants from the sum of the curves on.
+
+    Where there are none, those whose groups reveal nothing, each by itself.
+    """
+    most = sum(float(curve[0, -1]) for curve in curves)
+    totals = np.linspace(0.0, most, 1025)  # finer than the curves
+    sums = [sum(np.interp(own, *curve) for own, curve in zip(_split(curves, at), curves, strict=True)) for at in totals]
+    low, high, best = (0.0, sums[0]), (most, 0.0), None
+    at = float(np.interp(-target, -np.array(sums), totals))
+    found = designed(at)
+    for place in range(_ROUNDS):
+        if found.leaked <= target:
+            best, high = found, (at, found.leaked)
+            if at == 0.0 or found.leaked >= _USED * target:
+                return best
+        else:
+            low = at, found.leaked
+        if clock.expired() or low[0] >= high[0]:
+            break
+        aim = target * (1 + _USED) / 2
+        if best is None and place:  # there may be none
+            share = 1.0
+        elif best is None or best.leaked > target / 2:
+            share = (low[1] - aim) / (low[1] - high[1]) if low[1] > aim else 0.0
+        else:  # the curve bends here, and secants would come nearer in small steps
+            share = 0.5
+        at = low[0] + share * (high[0] - low[0])
+        found = designed(at)
+    return best or found
+
+
+def _mixed(found: _Designs, target: float, together: _Together, confidence: float) -> _Designs:
+    """Every record released as a constant with one probability for all groups, the least one that meets the target.
+
+    I(S;Y) is convex in the mapping and 0 for a constant one, so it falls along the mixtures of both.
+    """
+
+    def mixed(share: int) -> list[np.ndarray]:
+        return [_with_constant(one, share) for one in found.fitted]
+
+    shares = range(1, 2**_SHARE_BITS + 1)
+    place = bisect_left(shares, -target, key=lambda share: -_upper(together(mixed(share))[0]))
+    if place == len(shares):
+        raise NotCertifiedError(f"leakage_budget {target:.3g} is less than can be computed in float64")
+    tables = mixed(shares[place])
+    fitted = [_redrawn(one, table, confidence) for one, table in zip(found.fitted, tables, strict=True)]
+    return _Designs(fitted, *together(tables))
+
+
+def _with_constant(one: Fitted, share: int) -> np.ndarray:
+    """The table of a mixture, `share` in 1024 of it the constant release of least distortion."""
+    table, costs = one.mechanism.table, one.mechanism.distortion
+    assert costs is not None
+    taken = table if share == 2**_SHARE_BITS else (table >> np.uint64(_SHARE_BITS)) * np.uint64(share)
+    mixed = table - taken
+    mixed[:, int((one.evidence.counts.sum(axis=0) @ costs).argmin())] += taken.sum(axis=1)
+    return mixed
+
+
+def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
+    """The design with another table, whose distortion is its budget; every number computed again."""
+    spent = one.evidence.claims(replace(one.mechanism, table=table))["distortion"]
+    asked = replace(one.mechanism.asked, target=math.nextafter(_upper(spent), math.inf))
+    mechanism = replace(one.mechanism, table=table, asked=asked)
+    audit = None
+    if one.evidence.held_out is not None:
+        audit = audit_mechanism(mechanism.matrix(), counts=one.evidence.held_out, confidence=confidence, held_out=True)
+    claims = one.evidence.claims(mechanism)
+    return replace(
+        one,
+        mechanism=mechanism,
+        claims=claims,
+        status=FEASIBLE,
+        audit=audit,
+        unchanged=False,
+    )
+
+
+def _optimum(side: _Side, budget: float, tol: float, clock: Clock) -> tuple[float, float]:
+    clock.begin("one mechanism for all columns")
+    solved = solve_within(clock, DistortionProblem(side.joint, side.costs, budget=budget), "auto", Goal(tol, 0.0))
+    return float(solved.lower_bound), float(solved.value)

@@ -1,0 +1,185 @@
+"""`fit_groups`: ordinary designs, the leakage of all of them, and what the grouping costs."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+from jaxpriv.mechanism import Mechanism, fit, fit_groups, grouping, release
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def people(records: int = 4000, seed: int = 5) -> dict[str, np.ndarray]:
+    """S depends on a, on b a little, and on the parity of c and d."""
+    rng = np.random.default_rng(seed)
+    a, b, c, d = rng.integers(0, [[3], [2], [2], [2]], (4, records))
+    chance = 0.2 + 0.25 * (a == 2) + 0.1 * b + 0.3 * (c == d)
+    return {"a": a, "b": b, "c": c, "d": d, "s": (rng.random(records) < chance).astype(np.int64)}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def apart(table):
+    return fit_groups(table, private="s", groups=[["a", "b"], ["c"], ["d"]], budget=0.4)
+
+
+@pytest.fixture(scope="module")
+def chosen(table):
+    return fit_groups(table, private="s", useful=NAMES, budget=0.4)
+
+
+def of_all(found, counts) -> np.ndarray:
+    """P(s, y) of the releases side by side for P(s, x) of all columns, x in lexicographic order of the classes."""
+    sizes = [3, 2, 2, 2]
+    codes = np.stack(np.unravel_index(np.arange(24), sizes), axis=1)
+    mapping = np.ones((24, 1))
+    for names, one in zip(found.groups, found.fitted, strict=True):
+        x = one.mechanism.locate_codes(codes[:, [NAMES.index(name) for name in names]])
+        mapping = (mapping[:, :, None] * one.mechanism.matrix()[x][:, None, :]).reshape(24, -1)
+    return counts @ mapping / counts.sum()
+
+
+def counted(table, rows) -> np.ndarray:
+    counts = np.zeros((2, 24))
+    x = np.ravel_multi_index([table[name][rows] for name in NAMES], (3, 2, 2, 2))
+    np.add.at(counts, (table["s"][rows], x), 1)
+    return counts
+
+
+def design_rows(table) -> np.ndarray:
+    """Those that `fit` designs on, by its seed."""
+    total = len(table["s"])
+    return np.random.default_rng(0).permutation(total)[: total // 2]
+
+
+def information(joint) -> float:
+    some = joint > 0
+    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    return float((joint[some] * np.log(joint[some] / apart[some])).sum())
+
+
+def test_the_leakage_is_that_of_the_releases_side_by_side(table, apart):
+    value = information(of_all(apart, counted(table, design_rows(table))))
+    assert apart.exact
+    assert float(apart.leakage.lower) - 1e-12 <= value <= float(apart.leakage.upper) + 1e-12
+    assert value > 1e-3 + sum(float(claim.upper) for claim in apart.apart)  # c and d tell together what neither does
+
+
+def test_released_columns_have_the_joint_distribution(table, apart):
+    rows = design_rows(table)
+    given = {name: np.tile(table[name][rows], 50) for name in NAMES}
+    found = apart.apply(given)
+    assert list(found) == NAMES
+    y = np.ravel_multi_index([found[name].astype(int) for name in NAMES], (3, 2, 2, 2))
+    s = np.tile(table["s"][rows], 50)
+    empirical = np.zeros((2, 24))
+    np.add.at(empirical, (s, y), 1 / len(s))
+    names = [name for group in apart.groups for name in group]
+    assert names == NAMES  # so that the outputs are in the order of the classes
+    exact = of_all(apart, counted(table, rows))
+    assert exact.shape == empirical.shape
+    assert np.abs(empirical - exact).sum() < 5 * np.sqrt(48 / len(s))
+
+
+def test_no_grouping_beats_one_mechanism_for_all(apart, chosen):
+    for found in (apart, chosen):
+        low, high = found.cost.optimum
+        assert low <= high <= low + 1e-6
+        assert found.cost.joint >= low
+        assert found.cost.apart == pytest.approx(sum(float(claim.upper) for claim in found.apart))
+    one = chosen.groups
+    assert one == (tuple(NAMES),)  # 24 combinations
+    assert chosen.cost.joint <= chosen.cost.optimum[0] + 2e-6
+    assert apart.cost.joint > chosen.cost.joint + 1e-3
+
+
+def test_the_budget_is_split_at_one_price(table, apart):
+    assert 0.4 - 1e-4 <= float(apart.distortion.upper) <= 0.4
+    assert sum(one.mechanism.asked.target for one in apart.fitted) <= 0.4
+    # No other split of the budget among these groups leaks less, as far as the groups' own leakages count.
+    for other in ([0.3, 0.05, 0.05], [0.2, 0.1, 0.1]):
+        leaks = [
+            float(fit(table, private="s", useful=list(names), budget=own).claims["lower_bound"].lower)
+            for names, own in zip(apart.groups, other, strict=True)
+        ]
+        assert apart.cost.apart <= sum(leaks) + 1e-4
+
+
+def test_columns_that_matter_in_combination_are_put_together(table, monkeypatch):
+    monkeypatch.setattr(grouping, "_SYMBOLS", 6)
+    found = fit_groups(table, private="s", useful=NAMES, budget=0.4)
+    assert found.groups == (("a", "b"), ("c", "d"))
+    assert found.cost.joint < 0.05
+
+
+def test_all_groups_together_meet_a_leakage_budget(table):
+    found = fit_groups(table, private="s", groups=[["a", "b"], ["c", "d"]], leakage_budget=0.01)
+    assert 0.009 <= float(found.leakage.upper) <= 0.01
+
+
+def test_groups_that_reveal_nothing_by_themselves_are_mixed_with_constants(tmp_path):
+    c, d = np.repeat([[0, 0, 1, 1], [0, 1, 0, 1]], 50, axis=1)
+    parity = {"c": c, "d": d, "s": c ^ d}
+    found = fit_groups(parity, private="s", groups=[["c"], ["d"]], leakage_budget=0.1, split=1.0)
+    assert all(float(claim.upper) < 1e-12 for claim in found.apart)
+    assert 0.099 < float(found.leakage.upper) <= 0.1
+    for one in found.fitted:
+        assert one.status == "feasible"
+        assert one.claims["excess"].upper == "0"
+        one.mechanism.save(tmp_path / "design.zip")
+        assert Mechanism.load(tmp_path / "design.zip").asked == one.mechanism.asked
+    together = fit_groups(parity, private="s", useful=["c", "d"], leakage_budget=0.1, split=1.0)
+    assert together.groups == (("c", "d"),)
+    assert float(together.distortion.upper) < float(found.distortion.upper)
+    with pytest.raises(NotCertifiedError, match="float64"):
+        fit_groups(parity, private="s", groups=[["c"], ["d"]], leakage_budget=0.0, split=1.0)
+
+
+def test_each_design_is_released_and_verified_as_any_other(table, apart, tmp_path):
+    for place, one in enumerate(apart.fitted):
+        design, audit = tmp_path / f"design-{place}.zip", tmp_path / f"audit-{place}.zip"
+        one.mechanism.save(design)
+        one.evidence.save(audit, one.mechanism)
+        out, receipt = tmp_path / f"released-{place}.csv", tmp_path / f"receipt-{place}.json"
+        release(table, Mechanism.load(design), out, receipt, keep_order=True)
+        assert len(out.read_text().splitlines()) == 4001
+        line = [sys.executable, "-m", "jaxpriv", "verify", str(design), "--private", str(audit)]
+        assert subprocess.run(line, capture_output=True).returncode == 0
+
+
+def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():
+    rng = np.random.default_rng(1)
+    s = rng.integers(0, 2, 6000)
+    columns = {f"c{k}": np.where(rng.random(6000) < 0.3, s, rng.integers(0, 3, 6000)) for k in range(9)}
+    given = {"s": s, **columns}
+    with pytest.raises(ResourceError, match="fit_groups"):
+        fit(given, private="s", useful=list(columns), budget=0.5, sparse=True)
+    groups = [[f"c{k}" for k in range(j, j + 3)] for j in (0, 3, 6)]
+    found = fit_groups(given, private="s", groups=groups, budget=0.5)
+    assert found.exact
+    assert found.cost.optimum is None
+    assert 0 < float(found.leakage.lower) <= float(found.leakage.upper) < np.log(2)
+    assert "leakage together" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"useful": NAMES}, "exactly one of budget"),
+        ({"useful": NAMES, "groups": [NAMES], "budget": 0.1}, "exactly one of useful"),
+        ({"groups": [["a", "b"], ["b"]], "budget": 0.1}, "named once"),
+        ({"groups": [["a"], []], "budget": 0.1}, "a column each"),
+        ({"useful": NAMES, "budget": 0.1, "weights": {"age": 2.0}}, "'age'"),
+        ({"useful": NAMES, "budget": -0.1}, "budget"),
+    ],
+)
+def test_what_is_wrong_is_named(table, arguments, message):
+    with pytest.raises(InputError, match=message):
+        fit_groups(table, private="s", **arguments)
