@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import testing as testing
     from jaxpriv import verifier as verifier
     from jaxpriv import watchdog as watchdog
-    from jaxpriv._clock import Progress as Progress
     from jaxpriv.certificates import Certificate as Certificate
     from jaxpriv.certificates.verification import Verification as Verification
     from jaxpriv.certificates.verification import certify as certify
@@ -68,6 +67,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import private_pairs as private_pairs
     from jaxpriv.problems import rate_distortion as rate_distortion
     from jaxpriv.problems import with_private_input as with_private_input
+    from jaxpriv.progress import History as History
+    from jaxpriv.progress import Progress as Progress
     from jaxpriv.robust import RobustSolution as RobustSolution
     from jaxpriv.robust import solve_prior_ball as solve_prior_ball
     from jaxpriv.solution import Solution as Solution
@@ -87,7 +88,6 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "jaxpriv._clock": ["Progress"],
             "jaxpriv.certificates": ["Certificate"],
             "jaxpriv.certificates.verification": ["Verification", "certify"],
             "jaxpriv.derivatives": ["Sensitivity", "optimal_mechanism", "optimal_value", "sensitivity"],
@@ -115,6 +115,7 @@ else:
                 "rate_distortion",
                 "with_private_input",
             ],
+            "jaxpriv.progress": ["History", "Progress"],
             "jaxpriv.robust": ["RobustSolution", "solve_prior_ball"],
             "jaxpriv.solution": ["Solution", "Status"],
             "jaxpriv.solvers": [

@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import process_time
 from typing import Protocol, TypeAlias
+
+import numpy as np
 
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.progress import History, Progress
 
 # Programs that this process has compiled, as far as `Clock.allows` was asked for them.
 _COMPILED: set[Hashable] = set()
@@ -47,37 +49,6 @@ _MESSAGES = {
     Stop.TIME_LIMIT: "Stopped by the time limit before the goal was met. ",
     Stop.INTERRUPTED: "Stopped by an interrupt before the goal was met. ",
 }
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a solve stands, for the function `progress`.
-
-    Attributes:
-        solver: the name of the method at work, or of a stage without numbers (step 0).
-        step: its iterations (or rounds) so far.
-        value: the objective of the best mechanism so far, in the units of the result; infinite while there is none.
-        bound: the best bound on the optimum so far, as the method computes it (the result's is computed again).
-        gap: |value - bound|.
-        seconds: since the call began, compiling included.
-        done, total: points of a sweep that are done, and all of them; 0 and 1 where one problem is solved.
-    """
-
-    solver: str
-    step: int
-    value: float
-    bound: float
-    gap: float
-    seconds: float
-    done: int = 0
-    total: int = 1
-
-    def __str__(self) -> str:
-        if not self.step and self.gap == float("inf"):
-            return f"{self.solver}, {self.seconds:.1f} s"
-        points = f" point {self.done}/{self.total}," if self.total > 1 else ""
-        numbers = f"value {self.value:.6g}, bound {self.bound:.6g}, gap {self.gap:.2e}"
-        return f"{self.solver}:{points} step {self.step}, {numbers}, {self.seconds:.1f} s"
 
 
 class ProgressRecord(Protocol):
@@ -133,6 +104,11 @@ class Clock:
     def reports(self) -> bool:
         """Whether there is a progress function."""
         return self._progress is not None
+
+    @property
+    def every(self) -> int | None:
+        """After how many steps a record is asked for at the latest; None: the work decides."""
+        return self._progress.every if isinstance(self._progress, History) else None
 
     @property
     def interrupted(self) -> bool:
@@ -220,13 +196,26 @@ class Clock:
             self.interrupt()
 
     def report(
-        self, solver: str, step: ScalarLike, value: ScalarLike, bound: ScalarLike, done: int = 0, total: int = 1
+        self,
+        solver: str,
+        step: ScalarLike,
+        value: ScalarLike,
+        bound: ScalarLike,
+        done: int = 0,
+        total: int = 1,
+        distortion: np.ndarray | None = None,
+        length: float | None = None,
+        mechanism: object = None,
     ) -> None:
         """Call the progress function, if there is one."""
         if self._progress is None:
             return
+        if not (isinstance(self._progress, History) and self._progress.mechanisms):
+            mechanism = None
         value, bound = float(value), float(bound)
-        record = Progress(solver, int(step), value, bound, abs(value - bound), self.seconds, done, total)
+        gap = abs(value - bound)
+        numbers = (value, bound, gap, self.seconds, done, total, distortion, length, mechanism)
+        record = Progress(solver, int(step), *numbers)
         with self.held():
             self._progress(record)
 

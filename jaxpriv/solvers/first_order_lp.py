@@ -280,6 +280,10 @@ class HybridGradientState(eqx.Module):
     stalled: Arr
     best: Candidate
 
+    @property
+    def length(self) -> Array:
+        return self.eta
+
 
 class PrimalDualHybridGradient(AbstractSolver):
     """First-order method for a `Program` whose terms are all LINEAR.

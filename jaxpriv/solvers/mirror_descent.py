@@ -50,6 +50,10 @@ class MirrorState(eqx.Module):
     stalled: Arr
     best: Candidate
 
+    @property
+    def length(self) -> Arr:
+        return self.step_size
+
 
 class MirrorDescent(AbstractSolver):
     """Mirror descent / Blahut-Arimoto. Sublinear: for quick looks and for tables too large to factor.

@@ -169,9 +169,11 @@ def from_one_program(
     program = dataclasses.replace(least_worst_program(problem), feasible_point=start)
     reduced = Reduced.of(program if face is None else on_face(program, face), goal)
 
-    def report(candidate: Candidate, steps: Arr) -> None:
-        value, bound = (float(reduced.limit(one)) for one in (candidate.value, candidate.bound))
-        stages.clock.report(stages.name, steps, min(value, high), max(bound, 0.0))
+    def report(candidate: Candidate, steps: Arr, length: float | None) -> None:
+        if stages.clock.reports:
+            value, bound = (float(reduced.limit(one)) for one in (candidate.value, candidate.bound))
+            numbers = steps, min(value, high), max(bound, 0.0), length
+            stages.show(program, reduced, face, candidate, numbers)
 
     found = stages.iterated(program, reduced, face, report)
     if found is None:

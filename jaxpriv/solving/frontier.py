@@ -332,7 +332,13 @@ def sweep(
             goals = jax.tree.map(lambda *leaves: np.stack(leaves), *(alike[k].reduced.goal for k in places))
             done = len(results)
 
-            def report(best: PyTree, steps: Arr, chunk: Sequence[_Waiting] = chunk, done: int = done) -> None:
+            def report(
+                best: PyTree,
+                steps: Arr,
+                _: float | None,
+                chunk: Sequence[_Waiting] = chunk,
+                done: int = done,
+            ) -> None:
                 worst = int(np.argmax(best.gap[: len(chunk)]))
                 one = chunk[worst]
                 value, bound = in_units(one.lowered, one.reduced, best.value[worst], best.bound[worst])

@@ -225,14 +225,14 @@ def iterate_uncompiled(
     program: PyTree,
     goal: Goal,
     limit: int,
-    report: Callable[[PyTree, Arr], None],
+    report: Callable[[PyTree, Arr, float | None], None],
     begin: bool = False,
 ) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
-    After every step the time limit is checked and `report` called with the candidate and the steps so far. Without a
-    time limit and a progress function a kernel of whole solves runs where there is one for the program. `begin`: a
-    first candidate is computed even if the time limit has expired.
+    After every step the time limit is checked and `report` called with the candidate, the steps so far and the length
+    of the last one. Without a time limit and a progress function a kernel of whole solves runs where there is one for
+    the program. `begin`: a first candidate is computed even if the time limit has expired.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
@@ -243,7 +243,7 @@ def iterate_uncompiled(
                 with clock.held():
                     found, count = whole.solved(solver, program, goal, limit)
                 best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
-                report(best, np.asarray(steps))
+                report(best, np.asarray(steps), None)
                 return best, steps
             return _step_uncompiled(clock, solver, program, goal, limit, report, begin)
     finally:
@@ -256,7 +256,7 @@ def iterate_all_uncompiled(
     instances: list[tuple[PyTree, Goal]],
     padding: int,
     limit: int,
-    report: Callable[[PyTree, Arr], None],
+    report: Callable[[PyTree, Arr, float | None], None],
 ) -> tuple[PyTree, PyTree]:
     """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
 
@@ -270,7 +270,7 @@ def iterate_all_uncompiled(
         found.append(one)
     found += [found[-1]] * padding
     best, steps = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
-    report(best, steps)
+    report(best, steps, None)
     return best, steps
 
 
@@ -310,7 +310,7 @@ def _step_uncompiled(
     program: PyTree,
     goal: Goal,
     limit: int,
-    report: Callable[[PyTree, Arr], None],
+    report: Callable[[PyTree, Arr, float | None], None],
     begin: bool = False,
 ) -> tuple[PyTree, int]:
     """The same by the steps of the method."""
@@ -327,7 +327,7 @@ def _step_uncompiled(
                 else:
                     state, steps = solver.step(program, state), steps + 1
                 best = state.best
-                report(best, np.asarray(steps))
+                report(best, np.asarray(steps), _length(clock, state))
             took = time.perf_counter() - begun
             if state is not None and (goal.met(best) or state.stalled or steps >= limit):
                 break
@@ -429,7 +429,7 @@ def run(
     goal: Goal,
     limit: int,
     step: float,
-    report: Callable[[PyTree, Arr], None],
+    report: Callable[[PyTree, Arr, float | None], None],
     padding: int = 0,
     ahead: Ahead | None = None,
 ) -> Ran:
@@ -438,7 +438,7 @@ def run(
     Args:
         goal: when an instance is done: that in `data`, with leading axes where that is a batch.
         step: the predicted seconds of a step.
-        report: called with the candidate and the steps after every portion.
+        report: called with the candidate, the steps and the length of the last one after every portion.
         padding: how many instances at the end of a batch are copies of the one before them.
         ahead: the sweep that the run is part of.
     """
@@ -477,7 +477,7 @@ def run(
     while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)):
         if clock.expired() or clock.too_short_for(took):
             break
-        until = min(limit, int(np.max(steps)) + portion)
+        until = min(limit, int(np.max(steps)) + min(portion, clock.every or portion))
         # On an accelerator a portion takes the memory of the last state. On a CPU the best candidate is read there.
         donated = None if target_platform() == "cpu" else 1 + len(data)
         call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until), *own, donated=donated)
@@ -490,11 +490,17 @@ def run(
             read = np.asarray if donated is None else np.array
             best, steps, attempt = jax.tree.map(read, (new.best, new.steps, new.attempt))
             course = new
-            report(best, steps)
+            report(best, steps, _length(clock, new.state) if loop is ONE else None)
         spent = max(time.perf_counter() - begun, 1e-6)
         took = spent / max(1, int(np.max(steps)) - before)
         portion = max(1, min(2 * portion, int(portion * min(_PORTION, clock.left) / spent)))
     return Ran(best, steps, seconds)
+
+
+def _length(clock: Clock, state: PyTree) -> float | None:
+    """The length of the last step, for a report; None where the method has none."""
+    length = getattr(state, "length", None) if clock.reports else None
+    return None if length is None else float(length)
 
 
 def _reads_the_host() -> bool:

@@ -142,8 +142,9 @@ def solve(
         time_limit: seconds after which the best mechanism so far is returned; 0 gives one that needs no iteration.
             Outside of jit and vmap only, as progress.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
-            steps. With two grids it reports the coarse problem. When `accelerated` goes over from float32 to float64
-            its best numbers are computed again, and may get worse by the rounding of float32 (about 1e-6 of them).
+            steps; a `jaxpriv.History` keeps these records and that of the certified result. With two grids it reports
+            the coarse problem. When `accelerated` goes over from float32 to float64 its best numbers are computed
+            again, and may get worse by the rounding of float32 (about 1e-6 of them).
         checkpoint: a file for the state of a streaming solve (`accelerated`, `two-grid`; others refuse the argument).
             It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
             time limit or Ctrl-C ends the solve. The same call in another process, after whatever ended this one, goes
@@ -181,7 +182,13 @@ def solve(
     if device is not None and place.mesh is not None and not isinstance(problem, DistortionProblem):
         raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
-        return solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint, start)
+        found = solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint, start)
+        if clock.every is not None:  # a history
+            ends = found.lower_bound, getattr(found, "upper_bound", found.value)
+            bound = max(ends, key=lambda end: abs(end - found.value))
+            used = getattr(found, "distortion", None)
+            clock.report(found.solver, found.steps, found.value, bound, distortion=used, mechanism=found.mechanism)
+        return found
 
 
 @overload

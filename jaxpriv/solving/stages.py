@@ -240,15 +240,33 @@ class Stages:
             answer = self.certified(program, limits, *reduced.expanded(solved.candidate), 0, self.name)
             return self.or_feasible_point(program, limits, answer, goal)
 
-        def report(best: Candidate, steps: Arr) -> None:
-            if lowered is not None:
+        def report(best: Candidate, steps: Arr, length: float | None) -> None:
+            if lowered is not None and self.clock.reports:
                 value, bound = in_units(lowered, reduced, best.value, best.bound)
-                self.clock.report(self.name, steps, value, bound)
+                self.show(program, reduced, face, best, (steps, value, bound, length))
 
         found = self.iterated(program, reduced, face, report)
         if found is None:
             return self.without_steps(program, limits)
         return self.or_feasible_point(program, limits, self.certified(program, limits, *found[:5], self.name), goal)
+
+    def show(
+        self,
+        program: Program,
+        reduced: Reduced,
+        face: Face | None,
+        best: Candidate,
+        numbers: tuple[Arr, float, float, float | None],
+    ) -> None:
+        """Report a candidate of the reduced program, with the mechanism of `program` that it stands for; `numbers`:
+        steps, value, bound and the length of the last step.
+        """
+        steps, value, bound, length = numbers
+        mechanism = np.asarray(reduced.kept.mechanism(reduced.original, best.mechanism))
+        if face is not None:
+            mechanism = face.onto(program, face.merged(mechanism))
+        used = np.asarray(distortion_of(np, self.problem, mechanism))
+        self.clock.report(self.name, steps, value, bound, distortion=used, length=length, mechanism=mechanism)
 
     def or_feasible_point(
         self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal
@@ -262,7 +280,11 @@ class Stages:
         return other if other.violation == 0 and other.value < answer.value else answer
 
     def iterated(
-        self, program: Program, reduced: Reduced, face: Face | None, report: Callable[[Candidate, Arr], None]
+        self,
+        program: Program,
+        reduced: Reduced,
+        face: Face | None,
+        report: Callable[[Candidate, Arr, float | None], None],
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float] | None:
         """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.

@@ -491,7 +491,7 @@ def _run(
     begin, coming = used, 0.0
     while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh, coming)):
         begun, compiling = time.perf_counter(), task.compiling
-        until = min(used + portion, task.left)
+        until = min(used + min(portion, task.clock.every or portion), task.left)
         before = used
         with task.clock.held():
             new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))

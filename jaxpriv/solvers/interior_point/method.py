@@ -104,6 +104,7 @@ class InteriorState(NamedTuple):
     short: Arr
     stalled: Arr
     best: Candidate
+    length: Arr  # of the last step
 
 
 class InteriorPoint(AbstractSolver):
@@ -144,7 +145,8 @@ class InteriorPoint(AbstractSolver):
         point = first_point(data, attempt, self.warm_steps)
         residual = residuals(data, point)
         best = improved(data, point, residual.edges, best)
-        return InteriorState(point, residual, np.array(0), np.array(0), np.array(False), best)
+        nothing = xp.zeros((), like=point.x)
+        return InteriorState(point, residual, np.array(0), np.array(0), np.array(False), best, nothing)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify."""
@@ -155,7 +157,7 @@ class InteriorPoint(AbstractSolver):
         short = xp.where(length < _SHORT, state.short + 1, 0)
         broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
         stalled = broken | (short >= _MOST_SHORT) | ((state.count >= _LATE) & (length < _STUCK))
-        return InteriorState(point, residual, state.count + 1, short, stalled, best)
+        return InteriorState(point, residual, state.count + 1, short, stalled, best, length)
 
 
 def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
