@@ -281,7 +281,7 @@ class HybridGradientState(eqx.Module):
     best: Candidate
 
     @property
-    def length(self) -> Array:
+    def length(self) -> Arr:
         return self.eta
 
 

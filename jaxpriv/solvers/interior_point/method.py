@@ -104,7 +104,7 @@ class InteriorState(NamedTuple):
     short: Arr
     stalled: Arr
     best: Candidate
-    length: Arr  # of the last step
+    length: ScalarLike  # of the last step
 
 
 class InteriorPoint(AbstractSolver):
