@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from jaxpriv._module import summary
+from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.certificates.lagrangian import DistortionSlopes, slopes
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -40,7 +40,7 @@ def optimal_value(
     solver: str | AbstractSolver = "auto",
     tol: float = 1e-9,
     max_steps: int | None = None,
-) -> Array:
+) -> Arr:
     """The optimal value of `problem`, differentiable in its joint, distortions, and budgets or multipliers.
 
     The number is `solve(problem, tol=tol).value`, which has the same derivatives, in units of the objective (nats; of
@@ -82,7 +82,7 @@ def optimal_value(
     return _optimum(problem, solver, tol, max_steps, whole=False)[0]
 
 
-def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_steps: int | None = None) -> Array:
+def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_steps: int | None = None) -> Arr:
     """The optimal mechanism of `problem`, shape (X, Y): `solve(problem, tol=tol).mechanism`, as `optimal_value`.
 
     By the interior-point method, for every form, measure and limit that `optimal_value` takes. Its
@@ -184,7 +184,7 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
 
 def _optimum(
     problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: int | None, whole: bool
-) -> tuple[Array, Array]:
+) -> tuple[Arr, Arr]:
     """(value, mechanism): NaN inside of transformations and an error outside of them where they are not certified."""
     if is_traced(tol):
         raise InputError("tol must be a plain number, not a tracer")
@@ -200,7 +200,7 @@ def _optimum(
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
         raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")
-    return jnp.asarray(solution.value), jnp.asarray(solution.mechanism)
+    return solution.value, solution.mechanism
 
 
 def _distortion_problem(problem: object) -> None:
