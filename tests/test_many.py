@@ -221,12 +221,12 @@ def test_an_error_in_one_solve_is_its_own(monkeypatch):
     problems = [_problem(seed) for seed in range(3)]
     original = many.solve_within
 
-    def failing(clock, problem, *rest):
+    def failing(clock, problem, *rest, **options):
         if problem is problems[1]:
             raise ResourceError("the device ran out of memory")
         if problem is problems[2]:
             raise ZeroDivisionError("0.123 / 0")
-        return original(clock, problem, *rest)
+        return original(clock, problem, *rest, **options)
 
     monkeypatch.setattr(many, "solve_within", failing)
     good, refused, broken = jp.solve_many(problems)
