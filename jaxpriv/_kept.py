@@ -28,7 +28,6 @@ import os
 import pickle
 import re
 import secrets
-import shutil
 import stat
 import sys
 import threading
@@ -56,8 +55,8 @@ _SUFFIX, _TEMPORARY = ".executable", ".tmp"
 _OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}|[0-9a-f]{{16}}{re.escape(_TEMPORARY)}")
 # An empty file in every folder of ours.
 _MARK = ".jaxpriv-executables"
-# The folder of JAX's own cache, and how its files end.
-_OF_JAX, _SUFFIX_OF_JAX = "jax", "-cache"
+# The folder of JAX's own cache, and the names of its files.
+_FOLDER_OF_JAX, _OF_JAX = "jax", re.compile(r".+-(cache|atime)")
 # Loaded by JAX, with the functions that it calls by address, when it first lowers a program that has any of them.
 _LAPACK = "scipy.linalg.cython_lapack"
 # A temporary file that is older was left behind by a process that was killed.
@@ -131,7 +130,8 @@ def contents() -> Contents:
     """What is kept now; raises `UnusableError` as `folder`."""
     with _opened(create=False) as place:
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in _files(place)]
-    sizes += [size for _, size, _ in _files_of_jax()]
+        with _kept_by_jax(place) as (_, others):
+            sizes += [size for _, size, _ in others]
     return Contents(len(sizes), sum(sizes))
 
 
@@ -143,8 +143,12 @@ def clear() -> Contents:
     with _opened(create=False, safe=False) as place:
         found = _files(place)
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in found]
-        sizes += [size for _, size, _ in _files_of_jax()]
-        shutil.rmtree(folder() / _OF_JAX, ignore_errors=True)
+        with _kept_by_jax(place) as (inside, others):
+            sizes += [size for _, size, _ in others]
+            for _, _, name in others:
+                _remove(inside, name)
+        with suppress(OSError):  # there is none, or it has files of others
+            os.rmdir(_FOLDER_OF_JAX, dir_fd=place)
         for name in [*(entry.name for entry in found), _SECRET, _MARK]:
             _remove(place, name)
     return Contents(len(sizes), sum(sizes))
@@ -222,7 +226,7 @@ def by_jax() -> Iterator[None]:
     JAX's setting is put back. It stays as it is where the caller has switched that cache on, or nothing can be kept.
     """
     try:
-        place = folder() / _OF_JAX
+        place = folder() / _FOLDER_OF_JAX
         prepare()
         place.mkdir(mode=0o700, exist_ok=True)
     except (UnusableError, OSError) as error:
@@ -236,11 +240,12 @@ def by_jax() -> Iterator[None]:
         yield
     finally:
         _count_inside(-1, None)
-        size = 0
-        for _, one, path in sorted(_files_of_jax(), reverse=True):  # beyond the limit the oldest ones are removed
-            size += one
-            if size > MOST_BYTES:
-                path.unlink(missing_ok=True)
+        with suppress(UnusableError), _opened(create=False) as ours, _kept_by_jax(ours) as (inside, others):
+            size = 0
+            for _, one, name in sorted(others, reverse=True):  # beyond the limit the oldest ones are removed
+                size += one
+                if size > MOST_BYTES:
+                    _remove(inside, name)
 
 
 def _count_inside(change: int, place: str | None) -> None:
@@ -253,14 +258,23 @@ def _count_inside(change: int, place: str | None) -> None:
         _inside += change
 
 
-def _files_of_jax() -> list[tuple[float, int, Path]]:
-    """(time, bytes, path) of the executables in JAX's cache."""
-    found = []
-    for path in (folder() / _OF_JAX).glob(f"*{_SUFFIX_OF_JAX}"):
-        with suppress(FileNotFoundError):  # another process removed it
-            status = path.stat()
-            found.append((status.st_mtime, status.st_size, path))
-    return found
+@contextmanager
+def _kept_by_jax(place: int) -> Iterator[tuple[int, list[tuple[float, int, str]]]]:
+    """A descriptor of JAX's folder inside of ours, and (time, bytes, name) of its files; -1 where there is none."""
+    try:
+        inside = os.open(_FOLDER_OF_JAX, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    except OSError:
+        yield -1, []
+        return
+    try:
+        found = []
+        for entry in _files(inside, _OF_JAX):
+            with suppress(FileNotFoundError):  # another process removed it
+                status = entry.stat(follow_symlinks=False)
+                found.append((status.st_mtime, status.st_size, entry.name))
+        yield inside, found
+    finally:
+        os.close(inside)
 
 
 def discard(key: str, reason: str) -> None:
@@ -387,9 +401,9 @@ def _secret(place: int, *, create: bool) -> bytes | None:
     return _read(place, _SECRET)  # another process's, if that was first
 
 
-def _files(place: int) -> list[os.DirEntry[str]]:
+def _files(place: int, names: re.Pattern[str] = _OURS) -> list[os.DirEntry[str]]:
     with os.scandir(place) as entries:
-        return [entry for entry in entries if _OURS.fullmatch(entry.name)]
+        return [entry for entry in entries if names.fullmatch(entry.name)]
 
 
 def _evict(place: int) -> None:

@@ -455,3 +455,23 @@ def test_the_oldest_programs_of_an_accelerator_are_removed_beyond_the_limit(plac
     with kept.by_jax():
         pass
     assert sorted(path.name for path in (place / "jax").iterdir()) == ["middle-cache", "new-cache"]
+
+
+def test_clearing_leaves_files_of_others_beside_those_of_jax(place):
+    kept.prepare()
+    (place / "jax").mkdir()
+    for name in ("one-cache", "one-atime", "letter.txt"):
+        (place / "jax" / name).write_bytes(bytes(10))
+    assert kept.contents().executables == 1
+    assert kept.clear().executables == 1
+    assert [path.name for path in (place / "jax").iterdir()] == ["letter.txt"]
+
+
+def test_clearing_follows_no_link(place, tmp_path):
+    kept.prepare()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "one-cache").write_bytes(bytes(10))
+    (place / "jax").symlink_to(other)
+    assert kept.clear().executables == 0
+    assert (other / "one-cache").exists()

@@ -92,8 +92,8 @@ def test_any_mixture_of_curves_has_one_axis():
     assert drawn["privacy funnel"].get_xdata() == pytest.approx(funnel.targets * BITS)
     assert drawn["information bottleneck"].get_ydata() == pytest.approx(bottleneck.leakage * BITS)
     # The mechanisms of a curve over budgets stand where their own I(X;Y) is.
-    told = jp.leakage.evaluate(jp.leakage.MutualInformation(), np.diag(joint.sum(0)), designed[0].mechanism, "bits")
-    assert drawn["least mutual information I(S;Y)"].get_xdata()[0] == pytest.approx(told.value)
+    own = jp.leakage.evaluate(jp.leakage.MutualInformation(), np.diag(joint.sum(0)), designed[0].mechanism, "bits")
+    assert drawn["least mutual information I(S;Y)"].get_xdata()[0] == pytest.approx(own.value)
     assert drawn["least mutual information I(S;Y)"].get_ydata() == pytest.approx(designed.leakage * BITS)
     assert figure.axes[-1].get_xlabel() == "I(X;Y) (bits)"
 

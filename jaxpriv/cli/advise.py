@@ -11,15 +11,15 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import CostOptions, table_file
+from jaxpriv.cli._tables import CostOptions
 from jaxpriv.cli.curves import picture_kind
-from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument
+from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument, records_and_measure
 from jaxpriv.errors import NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.mechanism import Advice, Advised, Obstacle
 
-# Sums of probabilities are wrong by less than this: it makes no column of percentages and leakages larger.
+# A leakage on the records below this is rounding, and so is that part of a probability.
 _ROUNDING = 1e-9
 # The design whose command is printed: in the middle of the table.
 _SHOWN = 3
@@ -66,25 +66,19 @@ def advise(
 
         picture_kind(picture, "--picture")
         plotting.require_matplotlib()
-    measure.option.check_stated()
-    costs, source = columns.costs(), table_file(table, columns.read)
-    records = columns.of_records(source)
+    source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
     advice = working(
         "Advising",
         lambda _: mechanism.advise(
             source,
-            **records,
-            **{**vars(measure), "form": None if measure.form is None else str(measure.form)},
-            distortion=costs["kinds"] or None,
-            weights=costs["weights"] or None,
+            **of_records,
             split=split,
             seed=seed,
             confidence=confidence,
             symbols=symbols,
             tol=run.tol,
-            sparse=columns.sparse,
             clock=clock,
         ),
         clock,
@@ -99,29 +93,30 @@ def advise(
         )
 
 
-def _rules(columns: CostOptions, obstacles: "tuple[Obstacle, ...]") -> CostOptions:
-    """The options with the rules that remove the obstacles in place of those given for the same columns."""
-    bins, missing = list(columns.bins or ()), list(columns.missing or ())
-    for one in obstacles:
-        for options in (bins, missing):
-            options[:] = [text for text in options if text.rpartition("=")[0] != one.column]
-        bins += [f"{one.column}={rule}" for rule in [_rule_text(one)] if rule]
-        missing += [] if one.rule.missing is None else [f"{one.column}={one.rule.missing}"]
-    return replace(columns, bins=bins, missing=missing)
-
-
-def _rule_text(obstacle: "Obstacle") -> str:
-    """The rule as --bins takes it; empty for the categories that a column has without one."""
+def _settings(obstacle: "Obstacle") -> dict[str, str]:
+    """The options of `fit` that remove an obstacle, by name: --bins, --missing and --other of its column."""
     from jaxpriv.estimation.tables import Categories, Quantiles
 
     rule = obstacle.rule
+    text: str | None = None  # the categories that a column has without --bins
     if isinstance(rule, Quantiles):
-        return f"quantiles:{rule.count}"
-    if isinstance(rule, Categories):
-        return "" if rule.least is None else f"categories:{rule.least}"
-    return "edges:" + ",".join(
-        f"{edge:g}" if edge in (float("-inf"), float("inf")) else repr(edge) for edge in rule.edges
-    )
+        text = f"quantiles:{rule.count}"
+    elif not isinstance(rule, Categories):
+        text = "edges:" + ",".join(map(repr, rule.edges))
+    elif rule.least is not None:
+        text = f"categories:{rule.least}"
+    given = {"bins": text, "missing": rule.missing, "other": getattr(rule, "other", None)}
+    return {name: f"{obstacle.column}={value}" for name, value in given.items() if value is not None}
+
+
+def _rules(columns: CostOptions, obstacles: "tuple[Obstacle, ...]") -> CostOptions:
+    """The options with the rules that remove the obstacles in place of those given for the same columns."""
+    names = {one.column for one in obstacles}
+    found: dict[str, list[str]] = {}
+    for option in ("bins", "missing", "other"):
+        kept = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in names]
+        found[option] = kept + [own[option] for own in map(_settings, obstacles) if option in own]
+    return replace(columns, **found)
 
 
 def _command(table: Path, columns: CostOptions, measure: FormOptions, advice: "Advice") -> str:
@@ -148,7 +143,7 @@ def _shown(advice: "Advice") -> "Advised":
 
 
 def _up(value: float) -> str:
-    return _output.upper_fixed(max(value - _ROUNDING, 0.0), 4)
+    return _output.upper_fixed(value if value > _ROUNDING else 0.0, 4)
 
 
 def _percent_up(share: float) -> str:
@@ -180,7 +175,7 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
             _percent_up(one.correct_guess),
         ]
         if bounded:
-            row.append("" if one.population is None else _up(one.population * scale))
+            row.append("" if one.population is None else _output.upper_fixed(one.population * scale, 4))
         table.add_row(*row)
     hidden = _output.empty_table(
         ["distortion", f"leakage ({unit})", "guess right", "optimum there"], before=["hidden instead"], after=()
@@ -204,11 +199,8 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
 
 
 def _option(obstacle: "Obstacle") -> list[str]:
-    """The options of `fit` that remove an obstacle."""
-    rule = _rule_text(obstacle)
-    words = ["--bins", f"{obstacle.column}={rule}"] if rule else []
-    if obstacle.rule.missing is not None:
-        words += ["--missing", f"{obstacle.column}={obstacle.rule.missing}"]
+    """The options of `fit` that remove an obstacle, as a shell takes them."""
+    words = (word for name, text in _settings(obstacle).items() for word in (f"--{name}", text))
     return [shlex.quote(word) for word in words]
 
 

@@ -77,25 +77,23 @@ def compare(
     rules = RecordOptions(bins=bins).rules(useful or [])
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
+    from jaxpriv.estimation.tables.readers import read_columns
     from jaxpriv.mechanism import Mechanism
     from jaxpriv.report import compare as compared
 
     mechanism = None if design is None else Mechanism.load(design)
 
     def work(_: object) -> "Comparison":
-        order = None
-        if same_order or row_order is not None:
-            from jaxpriv.estimation.tables.readers import read_columns
-
-            first = mechanism.codebook.useful[0] if mechanism is not None else (useful or [""])[0]
-            order = records_of_rows(row_order, released, len(read_columns(before, [first])[first].values))
+        names = mechanism.codebook.useful if mechanism is not None else useful or ()
+        columns = read_columns(before, list(dict.fromkeys((*names, *filter(None, (identity, target))))))
+        size = len(next(iter(columns.values())).values)
         return compared(
-            before,
+            columns,
             after,
             mechanism=mechanism,
             useful=useful or (),
             rules=rules or None,
-            order=order,
+            order=records_of_rows(row_order, released, size) if same_order or row_order is not None else None,
             identity=identity,
             target=target,
         )

@@ -217,7 +217,7 @@ def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
     table = _output.empty_table([curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"])
     names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
     for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True):
-        proved = "---"
+        proved = ("-",) * 3
         if np.isfinite(leakage):
             proved = _output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2)
         table.add_row(f"{target:.6g}", f"{spent:.6f}", *proved, status.replace("_", " "))

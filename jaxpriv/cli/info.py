@@ -69,7 +69,7 @@ def _settings(record: JsonRecord) -> str:
         "platform": record["platform"],
         "backend": record["backend"],
         "devices": ", ".join(record["devices"]),
-        "problems up to 64 symbols": record["runs"]["small"],
+        "small problems": record["runs"]["small"],
         "larger problems": record["runs"]["large"],
         "funnels": record["runs"]["funnels"],
         "certificates": record["runs"]["certificates"],

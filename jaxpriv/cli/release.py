@@ -18,6 +18,7 @@ from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_f
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
+    from jaxpriv.estimation.tables import TableFile
     from jaxpriv.mechanism import Fitted, TableDrift
     from jaxpriv.verifier.claims import Claim
 
@@ -184,20 +185,15 @@ def fit(
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
     _output.only_one(targets)
-    measure.option.check_stated()
-    costs, source = columns.costs(), table_file(table, columns.read)
-    records = columns.of_records(source)
+    source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
     found = working(
         "Fitting",
         lambda _: mechanism.fit(
             source,
-            **records,
+            **of_records,
             **targets,
-            **{**vars(measure), "form": None if measure.form is None else str(measure.form)},
-            distortion=costs["kinds"] or None,
-            weights=costs["weights"] or None,
             split=split,
             seed=seed,
             confidence=confidence,
@@ -205,7 +201,6 @@ def fit(
             unseen=str(unseen),
             resolution=resolution,
             tol=run.tol,
-            sparse=columns.sparse,
             clock=clock,
         ),
         clock,
@@ -228,6 +223,20 @@ def fit(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
+
+
+def records_and_measure(table: Path, columns: CostOptions, measure: FormOptions) -> "tuple[TableFile, dict[str, Any]]":
+    """The table, and the arguments of `fit` and `advise` about its columns and the measure."""
+    measure.option.check_stated()
+    costs, source = columns.costs(), table_file(table, columns.read)
+    return source, {
+        **columns.of_records(source),
+        **vars(measure),
+        "form": None if measure.form is None else str(measure.form),
+        "distortion": costs["kinds"] or None,
+        "weights": costs["weights"] or None,
+        "sparse": columns.sparse,
+    }
 
 
 def _record(found: "Fitted") -> dict[str, object]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.advising import Advised as Advised
     from jaxpriv.mechanism.advising import Hidden as Hidden
     from jaxpriv.mechanism.advising import advise as advise
-    from jaxpriv.mechanism.comparing import ColumnDrift as ColumnDrift
-    from jaxpriv.mechanism.comparing import TableDrift as TableDrift
-    from jaxpriv.mechanism.comparing import drift as drift
+    from jaxpriv.mechanism.drifting import ColumnDrift as ColumnDrift
+    from jaxpriv.mechanism.drifting import TableDrift as TableDrift
+    from jaxpriv.mechanism.drifting import drift as drift
     from jaxpriv.mechanism.estimating import CountEstimate as CountEstimate
     from jaxpriv.mechanism.estimating import estimate_counts as estimate_counts
     from jaxpriv.mechanism.fitting import Fitted as Fitted
@@ -41,7 +41,7 @@ else:
         {
             "jaxpriv.mechanism.advising": ["Advice", "Advised", "Hidden", "advise"],
             "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
-            "jaxpriv.mechanism.comparing": ["ColumnDrift", "TableDrift", "drift"],
+            "jaxpriv.mechanism.drifting": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "fit_groups"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],

@@ -211,7 +211,7 @@ def _designs(joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage, tol
     free = solve_within(clock, DistortionProblem(joint, costs, leakage_budget=0.0), "auto", Goal(tol, 0.0))
     most = float(free.value)
     if not most > 0:
-        raise InputError("the useful columns tell nothing about the private ones in these records: nothing is to hide")
+        raise InputError("the useful columns are independent of the private ones in these records: nothing is to hide")
     problem = DistortionProblem(joint, costs, leakage=measure, budget=most)
     clock.begin(f"{len(_SHARES)} designs")
     return frontier_within(clock, problem, {"budget": most * np.array(_SHARES)}, tol=tol)

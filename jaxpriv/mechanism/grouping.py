@@ -23,7 +23,7 @@ from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
 from jaxpriv.mechanism.counting import CountedParts, count_parts, names_of, read_parts
 from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
-from jaxpriv.mechanism.joining import joint_leakage
+from jaxpriv.mechanism.joint_leakage import joint_leakage
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.frontier import frontier_within
@@ -297,11 +297,11 @@ def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
         return float(-mass @ np.log(mass)) + (len(mass) - 1) / (2 * n)  # the correction of Miller and Madow
 
     @cache
-    def told(group: tuple[int, ...]) -> float:
+    def information(group: tuple[int, ...]) -> float:
         own = [sizes[place] for place in group]
         rows = records.useful[x][:, group]
         joint = np.column_stack([s, rows])
-        return entropy(rows, own) - entropy(joint, [len(records.private), *own])
+        return private + entropy(rows, own) - entropy(joint, [len(records.private), *own])
 
     @cache
     def size(group: tuple[int, ...]) -> int:
@@ -310,9 +310,8 @@ def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
     private = entropy(s[:, None], [len(records.private)])
     groups = [(place,) for place in range(len(sizes))]
     while True:
-        # I(S;X_a) = told + H(S), so the change is that of `told` less one H(S).
         pairs = [
-            (abs(told(union) - told(a) - told(b) - private), a, b, union)
+            (abs(information(union) - information(a) - information(b)), a, b, union)
             for a, b in combinations(groups, 2)
             for union in [tuple(sorted(a + b))]
             if size(union) <= most

@@ -29,7 +29,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "pgf": {},
 }
 
-# Inches of one column and of the text, as the classes and instructions for authors of 2025 have them.
+# Inches of one column and of the text. What a journal states in its instructions takes precedence.
 WIDTHS: Mapping[str, float] = MappingProxyType(
     {
         "ieee": 3.5,

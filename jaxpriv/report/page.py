@@ -262,9 +262,9 @@ def _learned(mechanism: Mechanism, found: Numbers) -> str:
         here = "For the private class and the records of the design the numbers above hold."
     parts.append(
         "<p>Worst case over all populations, all prior knowledge of a reader and all questions about a person: a guess "
-        f"is right at most <b>{_up(factor)}</b> times as often with the release as without. Only a reader attains it "
-        "who asks for the useful columns themselves, as finely as the release tells them apart, and for whom all the "
-        f"answers that the release may lead to are equally likely without it. {here}</p>"
+        f"is right at most <b>{_up(factor)}</b> times as often with the release as without. It is attained, "
+        "for example, by a reader who guesses the combination of useful classes and for whom all combinations are "
+        f"equally likely without the release. {here}</p>"
     )
     return "".join(parts)
 
@@ -380,7 +380,7 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
     if max(mechanism.table.shape) > _DRAWN:
         over = f"the records of the design, of {size} combinations"
         if evidence is None:
-            over = f"all {size} combinations of useful classes with equal weights, for want of their counts"
+            over = f"all {size} combinations of useful classes with equal weights, because their counts are not given"
         averaged = f" One picture for each useful column, averaged over {over}."
     pictures = "".join(_scrolled(mapping_picture(one, place), one.name) for place, one in enumerate(maps))
     return (
@@ -648,14 +648,14 @@ def mapping_picture(drawn: HeatMap, number: int) -> str:
     cell = max(8, min(22, 560 // max(inputs, outputs)))
     left, top = (min(8 + 7 * max(map(len, labels)), 220) for labels in (useful, released))
     wide, tall = left + cell * outputs + 4, top + cell * inputs + 4
-    title, told = f"mapping-title-{number}", f"mapping-desc-{number}"
+    title, description = f"mapping-title-{number}", f"mapping-desc-{number}"
     surest = matrix.max(axis=1)
     high, low = int(surest.argmax()), int(surest.argmin())
     parts = [
         f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" role="img" aria-labelledby="{title}" '
-        f'aria-describedby="{told}"><title id="{title}">{escape(drawn.name)}: probability of each of {outputs} '
+        f'aria-describedby="{description}"><title id="{title}">{escape(drawn.name)}: probability of each of {outputs} '
         f"released (across) for each of {inputs} original ones (down)</title>"
-        f'<desc id="{told}">The likeliest release has a probability between {surest[low]:.3f} (of '
+        f'<desc id="{description}">The likeliest release has a probability between {surest[low]:.3f} (of '
         f"{escape(useful[low])}, released as {escape(released[int(matrix[low].argmax())])}) and {surest[high]:.3f} (of "
         f"{escape(useful[high])}, released as {escape(released[int(matrix[high].argmax())])}). Below it, a list says "
         "what is released for each.</desc>",
