@@ -55,8 +55,8 @@ _SUFFIX, _TEMPORARY = ".executable", ".tmp"
 _OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}|[0-9a-f]{{16}}{re.escape(_TEMPORARY)}")
 # An empty file in every folder of ours.
 _MARK = ".jaxpriv-executables"
-# The folder of JAX's own cache, and the names of its files.
-_FOLDER_OF_JAX, _OF_JAX = "jax", re.compile(r".+-(cache|atime)")
+# The folder of JAX's own cache, and the names of its executables.
+_FOLDER_OF_JAX, _OF_JAX = "jax", re.compile(r".+-cache")
 # Loaded by JAX, with the functions that it calls by address, when it first lowers a program that has any of them.
 _LAPACK = "scipy.linalg.cython_lapack"
 # A temporary file that is older was left behind by a process that was killed.

@@ -460,7 +460,7 @@ def test_the_oldest_programs_of_an_accelerator_are_removed_beyond_the_limit(plac
 def test_clearing_leaves_files_of_others_beside_those_of_jax(place):
     kept.prepare()
     (place / "jax").mkdir()
-    for name in ("one-cache", "one-atime", "letter.txt"):
+    for name in ("one-cache", "letter.txt"):
         (place / "jax" / name).write_bytes(bytes(10))
     assert kept.contents().executables == 1
     assert kept.clear().executables == 1
