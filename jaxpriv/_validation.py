@@ -153,8 +153,9 @@ def joint_array(value: object, name: str = "joint", *, normalise: bool = False) 
     prior = array.ndim == 1
     if prior:
         need_memory(16.0 * len(array) ** 2, f"the joint of {len(array)} symbols with themselves", MERGE)
+        array = (jnp if is_traced(array) else np).diag(array)
     if is_traced(array):
-        return jnp.diag(array) if prior else array
+        return array
     largest = float(array.max())
     if not largest > 0:
         raise InputError(f"{name} has no mass: every entry is zero")
@@ -166,7 +167,7 @@ def joint_array(value: object, name: str = "joint", *, normalise: bool = False) 
         raise InputError(
             f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts{hint}"
         )
-    return np.diag(array / total) if prior else array / total
+    return array / total
 
 
 @overload

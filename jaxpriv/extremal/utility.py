@@ -354,6 +354,10 @@ def maximum_utility(
     limits = parse_limits(limit)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     joint = joint_array(source_or_joint, "source_or_joint")
+    if np.ndim(source_or_joint) == 1:
+        # The sum of one axis rounds less than that of a diagonal table: symbols that meet a limit exactly still do.
+        mass = np.asarray(source_or_joint, dtype=np.float64)
+        joint = np.diag(mass / mass.sum())
     with clock_of(time_limit, progress) as clock:
         return _solve(joint, limits, tol, clock)
 
