@@ -20,7 +20,7 @@ from jaxpriv.solvers._base import (
     resume,
 )
 from jaxpriv.solvers.accelerated import AcceleratedGradient
-from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
+from jaxpriv.solvers.hybrid_gradient import PrimalDualHybridGradient
 from jaxpriv.solvers.interior_point import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.interior_point.candidate import consider, slope_of
 from jaxpriv.solvers.linear_program import LinearProgram

@@ -13,7 +13,7 @@ Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -267,7 +267,7 @@ class _Iterate(NamedTuple):
     count: Arr  # since the restart
 
 
-class HybridGradientState(eqx.Module):
+class HalpernState(eqx.Module):
     """An iterate, the scales of its variables, and the history of its residual |z - T z|."""
 
     scales: Scales
@@ -285,33 +285,32 @@ class HybridGradientState(eqx.Module):
         return self.eta
 
 
-class PrimalDualHybridGradient(AbstractSolver):
-    """First-order method for a `Program` whose terms are all LINEAR.
+class RestartedHalpern(AbstractSolver):
+    """First-order method for a `Program` whose terms are all LINEAR (`PrimalDualHybridGradient` calls it).
 
     One step is `inner` iterations, then a look: restart or not, and the certificate.
 
     Args:
-        inner: iterations in one step.
         sufficient: a restart when the residual has fallen to this fraction.
         necessary: a restart when it has fallen to this fraction and rises.
         artificial: a restart after this fraction of all iterations.
         gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
+        inner: iterations in one step.
 
     The values of `sufficient`, `necessary`, `artificial` and `gain` are the defaults of cuPDLP.jl (Lu and Yang 2023).
     """
 
-    inner: int = eqx.field(static=True, default=100)
     sufficient: float = eqx.field(static=True, default=0.2)
     necessary: float = eqx.field(static=True, default=0.8)
     artificial: float = eqx.field(static=True, default=0.36)
     gain: float = eqx.field(static=True, default=0.5)
+    inner: int = eqx.field(static=True, default=100)
     attempts: int = eqx.field(static=True, default=1)
-    takes_start: ClassVar[bool] = True
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> HybridGradientState:
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> HalpernState:
         """The uniform release, or one near the caller's, and no prices."""
         data = rearrange(program, dense=True)
         s = saddle(data)
@@ -324,7 +323,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         zero, far = jnp.array(0), jnp.array(jnp.inf, dtype)
         z = _Iterate(u, p, u, p, jnp.full(x.shape[1], jnp.inf, dtype), zero)
         weight = _size(gradient(s, p), s.scales.theta, inverse=False) / _size(u, s.scales.theta)
-        return HybridGradientState(
+        return HalpernState(
             scales=s.scales,
             z=z,
             eta=0.99 / spectral_norm(s),  # below 1: the step contracts in exact arithmetic, and the norm is rounded
@@ -336,7 +335,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             best=improved_linear(data, u.w, p.k, p.price, best),
         )
 
-    def step(self, program: Program, state: HybridGradientState) -> HybridGradientState:
+    def step(self, program: Program, state: HalpernState) -> HalpernState:
         """`inner` iterations; restart where the residual says so; certify."""
         s = saddle(rearrange(program, dense=True), state.scales)
         z, eta, omega = state.z, state.eta, state.omega
@@ -356,7 +355,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         pick = lambda new, old: jax.tree.map(choose, new, old)  # noqa: E731
         size = jnp.sqrt(omega * _size(u, s.scales.theta) ** 2 + _size(p, s.scales.phi) ** 2 / omega)
         rounding = residual <= 8.0 * jnp.finfo(residual.dtype).eps * size
-        return HybridGradientState(
+        return HalpernState(
             scales=s.scales,
             z=_Iterate(pick(u, z.u), pick(p, z.p), pick(u, z.u0), pick(p, z.p0), level, choose(jnp.array(0), z.count)),
             eta=eta,
@@ -368,7 +367,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             best=best,
         )
 
-    def _balanced(self, s: Saddle, state: HybridGradientState, u: Primal, p: Dual) -> Arr:
+    def _balanced(self, s: Saddle, state: HalpernState, u: Primal, p: Dual) -> Arr:
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""
         primal = _size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
         dual = _size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)

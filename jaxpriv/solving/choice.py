@@ -15,7 +15,7 @@ from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Sharded
-from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.leakage import AbstractLeakage, CustomLoss
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
@@ -50,8 +50,11 @@ SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedGradient, TwoGrid)
-# Solvers of linear programs; all others but the interior-point method take mutual information alone.
-LINEAR = (LinearProgram, PrimalDualHybridGradient)
+# Solvers that take any measure (of losses of a user's own the first one alone); `LinearProgram` takes those that are
+# piecewise linear, all others take mutual information alone.
+ANY_MEASURE = (InteriorPoint, PrimalDualHybridGradient)
+# Solvers that need no mechanism with mass everywhere inside the limits, and no program on a face without slack.
+WITHOUT_INTERIOR = (LinearProgram, PrimalDualHybridGradient)
 
 # The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
 # matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
@@ -87,23 +90,38 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         if isinstance(solver, type) and issubclass(solver, Solver):
             raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
-    if isinstance(chosen, LINEAR):
+    if isinstance(chosen, LinearProgram):
         if not is_linear(problem):
             raise InputError(
                 f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
-                "'interior-point'"
+                "'interior-point' or 'hybrid-gradient'"
             )
-    elif not isinstance(chosen, InteriorPoint) and not problem.of_information:
+    elif not isinstance(chosen, ANY_MEASURE) and not problem.of_information:
         raise InputError(
             f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
             "auto, interior-point, linear-program, hybrid-gradient"
         )
-    if is_traced(problem) and isinstance(chosen, (*STREAMING, *LINEAR)):
-        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' there")
+    if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
+        raise InputError(
+            f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
+        )
+    if isinstance(chosen, PrimalDualHybridGradient):
+        _check_hybrid(name, problem)
     _check_memory(name, chosen, problem)
     for form, measure in _measures(problem):
         measure.check(form, problem.sizes[1])
     return name, chosen, notes
+
+
+def _check_hybrid(name: str, problem: DistortionProblem) -> None:
+    for form, measure in _measures(problem):
+        if isinstance(getattr(measure, "cost", None), CustomLoss):
+            raise InputError(f"solver: {name} takes no loss of one's own ({form}); use 'interior-point'")
+    if is_traced(problem) and problem.least_worst:
+        raise InputError(
+            f"solver: {name} finds the least leakage in the worst outcome outside of jit, vmap and grad only; use "
+            "'interior-point' there"
+        )
 
 
 def pick_for_start(
@@ -165,9 +183,9 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         elif problem.of_information:
             other = "use solver='mirror-descent'"
         else:
-            other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
+            other = "use solver='hybrid-gradient'"
         need_memory(newton_bytes(problem), what, other, device)
-    elif not isinstance(chosen, LINEAR):
+    elif not isinstance(chosen, LinearProgram):
         other = STREAM if problem.streams else MERGE
         need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other, device)
 
@@ -233,7 +251,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     groups, private, inputs, outputs = problem.sizes
     fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
-        return ("interior-point" if fits or not is_linear(problem) else "hybrid-gradient"), ()
+        return ("interior-point" if fits else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)

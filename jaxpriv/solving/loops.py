@@ -406,7 +406,8 @@ ONE = Loop(iterate, _begin_one, resume, _only_one)
 def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
     """About what one step takes at most, for `private` rows of all joints and measures together."""
     if isinstance(solver, PrimalDualHybridGradient):
-        return _STEP + 8.0 * outputs * inputs * (private + limits) / _PRODUCTS
+        one = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
+        return _STEP + solver.iterations * outputs * inputs * one
     if isinstance(solver, MirrorDescent):
         return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
     rows = 1.0 if diagonal else private * (1.0 + private / inputs)

@@ -1,0 +1,564 @@
+"""Restarted primal-dual hybrid gradient with Bregman steps: one method for every convex measure, limit and budget.
+
+A program (`program.convex`) is a saddle point between the mechanism W and the adversary, who has rules k_y = price g_y,
+g_y in the sets G of the measures, and a price of every limit,
+
+    min over W  max over g_y in G, prices >= 0   <cost, W> + sum_y <k_y, A W_y> + prices . (use(W) - bounds).
+
+An iteration takes a proximal step on either side, each in the geometry of its set and in closed form, with the output
+masses m_y = (p W)_y, half of them shared equally:
+
+    W+        mirror step on   cost + A' k,  length tau, relative to sum_x p_x KL(W_x || .), within the budgets
+    w~        = 2 A W+ - A W
+    smooth    v+_y = max(sigma w~_y, 0) + m_y v_y / |v_y|,    g+ = gradient of phi at v+
+    shares    q+_y ~ q_y exp( sigma w~_y / (r m_y) ),         g+ = q+ / r
+    box       g+_y = clip( g_y + sigma w~_y / m_y, 0, cap )   (cone: cap = inf)
+    prices    multiplied by exp( sigma (use - bound) ), those that share the peak normalised
+
+The smooth step is the exact maximiser of <g, w~> - (m/sigma) D(g_old -> g), D the divergence of the conjugate:
+gradients of phi maximise <w + m v, g> over G, so that the new rule is that of a mixture of the output joint and the old
+one. The step lengths are tau = eta / omega and sigma = eta omega. A step is taken if eta times the coupling of both
+moves is at most the divergences, and eta follows that ratio. Point and average since the last restart are certified
+every `inner` iterations; the better one is where a restart begins, once its gap has fallen far enough, and omega moves
+towards the ratio of the divergences of both sides.
+
+Linear programs in which rules have a common price (a limit on a sum, several joints), rules of an output add up to 0,
+or budgets share the peak are iterated on by `first_order_lp`, which needs fewer passes there.
+
+No rate is proved here: max(., 0) makes the smooth step inexact where 2 A W+ - A W has negative entries, and the output
+masses change during a run. What is claimed is the certificate of the points.
+Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Applegate et al. 2021 (PDLP: lengths of steps, restarts).
+"""
+
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.program.convex import Program
+from jaxpriv.solvers._base import AbstractSolver, Candidate, meet_budgets, normalised
+from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
+from jaxpriv.solvers.interior_point.candidate import dual_bound, no_candidate, objective, repaired
+from jaxpriv.solvers.interior_point.start import first_mechanism
+from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices, rule_at, support
+
+# Iterations in one step; a look costs about two.
+_INNER = 25
+# The least mass, share or divergence that is told from 0, in float32 too.
+_TINY = 1e-30
+# Logarithms of a mechanism and of shares are cut here below their largest: what has less comes back by later steps.
+_LOWEST, _LOWEST_SHARE = -200.0, -69.0
+# The share of the output masses that all outputs share equally.
+_MIXED = 0.5
+# The step lengths stay between these, and the weight of the primal side between the others. Choices.
+_SHORTEST, _LONGEST = 1e-6, 1e6
+_LIGHTEST, _HEAVIEST = 1e-3, 1e3
+# The most that a price is multiplied by in an iteration: e.
+_PRICE_MOVE = 1.0
+# Of a restart without a fall of the gap: so many looks at least, and at most.
+_FEWEST_LOOKS, _MOST_LOOKS = 4, 64
+# Coupling below this is rounding: any length is allowed.
+_NO_COUPLING = 1e-15
+# The least slack of a limit that its price is measured by.
+_LEAST_SLACK = 1e-6
+
+
+class Dual(NamedTuple):
+    """The adversary's side."""
+
+    v: Arr  # (Y, T) what rules are made of: a joint (smooth sets), shares (normalised), the rules themselves (others)
+    price: Arr  # (B,) of the budgets, then of the limits on sums
+    eta: Arr  # (Y, W) of the worst-outcome limits of smooth terms
+
+
+class Primal(NamedTuple):
+    """The mechanism."""
+
+    logs: Arr  # (X, Y)
+    x: Arr  # (X, Y)
+    ax: Arr  # (Y, T)
+
+
+class HybridState(eqx.Module):
+    """Both sides, where they began, their sums since, and the control of the steps."""
+
+    primal: Primal
+    dual: Dual
+    first: Primal  # at the last restart
+    first_dual: Dual
+    sum_x: Arr
+    sum_dual: Dual
+    sum_lengths: Arr
+    rates: Arr  # (B,) `_rates`
+    eta: Arr
+    omega: Arr
+    count: Arr  # iterations
+    looks: Arr
+    since: Arr  # looks since the restart
+    restart_gap: Arr
+    last_gap: Arr
+    mark: Arr  # the gap when it last fell by a tenth
+    marked: Arr  # the look of that
+    stalled: Arr
+    best: Candidate
+
+    @property
+    def length(self) -> Arr:
+        return self.eta
+
+
+class PrimalDualHybridGradient(AbstractSolver):
+    """Restarted primal-dual hybrid gradient with Bregman steps, for any measures but losses of a user's own.
+
+    A step is `inner` iterations and a look at the gap. An iteration costs two products with the rows of the measures,
+    4 T |X| |Y| operations, and up to `dual_steps` exponentials of every entry.
+
+    Args:
+        inner: iterations in one step; None: 25, and 100 of the method of linear programs.
+        sufficient: a restart when the gap has fallen to this fraction of that at the last one.
+        necessary: a restart when it has fallen to this fraction and rises.
+        artificial: a restart after this fraction of all iterations.
+        gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
+        dual_steps: most evaluations of the prices of the budgets in an iteration, one exponential of every entry each.
+        patience: steps without the gap falling by a tenth after which it ends.
+    """
+
+    inner: int | None = eqx.field(static=True, default=None)
+    sufficient: float = eqx.field(static=True, default=0.2)
+    necessary: float = eqx.field(static=True, default=0.8)
+    artificial: float = eqx.field(static=True, default=0.36)
+    gain: float = eqx.field(static=True, default=0.5)
+    dual_steps: int = eqx.field(static=True, default=3)
+    patience: int = eqx.field(static=True, default=400)
+    attempts: int = eqx.field(static=True, default=1)
+    takes_start: ClassVar[bool] = True
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations one step has."""
+        return _INNER if self.inner is None else self.inner
+
+    @property
+    def _of_linear(self) -> RestartedHalpern:
+        shares = self.sufficient, self.necessary, self.artificial, self.gain
+        return RestartedHalpern(*shares) if self.inner is None else RestartedHalpern(*shares, self.inner)
+
+    def blank(self, program: Program) -> Candidate:
+        return no_candidate(program)
+
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> "HybridState | HalpernState":
+        """The uniform mechanism, or one near the caller's, and the rules of what it releases."""
+        if _for_halpern(program):
+            return self._of_linear.init(program, attempt, best)
+        data = rearrange(program, dense=True)
+        x = first_mechanism(data).T
+        primal = _from(data, x)
+        rates = _rates(data)
+        dual = _first_dual(data, primal, rates)
+        dtype = x.dtype
+        zero, number, far = jnp.zeros((), dtype), jnp.array(0), jnp.array(jnp.inf, dtype)
+        return HybridState(
+            primal=primal,
+            dual=dual,
+            first=primal,
+            first_dual=dual,
+            sum_x=jnp.zeros_like(x),
+            sum_dual=jax.tree.map(jnp.zeros_like, dual),
+            sum_lengths=zero,
+            rates=rates,
+            eta=jnp.ones((), dtype),
+            omega=jnp.ones((), dtype),
+            count=number,
+            looks=number,
+            since=number,
+            restart_gap=far,
+            last_gap=far,
+            mark=far,
+            marked=number,
+            stalled=jnp.array(False),
+            best=best,
+        )
+
+    def step(self, program: Program, state: "HybridState | HalpernState") -> "HybridState | HalpernState":
+        """`inner` iterations; certify point and average; restart where their gap says so."""
+        if isinstance(state, HalpernState):
+            return self._of_linear.step(program, state)
+        data = rearrange(program, dense=True)
+        state = lax.fori_loop(0, self.iterations, lambda _, state: self._iteration(data, state), state)
+        points = jax.tree.map(lambda *both: jnp.stack(both), (state.primal.x, state.dual), _mean(data, state))
+        x, value, bound = jax.vmap(lambda point: _certified(data, *point))(points)
+        known = jnp.isfinite(value) & jnp.isfinite(bound)
+        value, bound = jnp.where(known, value, jnp.inf), jnp.where(known, bound, -jnp.inf)
+        gaps = jnp.where(known, value - bound, jnp.inf)
+        best = state.best
+        at, to = value.argmin(), bound.argmax()
+        best = best.with_primal(x[at], value[at])
+        tightest = jax.tree.map(lambda part: part[to], points[1])
+        best = best.with_dual(_valid(data, tightest), tightest.eta, _prices(data, tightest), bound[to])
+        nearest = gaps.argmin()
+        gap = gaps[nearest]
+        looks, since = state.looks + 1, state.since + 1
+        fell = (gap <= self.sufficient * state.restart_gap) | (
+            (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap)
+        )
+        long = (since >= self.artificial * looks) & (since >= _FEWEST_LOOKS) & (gap <= state.restart_gap)
+        restart = fell | long | (since >= _MOST_LOOKS)
+        chosen_x, chosen_dual = jax.tree.map(lambda part: part[nearest], points)
+        primal = _from(data, chosen_x)
+        omega = self._balanced(data, state, primal, chosen_dual)
+
+        pick = lambda new, old: jax.tree.map(lambda a, b: jnp.where(restart, a, b), new, old)  # noqa: E731
+        improved = best.gap < 0.9 * state.mark
+        marked = jnp.where(improved, looks, state.marked)
+        return HybridState(
+            primal=pick(primal, state.primal),
+            dual=pick(chosen_dual, state.dual),
+            first=pick(primal, state.first),
+            first_dual=pick(chosen_dual, state.first_dual),
+            sum_x=jnp.where(restart, 0.0, state.sum_x),
+            sum_dual=jax.tree.map(lambda part: jnp.where(restart, 0.0, part), state.sum_dual),
+            sum_lengths=jnp.where(restart, 0.0, state.sum_lengths),
+            rates=state.rates,
+            eta=state.eta,
+            omega=jnp.where(restart, omega, state.omega),
+            count=state.count,
+            looks=looks,
+            since=jnp.where(restart, 0, since),
+            restart_gap=jnp.where(restart | jnp.isinf(state.restart_gap), gap, state.restart_gap),
+            last_gap=jnp.where(restart, jnp.inf, gap),
+            mark=jnp.where(improved, best.gap, state.mark),
+            marked=marked,
+            stalled=(looks - marked >= self.patience) | ~jnp.isfinite(gap),
+            best=best,
+        )
+
+    def _iteration(self, data: Data, state: HybridState) -> HybridState:
+        primal, dual, eta, omega = state.primal, state.dual, state.eta, state.omega
+        tau, sigma = eta / omega, eta * omega
+        k = _rules(data, dual)
+        new, budget_prices = self._primal_step(data, primal, _costs(data, k, dual), dual.price, tau)
+        masses = _masses(data, new.x)
+        ahead = Primal(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
+        after = _dual_step(data, dual, ahead, sigma, masses, state.rates)
+        after = after._replace(price=jnp.concatenate([budget_prices, after.price[len(budget_prices) :]]))
+        coupled = _coupling(data, _rules(data, after) - k, dual, after, new, primal)
+        moved = (
+            omega * _divergence(data, new, primal) + _dual_divergence(data, dual, after, masses, state.rates) / omega
+        )
+        limit = jnp.where((coupled > _NO_COUPLING) & (moved > 0), moved / jnp.maximum(coupled, _TINY), jnp.inf)
+        taken = eta <= limit
+        count = state.count + 1
+        n = 1.0 + count.astype(eta.dtype)
+        longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + n**-0.6) * eta)
+        pick = lambda one, other: jax.tree.map(lambda a, b: jnp.where(taken, a, b), one, other)  # noqa: E731
+        length = jnp.where(taken, eta, 0.0)
+        add = lambda total, part: total + length * part  # noqa: E731
+        return eqx.tree_at(
+            lambda s: (s.primal, s.dual, s.sum_x, s.sum_dual, s.sum_lengths, s.eta, s.count),
+            state,
+            (
+                pick(new, primal),
+                pick(after, dual),
+                add(state.sum_x, new.x),
+                jax.tree.map(add, state.sum_dual, after._replace(v=_scales(data, after) * after.v)),
+                state.sum_lengths + length,
+                jnp.clip(longer, _SHORTEST, _LONGEST),
+                count,
+            ),
+        )
+
+    def _primal_step(self, data: Data, primal: Primal, costs: Arr, price: Arr, tau: Arr) -> tuple[Primal, Arr]:
+        """The mirror step within the budgets that do not share the peak, and the prices of these."""
+        program = data.program
+        tilt = tau * _inverse(program.mass)[:, None]
+        base = jnp.where(program.support, primal.logs - tilt * costs, -jnp.inf)
+        prices = price[: _within_step(data)]
+        if len(prices):
+            base, prices = meet_budgets(program.constraints, program.budgets, base, tilt, prices, self.dual_steps)
+        logs, x = normalised(base)
+        return Primal(jnp.maximum(logs, _LOWEST), x, _seen(data, x)), prices
+
+    def _balanced(self, data: Data, state: HybridState, primal: Primal, dual: Dual) -> Arr:
+        """omega, moved towards the ratio of the divergences of dual and primal since the restart."""
+        masses = _masses(data, primal.x)
+        way = _divergence(data, primal, state.first)
+        dual_way = _dual_divergence(data, state.first_dual, dual, masses, state.rates)
+        wanted = 0.5 * (jnp.log(jnp.maximum(dual_way, 1e-20)) - jnp.log(jnp.maximum(way, 1e-20)))
+        omega = jnp.exp(self.gain * wanted + (1.0 - self.gain) * jnp.log(state.omega))
+        return jnp.clip(omega, _LIGHTEST, _HEAVIEST)
+
+
+def _for_halpern(program: Program) -> bool:
+    """Whether `first_order_lp` takes the program, and needs fewer passes."""
+    priced = program.shares or any(term.priced or _kind(term) == "balanced" for term in program.terms)
+    return priced and not any(term.smooth for term in program.terms)
+
+
+def _inverse(mass: Arr) -> Arr:
+    """1/p(x), 0 for a symbol without mass: its row does not move."""
+    massed = mass > np.finfo(mass.dtype).tiny
+    return jnp.where(massed, 1.0 / jnp.where(massed, mass, 1.0), 0.0)
+
+
+def _seen(data: Data, x: Arr) -> Arr:
+    """A W, (Y, T)."""
+    return jnp.matmul(x.T, data.a.T)
+
+
+def _from(data: Data, x: Arr) -> Primal:
+    """The mechanism (X, Y) with mass on all of the support."""
+    logs, x = normalised(jnp.where(data.program.support, jnp.log(jnp.maximum(x, _TINY)), -jnp.inf))
+    return Primal(jnp.maximum(logs, _LOWEST), x, _seen(data, x))
+
+
+def _masses(data: Data, x: Arr) -> Arr:
+    """m (Y, 1): P(y), half of it shared equally: an output without mass keeps a weight."""
+    share = data.program.mass / data.program.mass.sum()
+    return ((1.0 - _MIXED) * (share @ x) + _MIXED / x.shape[1])[:, None]
+
+
+def _kind(term: Term) -> Literal["smooth", "shares", "balanced", "box"]:
+    """The set of a term: smooth; reference . k = 1; reference . k = 0 (a worst-outcome limit); bounds alone."""
+    if term.smooth:
+        return "smooth"
+    if term.normalised:
+        return "balanced" if term.role is Role.WORST else "shares"
+    return "box"
+
+
+def _size(term: Term, v: Arr) -> Arr:
+    """|v_y| (Y, 1): the mass of the output."""
+    return jnp.maximum(v[..., -1:] if term.massed else v.sum(axis=-1, keepdims=True), _TINY)
+
+
+def _rule(term: Term, v: Arr) -> Arr:
+    """The rule g (Y, T) that v is the coordinate of."""
+    match _kind(term):
+        case "smooth":
+            return rule_at(term, jnp.maximum(v / _size(term, v), _TINY))
+        case "shares":
+            r = term.reference
+            return jnp.where(r > 0, v / jnp.where(r > 0, r, 1.0), 0.0)
+        case _:
+            return v
+
+
+def _scales(data: Data, dual: Dual) -> Arr:
+    """What the rules of every row are multiplied by, (Y, T)."""
+    return row_prices(data, dual.price, dual.eta)
+
+
+def _rules(data: Data, dual: Dual) -> Arr:
+    """k (Y, T)."""
+    parts = [_rule(term, dual.v[:, place.rows]) for term, place in zip(data.terms, data.layout, strict=True)]
+    return _scales(data, dual) * jnp.concatenate(parts, axis=1)
+
+
+def _mean(data: Data, state: HybridState) -> tuple[Arr, Dual]:
+    """The average since the restart, by the lengths of the steps; of rules by their prices too."""
+    total = jnp.maximum(state.sum_lengths, _TINY)
+    x, dual = jax.tree.map(lambda part: part / total, (state.sum_x, state.sum_dual))
+    scales, parts = _scales(data, dual), []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        v, scale = dual.v[:, place.rows], scales[:, place.rows]
+        if _kind(term) in ("smooth", "shares"):
+            scale = _size(term, v)
+        parts.append(jnp.where(scale > _TINY, v / jnp.maximum(scale, _TINY), state.dual.v[:, place.rows]))
+    return x, dual._replace(v=jnp.concatenate(parts, axis=1))
+
+
+def _costs(data: Data, k: Arr, dual: Dual) -> Arr:
+    """What the mechanism pays (X, Y), but the prices of budgets that are met inside of the step."""
+    program = data.program
+    total = program.cost + jnp.matmul(k, data.a).T
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if place.worst is not None:
+            total = total + term.offset[:, None] * dual.eta[:, place.worst]
+    if program.shares:
+        total = total + jnp.tensordot(dual.price[: program.budgets.shape[0]], program.constraints, 1)
+    return total
+
+
+def _first_dual(data: Data, primal: Primal, rates: Arr) -> Dual:
+    """The rules about the first mechanism, equal shares, half of each cap, and prices."""
+    parts = []
+    outputs = primal.x.shape[1]
+    dtype = primal.x.dtype
+    for term, place in zip(data.terms, data.layout, strict=True):
+        w = primal.ax[:, place.rows]
+        match _kind(term):
+            case "smooth":
+                parts.append(w / _size(term, w))
+            case "shares":
+                seen = (term.reference > 0).astype(dtype)
+                parts.append(jnp.broadcast_to(seen / seen.sum(), w.shape))
+            case _:
+                cap = jnp.zeros_like(term.reference) if term.cap is None else term.cap
+                cap = jnp.where(jnp.isfinite(cap), cap, 0.0)
+                parts.append(jnp.broadcast_to(0.5 * cap, w.shape))
+    program = data.program
+    worst = sum(place.worst is not None for place in data.layout)
+    price = jnp.where(data.marks > 0, data.marks / jnp.maximum(data.marks.sum(), 1.0), 0.0)
+    # Of limits the mean slope of the cost between its least and that of an independent release.
+    span = (program.cost.mean(axis=1) - jnp.where(program.support, program.cost, jnp.inf).min(axis=1)).sum()
+    limits = np.arange(len(price)) >= len(program.budgets)
+    price = jnp.where(limits & (data.marks == 0), jnp.maximum(span, _TINY) * rates, price)
+    return Dual(jnp.concatenate(parts, axis=1), price, jnp.zeros((outputs, worst), dtype))
+
+
+def _within_step(data: Data) -> int:
+    """How many budgets, the first ones, are met inside of the mirror step: all, or none where they share the peak."""
+    return 0 if data.program.shares else data.program.budgets.shape[0]
+
+
+def _uses(data: Data, g: list[Arr], ahead: Primal) -> Arr:
+    """(B,) use - bound of every limit on a sum."""
+    program = data.program
+    used = (program.constraints * ahead.x).sum(axis=(1, 2)) - program.budgets
+    sums = [
+        (rule * ahead.ax[:, place.rows]).sum() - term.bound
+        for rule, term, place in zip(g, data.terms, data.layout, strict=True)
+        if term.priced
+    ]
+    return jnp.concatenate([used, jnp.stack(sums)]) if sums else used
+
+
+def _dual_step(data: Data, dual: Dual, ahead: Primal, sigma: Arr, masses: Arr, rates: Arr) -> Dual:
+    """The proximal step of the adversary about `ahead`, whose entries may be negative; not the prices of budgets."""
+    parts, rules, eta = [], [], dual.eta
+    for term, place in zip(data.terms, data.layout, strict=True):
+        v, w = dual.v[:, place.rows], ahead.ax[:, place.rows]
+        match _kind(term):
+            case "smooth":
+                new = jnp.maximum(sigma * w, 0.0) + masses * v / _size(term, v)
+                new = new / _size(term, new)
+                new = jnp.where(term.reference > 0, new, v)
+            case "shares":
+                seen = term.reference > 0
+                lift = jnp.where(seen, w / jnp.where(seen, term.reference, 1.0), 0.0)
+                z = jnp.where(seen, jnp.log(jnp.maximum(v, _TINY)) + sigma * lift / masses, -jnp.inf)
+                e = jnp.exp(jnp.maximum(z - z.max(axis=1, keepdims=True), _LOWEST_SHARE)) * seen
+                new = e / e.sum(axis=1, keepdims=True)
+            case "balanced":
+                new = _balanced_prices(term.reference, v + sigma * w / masses)
+            case _:
+                cap = jnp.inf if term.cap is None else term.cap
+                new = jnp.clip(v + sigma * w / masses, 0.0, cap)
+        parts.append(new)
+        rules.append(_rule(term, new))
+        if place.worst is not None:
+            excess = (rules[-1] * w).sum(axis=1) + term.offset @ ahead.x
+            eta = eta.at[:, place.worst].set(jnp.maximum(dual.eta[:, place.worst] + sigma * excess / masses[:, 0], 0.0))
+    price = dual.price
+    if data.marks.shape[0]:
+        move = sigma * _moved_by(data, rates, dual.price) * _uses(data, rules, ahead)
+        price = dual.price * jnp.exp(jnp.clip(move, -_PRICE_MOVE, _PRICE_MOVE))
+        shared = jnp.where(data.marks > 0, price, 0.0).sum()
+        price = jnp.where(data.marks > 0, price / jnp.maximum(shared, _TINY), price)
+    return Dual(jnp.concatenate(parts, axis=1), price, eta)
+
+
+def _rates(data: Data) -> Arr:
+    """What a unit of sigma and of excess moves the logarithms of prices by, (B,): one where prices share the peak, and
+    one over the slack that a release without leakage has of other limits. Choices.
+    """
+    rates = [jnp.ones_like(data.program.budgets)]
+    for term in data.terms:
+        if term.role is Role.AVERAGE:
+            slack = term.bound - support(term, term.rows.sum(axis=1)[None]).sum()
+            rates.append(1.0 / jnp.maximum(slack, _LEAST_SLACK)[None])
+        elif term.priced:
+            rates.append(jnp.ones_like(rates[0], shape=1))
+    return jnp.concatenate(rates)
+
+
+def _moved_by(data: Data, rates: Arr, price: Arr) -> Arr:
+    """What a unit of excess moves the logarithms of prices by: those of limits by as much as they are."""
+    return jnp.where(data.marks > 0, rates, rates * price)
+
+
+def _balanced_prices(reference: Arr, k: Arr) -> Arr:
+    """The nearest k >= 0 with reference . k = 0 to every row (Y, T): max(k - nu reference, 0), by bisection in nu."""
+    size = jnp.maximum((reference * reference).max(), _TINY)
+    reach = (abs(k) / jnp.maximum(abs(reference), jnp.sqrt(size) * 1e-6)).max(axis=1, keepdims=True)
+
+    def halve(_: ScalarLike, ends: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        over = (reference * jnp.maximum(k - middle * reference, 0.0)).sum(axis=1, keepdims=True) > 0
+        return jnp.where(over, middle, low), jnp.where(over, high, middle)
+
+    low, high = lax.fori_loop(0, 50, halve, (-reach, reach))
+    return jnp.maximum(k - 0.5 * (low + high) * reference, 0.0)
+
+
+def _divergence(data: Data, new: Primal, old: Primal) -> Arr:
+    """sum_x p_x KL(new_x || old_x)."""
+    change = jnp.where(data.program.support, new.logs - old.logs, 0.0)
+    return (data.program.mass[:, None] * new.x * change).sum()
+
+
+def _relative(new: Arr, old: Arr) -> Arr:
+    """The terms of a relative entropy of positive numbers."""
+    return new * (jnp.log(jnp.maximum(new, _TINY)) - jnp.log(jnp.maximum(old, _TINY))) - new + old
+
+
+def _dual_divergence(data: Data, old: Dual, new: Dual, masses: Arr, rates: Arr) -> Arr:
+    """How far the adversary has moved, in the geometry of every set, weighted by masses and prices."""
+    total = jnp.zeros((), old.v.dtype)
+    for term, place in zip(data.terms, data.layout, strict=True):
+        v0, v1 = old.v[:, place.rows], new.v[:, place.rows]
+        scale = _scales(data, new)[:, place.rows]
+        match _kind(term):
+            case "smooth":
+                change = v0 / _size(term, v0) * (_rule(term, v0) - _rule(term, v1))
+            case "shares":
+                change = _relative(v1, v0)
+            case _:
+                change = 0.5 * (v1 - v0) ** 2
+        total = total + (masses * scale * change).sum()
+    total = total + 0.5 * (masses * (new.eta - old.eta) ** 2).sum()
+    if data.marks.shape[0]:
+        own = slice(_within_step(data), None)
+        rate = jnp.maximum(_moved_by(data, rates, old.price), _TINY)
+        total = total + (_relative(new.price, old.price) / rate)[own].sum()
+    return total
+
+
+def _coupling(data: Data, dk: Arr, old: Dual, new: Dual, primal: Primal, before: Primal) -> Arr:
+    """The size of the bilinear term between both moves; `dk` is that of the rules times prices."""
+    dx = primal.x - before.x
+    total = (dk * (primal.ax - before.ax)).sum()
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if place.worst is not None:
+            total = total + ((new.eta - old.eta)[:, place.worst] * (term.offset @ dx)).sum()
+    if data.program.shares:
+        count = data.program.budgets.shape[0]
+        total = total + (new.price - old.price)[:count] @ (data.program.constraints * dx).sum(axis=(1, 2))
+    return abs(total)
+
+
+def _prices(data: Data, dual: Dual) -> Arr:
+    """Prices >= 0, those that share the peak with a sum of one."""
+    price = jnp.maximum(dual.price, 0.0)
+    if data.program.peaked:
+        price = price / jnp.maximum(jnp.where(data.marks > 0, price, 0.0).sum(), _TINY)
+    return price
+
+
+def _valid(data: Data, dual: Dual) -> Arr:
+    """Rules in their sets: (Y, T)."""
+    return _rules(data, dual._replace(price=_prices(data, dual)))
+
+
+def _certified(data: Data, x: Arr, dual: Dual) -> tuple[Arr, Arr, Arr]:
+    """(the mechanism mixed until it meets the limits, value, bound)."""
+    feasible = repaired(data, x.T)
+    value = objective(data, feasible)
+    bound = dual_bound(data, _valid(data, dual), dual.eta, _prices(data, dual))
+    return feasible.T, jnp.asarray(value), jnp.asarray(bound)
