@@ -30,6 +30,7 @@ masses change during a run. What is claimed is the certificate of the points.
 Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Applegate et al. 2021 (PDLP: lengths of steps, restarts).
 """
 
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -145,8 +146,10 @@ class PrimalDualHybridGradient(AbstractSolver):
 
     @property
     def _of_linear(self) -> RestartedHalpern:
-        shares = self.sufficient, self.necessary, self.artificial, self.gain
-        return RestartedHalpern(*shares) if self.inner is None else RestartedHalpern(*shares, self.inner)
+        method = RestartedHalpern(
+            sufficient=self.sufficient, necessary=self.necessary, artificial=self.artificial, gain=self.gain
+        )
+        return method if self.inner is None else replace(method, inner=self.inner)
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
@@ -188,7 +191,9 @@ class PrimalDualHybridGradient(AbstractSolver):
         """`inner` iterations; certify point and average; restart where their gap says so."""
         if isinstance(state, HalpernState):
             return self._of_linear.step(program, state)
-        data = rearrange(program, dense=True)
+        return self._bregman_step(rearrange(program, dense=True), state)
+
+    def _bregman_step(self, data: Data, state: HybridState) -> HybridState:
         state = lax.fori_loop(0, self.iterations, lambda _, state: self._iteration(data, state), state)
         points = jax.tree.map(lambda *both: jnp.stack(both), (state.primal.x, state.dual), _mean(data, state))
         x, value, bound = jax.vmap(lambda point: _certified(data, *point))(points)
@@ -206,7 +211,11 @@ class PrimalDualHybridGradient(AbstractSolver):
         fell = (gap <= self.sufficient * state.restart_gap) | (
             (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap)
         )
-        long = (since >= self.artificial * looks) & (since >= _FEWEST_LOOKS) & (gap <= state.restart_gap)
+        long = (
+            (since.astype(gap.dtype) >= self.artificial * looks.astype(gap.dtype))
+            & (since >= _FEWEST_LOOKS)
+            & (gap <= state.restart_gap)
+        )
         restart = fell | long | (since >= _MOST_LOOKS)
         chosen_x, chosen_dual = jax.tree.map(lambda part: part[nearest], points)
         primal = _from(data, chosen_x)
@@ -442,7 +451,7 @@ def _dual_step(data: Data, dual: Dual, ahead: Primal, sigma: Arr, masses: Arr, r
                 seen = term.reference > 0
                 lift = jnp.where(seen, w / jnp.where(seen, term.reference, 1.0), 0.0)
                 z = jnp.where(seen, jnp.log(jnp.maximum(v, _TINY)) + sigma * lift / masses, -jnp.inf)
-                e = jnp.exp(jnp.maximum(z - z.max(axis=1, keepdims=True), _LOWEST_SHARE)) * seen
+                e = jnp.where(seen, jnp.exp(jnp.maximum(z - z.max(axis=1, keepdims=True), _LOWEST_SHARE)), 0.0)
                 new = e / e.sum(axis=1, keepdims=True)
             case "balanced":
                 new = _balanced_prices(term.reference, v + sigma * w / masses)
@@ -453,7 +462,11 @@ def _dual_step(data: Data, dual: Dual, ahead: Primal, sigma: Arr, masses: Arr, r
         rules.append(_rule(term, new))
         if place.worst is not None:
             excess = (rules[-1] * w).sum(axis=1) + term.offset @ ahead.x
-            eta = eta.at[:, place.worst].set(jnp.maximum(dual.eta[:, place.worst] + sigma * excess / masses[:, 0], 0.0))
+            eta = (
+                jnp.asarray(eta)
+                .at[:, place.worst]
+                .set(jnp.maximum(dual.eta[:, place.worst] + sigma * excess / masses[:, 0], 0.0))
+            )
     price = dual.price
     if data.marks.shape[0]:
         move = sigma * _moved_by(data, rates, dual.price) * _uses(data, rules, ahead)

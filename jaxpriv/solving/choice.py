@@ -53,8 +53,8 @@ STREAMING = (AcceleratedGradient, TwoGrid)
 # Solvers that take any measure (of losses of a user's own the first one alone); `LinearProgram` takes those that are
 # piecewise linear, all others take mutual information alone.
 ANY_MEASURE = (InteriorPoint, PrimalDualHybridGradient)
-# Solvers that need no mechanism with mass everywhere inside the limits, and no program on a face without slack.
-WITHOUT_INTERIOR = (LinearProgram, PrimalDualHybridGradient)
+# Solvers that find the least worst outcome by one distance to the budgets after another.
+BY_DISTANCES = (LinearProgram, PrimalDualHybridGradient)
 
 # The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
 # matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
@@ -113,10 +113,22 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     return name, chosen, notes
 
 
+def _by_hybrid(problem: DistortionProblem) -> bool:
+    """Whether `_check_hybrid` accepts the problem."""
+    try:
+        _check_hybrid("hybrid-gradient", problem)
+    except InputError:
+        return False
+    return True
+
+
 def _check_hybrid(name: str, problem: DistortionProblem) -> None:
+    """Refuse what the iterations of `PrimalDualHybridGradient` are not defined for, or do not converge on."""
     for form, measure in _measures(problem):
         if isinstance(getattr(measure, "cost", None), CustomLoss):
             raise InputError(f"solver: {name} takes no loss of one's own ({form}); use 'interior-point'")
+    if problem.sizes[0] > 1 and not is_linear(problem):
+        raise InputError(f"solver: {name} takes one joint, or piecewise linear measures; use 'interior-point'")
     if is_traced(problem) and problem.least_worst:
         raise InputError(
             f"solver: {name} finds the least leakage in the worst outcome outside of jit, vmap and grad only; use "
@@ -183,7 +195,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         elif problem.of_information:
             other = "use solver='mirror-descent'"
         else:
-            other = "use solver='hybrid-gradient'"
+            other = "use solver='hybrid-gradient'" if _by_hybrid(problem) else MERGE
         need_memory(newton_bytes(problem), what, other, device)
     elif not isinstance(chosen, LinearProgram):
         other = STREAM if problem.streams else MERGE
@@ -251,7 +263,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     groups, private, inputs, outputs = problem.sizes
     fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
-        return ("interior-point" if fits else "hybrid-gradient"), ()
+        return ("interior-point" if fits or not _by_hybrid(problem) else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)

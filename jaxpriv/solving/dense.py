@@ -33,7 +33,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.solution import Solution, no_solution
 from jaxpriv.solvers import Candidate, Goal
-from jaxpriv.solving.choice import WITHOUT_INTERIOR, Solver
+from jaxpriv.solving.choice import BY_DISTANCES, Solver
 from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_face, own_goal
 
 
@@ -129,9 +129,7 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
     start, face = stages.feasible_point(within, stages.further, True)
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
     alone = (
-        isinstance(stages.solver, WITHOUT_INTERIOR)
-        or (face is not None and problem.leakage.linear)
-        or not _affine(problem)
+        isinstance(stages.solver, BY_DISTANCES) or (face is not None and problem.leakage.linear) or not _affine(problem)
     )
     answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
     low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)

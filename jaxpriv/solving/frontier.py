@@ -27,7 +27,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
-from jaxpriv.solving.choice import STREAMING, WITHOUT_INTERIOR, Solver, pick_solver, step_limit, table_solver
+from jaxpriv.solving.choice import BY_DISTANCES, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
@@ -313,7 +313,7 @@ def sweep(
         known = stages.on_tight_limits(lowered) or stages.closed_form(lowered.program, lowered.limits)
         if known is None:
             lowered = stages.with_feasible_point(lowered)
-        if known is None and (isinstance(solver, WITHOUT_INTERIOR) or lowered.face is not None):
+        if known is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
             known = stages.run(lowered.program, lowered.limits, lowered.goal, lowered.face)
         if known is None:
             waiting.append(_Waiting(i, lowered, Reduced.of(lowered.program, lowered.goal)))

@@ -58,7 +58,7 @@ from jaxpriv.program.lower import (
 from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
-from jaxpriv.solving.choice import WITHOUT_INTERIOR, Solver
+from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -168,7 +168,7 @@ class Stages:
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
-            feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, WITHOUT_INTERIOR))
+            feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LinearProgram))
         else:  # no feasible point has slack there, and where the answer is a vertex none is needed
             feasible_point = independent_release(program)
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
@@ -181,7 +181,7 @@ class Stages:
         if lowered.program.shares or not (any(lowered.tight) and len(lowered.program.budgets)):
             return lowered
         feasible_point, face = self.feasible_point(
-            lowered.program, lowered.limits, not isinstance(self.solver, WITHOUT_INTERIOR)
+            lowered.program, lowered.limits, not isinstance(self.solver, LinearProgram)
         )
         return dataclasses.replace(
             lowered, program=dataclasses.replace(lowered.program, feasible_point=feasible_point), face=face

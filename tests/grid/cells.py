@@ -47,7 +47,6 @@ AXES = Cell(
 
 FIRST_ORDER = ("mirror-descent", "blahut-arimoto")
 STREAMING = ("accelerated", "two-grid")
-LINEAR = ("linear-program", "hybrid-gradient")
 TRACED = ("jit", "jit-float32", "vmap", "grad")
 
 
@@ -64,8 +63,10 @@ def refusal(cell: Cell) -> str | None:
     if measured(cell):
         if cell.solver in (*FIRST_ORDER, *STREAMING):
             return "solver takes mutual information without further limits only"
-        if cell.solver in LINEAR and not reference.linear:
+        if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
+        if cell.solver == "hybrid-gradient" and cell.measure.endswith(("user-loss", "user-cubic")):
+            return "solver takes no loss of one's own"
         if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
             return refused
         if cell.transform == "frontier" and cell.form == "leakage-budget" and cell.level == "beyond":
@@ -73,7 +74,7 @@ def refusal(cell: Cell) -> str | None:
         if cell.form == "multiplier" and (reference.worst or reference.logarithm):
             return "multiplier needs an average that is not a logarithm"
     else:
-        if cell.solver in LINEAR:
+        if cell.solver == "linear-program":
             return "solver takes linear programs only"
         if cell.also == "joints" and cell.form != "budget":
             return "a set of joints: budget form only"
@@ -90,6 +91,8 @@ def refusal(cell: Cell) -> str | None:
                 return "streaming solvers need one cheapest symbol for each x at the least distortion"
         if cell.solver == "two-grid" and not ordered(cell):
             return "two-grid takes ordered symbols"
+    if cell.solver == "hybrid-gradient" and cell.also == "joints" and not reference.linear:
+        return "solver takes one joint, or piecewise linear measures"
     if cell.form == "leakage-budget" and cell.also == "distortions":
         return "leakage_budget minimises one distortion"
     return None
@@ -97,8 +100,10 @@ def refusal(cell: Cell) -> str | None:
 
 def _untraceable(cell: Cell) -> str | None:
     """Why a problem with any measures has no compiled form."""
-    if cell.solver in LINEAR:
-        return "interior-point alone runs inside of jit, vmap and grad"
+    if cell.solver == "linear-program":
+        return "it runs outside of jit, vmap and grad only"
+    if cell.solver == "hybrid-gradient" and cell.form == "budget" and MEASURES[cell.measure].worst:
+        return "interior-point alone finds the least worst outcome inside of jit, vmap and grad"
     if cell.transform == "jit-float32":
         return "other measures than mutual information need float64 inside of jit"
     if "user" in cell.measure:

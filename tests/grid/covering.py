@@ -63,8 +63,8 @@ def _measured() -> Iterator[Cell]:
     for name, reference in MEASURES.items():
         turn = kinds.index(reference.kind) % (2 if reference.worst or reference.logarithm else 3)
         form = ("leakage-budget", "budget", "multiplier")[turn]
-        linear = ("hybrid-gradient",) if reference.linear and reference.kind in ("gain", "lift") else ()
-        rest = itertools.product(("auto", "interior-point", *linear), _USUAL, AXES.level, ("host", "float32"))
+        hybrid = ("hybrid-gradient",) if reference.kind in ("gain", "lift", "power") else ()
+        rest = itertools.product(("auto", "interior-point", *hybrid), _USUAL, AXES.level, ("host", "float32"))
         yield from (Cell(solver, form, "nothing", name, *values) for solver, *values in rest)
     for also, structure, transform, *names in _ALSO:
         for name, form in itertools.product(names, AXES.form[::2]):

@@ -273,7 +273,7 @@ def test_what_a_trace_cannot_take_is_refused_with_what_to_do():
     own = lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2, 1.0))
     assert "sensitivity(problem, solution)" in refused(with_measure(lambda _: own), 1.0, 0.2)
     ldp = lk.LocalDifferentialPrivacy()
-    for solver in ("linear-program", "hybrid-gradient"):
+    for solver in ("linear-program", "hybrid-gradient"):  # in the form of the least worst outcome
         assert "use 'interior-point'" in refused(with_measure(lambda _: ldp, solver=solver), 1.0, 0.2)
     for call in (jp.solve, jp.optimal_value):
         single = lambda b, call=call: call(problem_of("ldp", SMALL, TABLE, b))  # noqa: E731
