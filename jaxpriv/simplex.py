@@ -64,8 +64,8 @@ _MIXED, _LEAST_LOG = 1e-3, float(np.log(1e-30))
 # Evaluations of one softmax within which a mirror step has to meet the constraints. A step that needs more is repeated
 # from the prices that were reached.
 _EVALUATIONS = 12
-# Units of rounding: what a constraint may be exceeded by, relative to the sums that are compared (twice what
-# `meet_budgets` asks for); what sums in a bound may be off by; and what an update of an average adds to that.
+# Units of rounding: what a constraint may be exceeded by, relative to its sizes (twice what `meet_budgets` asks for); what
+# sums in a bound may be off by; and what an update of an average adds to that.
 _EXCESS, _ROUNDINGS, _AVERAGED = 128.0, 16.0, 3.0
 # Steps from one report of progress to the next.
 _PORTION = 100
@@ -156,7 +156,7 @@ def minimise(
             stay zero. Float32 arrays are computed with in float32.
         args: further arguments of f.
         constraints: (a, b): a in the form of x with an axis of length K in front of every array, b of shape (K,).
-            They are met to rounding: to 128 units of it, relative to the sums that are compared.
+            They are met to rounding: to 128 units of it, relative to |b_k| + sum over rows of max |a_k|.
         tol, rtol: the gap that counts as optimal, at most `tol` or at most `rtol` times |value|; by default both 1e-6,
             in float32 1e-4.
         max_steps: steps after which the best point so far is returned.
@@ -251,9 +251,8 @@ class _Convex(Module):
         return (self.a * x).sum((1, 2))
 
     def met(self, x: Array) -> Array:
-        excess = self.used(x) - self.b
-        size = abs(self.b) + (abs(self.a) * x).sum((1, 2))
-        return (excess <= _EXCESS * jnp.finfo(x.dtype).eps * size).all()
+        size = abs(self.b) + abs(self.a).max(2).sum(1)
+        return (self.used(x) - self.b <= _EXCESS * jnp.finfo(x.dtype).eps * size).all()
 
     def bound(self, cut: "_Cut", roundings: ScalarLike) -> Array:
         """The least value of the cut within the constraints, less what so many units of rounding may make of it."""
@@ -385,8 +384,9 @@ class _Descent:
 
 
 def _begun(problem: _Convex, init: Array) -> _Descent:
-    mask, zero = problem.rows.mask, jnp.zeros((), init.dtype)
-    x = jnp.where(mask, (1.0 - _MIXED) * init + _MIXED / mask.sum(1, keepdims=True), 0.0)
+    mask, zero, none = problem.rows.mask, jnp.zeros((), init.dtype), jnp.zeros((), jnp.int32)
+    uniform = mask / mask.sum(1, keepdims=True)
+    x = init + _MIXED * (jnp.asarray(uniform, init.dtype) - init)
     slope = jax.grad(problem.value)(x)
     # At this gain the first step changes no ratio of two probabilities by more than the factor e.
     spread = jnp.where(mask, slope, -jnp.inf).max(1) - jnp.where(mask, slope, jnp.inf).min(1)
@@ -403,8 +403,8 @@ def _begun(problem: _Convex, init: Array) -> _Descent:
         roundings=zero,
         restart_gap=zero + jnp.inf,
         multipliers=free,
-        refused=jnp.array(0),
-        steps=jnp.array(0),
+        refused=none,
+        steps=none,
         point=jnp.full_like(x, jnp.nan),
         value=zero + jnp.inf,
         bound=zero - jnp.inf,
@@ -524,13 +524,13 @@ def _minimum(problem: _Convex, goal: Goal, state: _Descent) -> Minimum:
     found = _Optimum(state.point, state.value, state.bound, state.prices)
     found = _optimum(problem.closed(state.x), found)
     certified = goal.met(state)
-    code = jnp.where(certified, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value)
+    code = jnp.where(certified, np.int32(Status.OPTIMAL), np.int32(Status.NOT_CERTIFIED))
     return Minimum(
         x=problem.rows.unpacked(found.x),
         value=found.value,
         lower_bound=found.bound,
         prices=found.prices,
-        code=jnp.where(state.infeasible, Status.INFEASIBLE.value, code),
+        code=jnp.where(state.infeasible, np.int32(Status.INFEASIBLE), code),
         steps=state.steps,
     )
 
@@ -561,7 +561,10 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
     def conditions(problem: _Convex) -> tuple[Array, Array, Array]:
         return lagrangian(problem, x), jax.grad(lagrangian, 1)(problem, x), problem.used(x) - problem.b
 
-    (_, slope, excess), (change, force, over) = eqx.filter_jvp(conditions, (problem,), (tangents[0],))
+    (value, slope, excess), moved = eqx.filter_jvp(conditions, (problem,), (tangents[0],))
+    change, force, over = (
+        jnp.zeros_like(one) if by is None else by for one, by in zip((value, slope, excess), moved, strict=True)
+    )
     # At the optimum x (slope - nu) = 0 entry by entry, nu the least slope of a row, and prices (<a, x> - b) = 0. Their
     # derivatives are linear in those of x, nu and the prices.
     mask = problem.rows.mask
