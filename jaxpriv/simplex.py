@@ -181,17 +181,18 @@ def minimise(
         *(jnp.asarray(scalar(size, name, low=0.0), start.dtype) for name, size in tolerances.items()),
         shift=jnp.zeros((), start.dtype),
     )
+    portion = (clock.every or _PORTION) if clock.watched else max_steps
     # The loop is not differentiated: only what stands at its end is.
-    constant, state, until = _constant(problem), None, 0
+    constant, until = _constant(problem), 0
     with jax.numpy_rank_promotion("allow"):
-        while state is None or until < max_steps and bool(_goes_on(goal, state)):
-            until = min(max_steps, until + (clock.every or _PORTION)) if clock.watched else max_steps
-            state = _advanced(constant, goal, lax.stop_gradient(start) if state is None else state, until)
-            if not clock.watched:
-                break
-            if is_traced(state):
-                raise InputError("progress is for calls outside of jit and vmap")
-            clock.report("simplex", state.steps, state.value, state.bound)
+        state = _begun(constant, lax.stop_gradient(start))
+        while not until or clock.watched and until < max_steps and _goes_on(goal, state):
+            until = min(max_steps, until + portion)
+            state = _advanced(constant, goal, state, jnp.asarray(until))
+            if clock.watched:
+                if is_traced(state):
+                    raise InputError("progress is for calls outside of jit and vmap")
+                clock.report("simplex", state.steps, state.value, state.bound)
         if not is_traced(state):
             _refuse(state, problem.b)
         return _minimum(problem, goal, state)
@@ -383,11 +384,12 @@ class _Descent:
         return self.value - self.bound
 
 
+@eqx.filter_jit
 def _begun(problem: _Convex, init: Array) -> _Descent:
     mask, zero, none = problem.rows.mask, jnp.zeros((), init.dtype), jnp.zeros((), jnp.int32)
     uniform = mask / mask.sum(1, keepdims=True)
     x = init + _MIXED * (jnp.asarray(uniform, init.dtype) - init)
-    slope = jax.grad(problem.value)(x)
+    slope = jax.grad(_constant(problem.closed(x)).value)(x)
     # At this gain the first step changes no ratio of two probabilities by more than the factor e.
     spread = jnp.where(mask, slope, -jnp.inf).max(1) - jnp.where(mask, slope, jnp.inf).min(1)
     gain = jnp.maximum(spread.max(), 1e-30)
@@ -419,9 +421,8 @@ def _goes_on(goal: Goal, state: _Descent) -> Array:
 
 
 @eqx.filter_jit
-def _advanced(problem: _Convex, goal: Goal, start: Array | _Descent, until: ScalarLike) -> _Descent:
-    """The state after `until` steps in all, or at the goal; `start` is a state or the point to begin at."""
-    state = _begun(problem, start) if not isinstance(start, _Descent) else start
+def _advanced(problem: _Convex, goal: Goal, state: _Descent, until: Array) -> _Descent:
+    """The state after `until` steps in all, or at the goal."""
     problem = _constant(problem.closed(state.x))
     return lax.while_loop(
         lambda state: _goes_on(goal, state) & (state.steps < until), lambda state: _step(problem, state), state
