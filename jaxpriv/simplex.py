@@ -157,8 +157,8 @@ def minimise(
         args: further arguments of f.
         constraints: (a, b): a in the form of x with an axis of length K in front of every array, b of shape (K,).
             They are met to rounding: to 128 units of it, relative to |b_k| + sum over rows of max |a_k|.
-        tol, rtol: the gap that counts as optimal, at most `tol` or at most `rtol` times |value|; by default both 1e-6,
-            in float32 1e-4.
+        tol, rtol: the gap that counts as optimal, at most `tol` or at most `rtol` times |value|. Without both they are
+            1e-6, in float32 1e-4; without one, that one is 0.
         max_steps: steps after which the best point so far is returned.
         progress: outside of `jit`, True (lines on stderr) or a function of a `jaxpriv.Progress`, such as a
             `jaxpriv.History`.
@@ -175,8 +175,9 @@ def minimise(
     clock = clock_of(None, progress)
     max_steps = whole(max_steps, "max_steps", low=1)
     problem, start = _checked(f, init, args, constraints)
-    default = SINGLE_TOLERANCE if start.dtype == np.float32 else DOUBLE_TOLERANCE
-    tolerances = {name: default if size is None else size for name, size in {"tol": tol, "rtol": rtol}.items()}
+    if tol is None and rtol is None:
+        tol = rtol = SINGLE_TOLERANCE if start.dtype == np.float32 else DOUBLE_TOLERANCE
+    tolerances = {"tol": 0.0 if tol is None else tol, "rtol": 0.0 if rtol is None else rtol}
     goal = Goal(
         *(jnp.asarray(scalar(size, name, low=0.0), start.dtype) for name, size in tolerances.items()),
         shift=jnp.zeros((), start.dtype),
