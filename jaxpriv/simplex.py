@@ -27,7 +27,7 @@ method therefore starts anew from x; where the optimum is sharp this makes conve
 Derivatives: those of the optimal value by the envelope theorem, those of x by the implicit function theorem.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,13 +36,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from jaxpriv._clock import ProgressLike, clock_of
 from jaxpriv._importing import names_of
 from jaxpriv._module import Module, Shown, summary
 from jaxpriv._module.shown import nearest, numbers, tally, width
-from jaxpriv._types import Arr, ArrayInput, Result, ScalarLike
+from jaxpriv._types import Arr, ArrayInput, BoolLike, Result, ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
@@ -64,8 +64,8 @@ _MIXED, _LEAST_LOG = 1e-3, float(np.log(1e-30))
 # Evaluations of one softmax within which a mirror step has to meet the constraints. A step that needs more is repeated
 # from the prices that were reached.
 _EVALUATIONS = 12
-# Units of rounding: what a constraint may be exceeded by, relative to its sizes (twice what `meet_budgets` asks for); what
-# sums in a bound may be off by; and what an update of an average adds to that.
+# Units of rounding: what a constraint may be exceeded by, relative to its size (twice what `meet_budgets` asks for);
+# what sums in a bound may be off by; and what an update of an average adds to that.
 _EXCESS, _ROUNDINGS, _AVERAGED = 128.0, 16.0, 3.0
 # Steps from one report of progress to the next.
 _PORTION = 100
@@ -165,7 +165,8 @@ def minimise(
 
     Returns:
         A `Minimum`. Its status is `not_certified` where the gap is above the tolerance. The bound allows for the
-        rounding of its own sums, not for that of f.
+        rounding of its own sums, and not for that of f (on accelerators products of float32 matrices are rounded to
+        three digits, unless `jax.default_matmul_precision` says otherwise).
 
     Raises:
         InputError: an argument is wrong, by name and position (`init[0, 2] is negative`); outside of `jit`, f or its
@@ -187,7 +188,7 @@ def minimise(
     constant, until = _constant(problem), 0
     with jax.numpy_rank_promotion("allow"):
         state = _begun(constant, lax.stop_gradient(start))
-        while not until or clock.watched and until < max_steps and _goes_on(goal, state):
+        while not until or (clock.watched and until < max_steps and _goes_on(goal, state)):
             until = min(max_steps, until + portion)
             state = _advanced(constant, goal, state, jnp.asarray(until))
             if clock.watched:
@@ -202,7 +203,7 @@ def minimise(
 # ------------------------------------------------------------------------------------------------ the problem
 
 
-class _Rows(NamedTuple):
+class _Shapes(NamedTuple):
     """How a pytree of arrays is one matrix: the rows of all arrays below one another, the shorter ones filled up."""
 
     tree: Any
@@ -218,13 +219,13 @@ class _Rows(NamedTuple):
         lengths = np.concatenate([np.full(int(np.prod(shape[:-1])), shape[-1]) for shape in self.shapes])
         return np.arange(self.width) < lengths[:, None]
 
-    def packed(self, leaves: list[Array], lead: tuple[int, ...] = ()) -> Array:
+    def packed(self, leaves: Sequence[Arr], lead: tuple[int, ...] = ()) -> Arr:
         """The matrix of a tree's leaves, zero where it is filled up; a stack of matrices for axes in front."""
         rows = [leaf.reshape(*lead, -1, leaf.shape[-1]) for leaf in leaves]
         room = [(0, 0)] * (len(lead) + 1)
         return jnp.concatenate([jnp.pad(one, [*room, (0, self.width - one.shape[-1])]) for one in rows], axis=len(lead))
 
-    def unpacked(self, matrix: Array) -> PyTree:
+    def unpacked(self, matrix: Arr) -> PyTree:
         counts = [int(np.prod(shape[:-1])) for shape in self.shapes]
         parts = jnp.split(matrix, np.cumsum(counts)[:-1].tolist())
         leaves = [part[:, : shape[-1]].reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
@@ -236,31 +237,35 @@ class _Convex(Module):
 
     f: Any
     args: tuple[PyTree, ...]
-    a: Array  # (K, R, n)
-    b: Array  # (K,)
-    rows: _Rows = eqx.field(static=True)
+    a: Arr  # (K, R, n)
+    b: Arr  # (K,)
+    rows: _Shapes = eqx.field(static=True)
 
-    def value(self, x: Array) -> Array:
+    def value(self, x: Arr) -> Arr:
         return jnp.asarray(self.f(self.rows.unpacked(x), *self.args), x.dtype)
 
-    def closed(self, x: Array) -> "_Convex":
+    def closed(self, x: Arr) -> "_Convex":
         """The same with what f uses beside its arguments as a part of it, so that derivatives reach it."""
         f = eqx.filter_closure_convert(self.f, self.rows.unpacked(x), *self.args)
         return eqx.tree_at(lambda one: one.f, self, f, is_leaf=lambda leaf: leaf is self.f)
 
-    def used(self, x: Array) -> Array:
+    def used(self, x: Arr) -> Arr:
         """<a_k, x>, (K,)."""
         return (self.a * x).sum((1, 2))
 
-    def met(self, x: Array) -> Array:
+    def tilt(self, prices: Arr) -> Arr:
+        """sum_k l_k a_k, (R, n), without the products of lower precision that accelerators have."""
+        return (prices[:, None, None] * self.a).sum(0)
+
+    def met(self, x: Arr) -> BoolLike:
         size = abs(self.b) + abs(self.a).max(2).sum(1)
         return (self.used(x) - self.b <= _EXCESS * jnp.finfo(x.dtype).eps * size).all()
 
-    def bound(self, cut: "_Cut", roundings: ScalarLike) -> Array:
+    def bound(self, cut: "_Cut", roundings: ScalarLike) -> Arr:
         """The least value of the cut within the constraints, less what so many units of rounding may make of it."""
         unit = roundings * jnp.finfo(self.b.dtype).eps
-        costs = cut.slope + jnp.tensordot(cut.prices, self.a, 1)
-        sizes = cut.slope_size + jnp.tensordot(cut.prices, abs(self.a), 1)
+        costs = cut.slope + self.tilt(cut.prices)
+        sizes = cut.slope_size + (cut.prices[:, None, None] * abs(self.a)).sum(0)
         least = jnp.where(self.rows.mask, costs - unit * sizes, jnp.inf).min(1).sum()
         spent = cut.prices * self.b
         return cut.constant - unit * cut.constant_size + least - (spent + unit * abs(spent)).sum()
@@ -269,14 +274,14 @@ class _Convex(Module):
 class _Cut(NamedTuple):
     """An affine function c + <g, x> below f, prices, and the sizes of what c and g are sums of."""
 
-    constant: Array
-    slope: Array  # (R, n)
-    prices: Array  # (K,)
-    constant_size: Array
-    slope_size: Array  # (R, n)
+    constant: Arr
+    slope: Arr  # (R, n)
+    prices: Arr  # (K,)
+    constant_size: Arr
+    slope_size: Arr  # (R, n)
 
     @classmethod
-    def tangent(cls, value: Array, slope: Array, x: Array, prices: Array) -> "_Cut":
+    def tangent(cls, value: Arr, slope: Arr, x: Arr, prices: Arr) -> "_Cut":
         moved = slope * x
         return cls(value - moved.sum(), slope, prices, abs(value) + abs(moved).sum(), abs(slope))
 
@@ -286,7 +291,7 @@ def _constant(problem: _Convex) -> _Convex:
     return eqx.combine(lax.stop_gradient(eqx.filter(problem, eqx.is_inexact_array)), problem)
 
 
-def _checked(f: object, init: PyTree, args: object, constraints: object) -> tuple[_Convex, Array]:
+def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tuple[_Convex, Arr]:
     """The problem and the start as a matrix; InputError where an argument is wrong."""
     if not callable(f):
         raise InputError(f"f must be a function of x, not {type(f).__name__}")
@@ -309,7 +314,7 @@ def _checked(f: object, init: PyTree, args: object, constraints: object) -> tupl
                 raise InputError(f"{name}{place if place else ''} does not sum to 1 along its last axis")
     dtype = np.result_type(np.float32, *(jnp.asarray(leaf).dtype for _, leaf in named))
     leaves = [jnp.asarray(leaf).astype(dtype) for _, leaf in named]
-    rows = _Rows(tree, tuple(leaf.shape for leaf in leaves))
+    rows = _Shapes(tree, tuple(leaf.shape for leaf in leaves))
     start = rows.packed(leaves)
     if constraints is None:
         a, b = jnp.zeros((0, *start.shape), dtype), jnp.zeros(0, dtype)
@@ -323,7 +328,7 @@ def _checked(f: object, init: PyTree, args: object, constraints: object) -> tupl
     return problem, start / start.sum(1, keepdims=True)
 
 
-def _constraints(constraints: object, rows: _Rows, dtype: np.dtype) -> tuple[Array, Array]:
+def _constraints(constraints: PyTree, rows: _Shapes, dtype: np.dtype) -> tuple[Arr, Arr]:
     if not (isinstance(constraints, tuple) and len(constraints) == 2):
         raise InputError("constraints must be a pair (a, b)")
     a, b = constraints
@@ -341,7 +346,7 @@ def _constraints(constraints: object, rows: _Rows, dtype: np.dtype) -> tuple[Arr
     return rows.packed(leaves, (len(b),)), jnp.asarray(b).astype(dtype)
 
 
-def _refuse(state: "_Descent", b: Array) -> None:
+def _refuse(state: "_Descent", b: Arr) -> None:
     """The errors of a call outside of `jit`."""
     if state.infeasible:
         prices = np.asarray(state.prices, float)
@@ -361,32 +366,32 @@ def _refuse(state: "_Descent", b: Array) -> None:
 class _Descent:
     """The state of the method, and the best so far of everything."""
 
-    logs: Array  # (R, n): ln z
-    x: Array  # (R, n)
-    control: Array  # G theta^2 of the last step, infinite at a start
-    gain: Array
-    least_gain: Array
+    logs: Arr  # (R, n): ln z
+    x: Arr  # (R, n)
+    control: Arr  # G theta^2 of the last step, infinite at a start
+    gain: Arr
+    least_gain: Arr
     cut: _Cut  # the average of the tangents since the last start
-    weight: Array  # the sum of their weights
-    roundings: Array  # of the averages, in units of rounding
-    restart_gap: Array  # the gap at the last start
-    multipliers: Array  # (K,): the prices of the last mirror step
-    refused: Array  # steps in a row that failed
-    steps: Array
-    point: Array  # (R, n): the best point
-    value: Array
-    bound: Array
-    prices: Array  # (K,): of the bound; where nothing is feasible, of the proof of that
-    excess: Array  # what constraints that contradict each other are exceeded by at least, at these prices
-    infeasible: Array
+    weight: Arr  # the sum of their weights
+    roundings: Arr  # of the averages, in units of rounding
+    restart_gap: Arr  # the gap at the last start
+    multipliers: Arr  # (K,): the prices of the last mirror step
+    refused: Arr  # steps in a row that failed
+    steps: Arr
+    point: Arr  # (R, n): the best point
+    value: Arr
+    bound: Arr
+    prices: Arr  # (K,): of the bound; where nothing is feasible, of the proof of that
+    excess: Arr  # what constraints that contradict each other are exceeded by at least, at these prices
+    infeasible: Arr
 
     @property
-    def gap(self) -> Array:
+    def gap(self) -> Arr:
         return self.value - self.bound
 
 
 @eqx.filter_jit
-def _begun(problem: _Convex, init: Array) -> _Descent:
+def _begun(problem: _Convex, init: Arr) -> _Descent:
     mask, zero, none = problem.rows.mask, jnp.zeros((), init.dtype), jnp.zeros((), jnp.int32)
     uniform = mask / mask.sum(1, keepdims=True)
     x = init + _MIXED * (jnp.asarray(uniform, init.dtype) - init)
@@ -417,12 +422,12 @@ def _begun(problem: _Convex, init: Array) -> _Descent:
     )
 
 
-def _goes_on(goal: Goal, state: _Descent) -> Array:
+def _goes_on(goal: Goal, state: _Descent) -> Arr:
     return ~goal.met(state) & ~state.infeasible & (state.refused < _MOST_REFUSED)
 
 
 @eqx.filter_jit
-def _advanced(problem: _Convex, goal: Goal, state: _Descent, until: Array) -> _Descent:
+def _advanced(problem: _Convex, goal: Goal, state: _Descent, until: Arr) -> _Descent:
     """The state after `until` steps in all, or at the goal."""
     problem = _constant(problem.closed(state.x))
     return lax.while_loop(
@@ -448,6 +453,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     logs = jnp.where(mask, jnp.maximum(normalised(base)[0], _LEAST_LOG), -jnp.inf)
     logs, z = normalised(logs)
     x = (1.0 - theta) * state.x + theta * z
+    x = x / x.sum(1, keepdims=True)  # roundings of the average do not add up
 
     # The test. In the rounding of f the rise is that of a quadratic function, half of the change of the slope along the
     # step; a convex function rises by no more than all of it.
@@ -475,7 +481,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     excess = problem.bound(nothing, _ROUNDINGS)
     infeasible = (excess > 0.0) & jnp.isfinite(excess)
 
-    better = problem.met(x) & (value < state.value)
+    better = problem.met(x) & jnp.isfinite(value) & (value < state.value)
     best = jnp.where(better, value, state.value)
     gap = best - state.bound
     again = (gap <= _SHARE * state.restart_gap) | ((slope_y * (x - state.x)).sum() > 0.0)
@@ -538,10 +544,10 @@ def _minimum(problem: _Convex, goal: Goal, state: _Descent) -> Minimum:
 
 
 class _Optimum(NamedTuple):
-    x: Array  # (R, n)
-    value: Array
-    bound: Array
-    prices: Array  # (K,)
+    x: Arr  # (R, n)
+    value: Arr
+    bound: Arr
+    prices: Arr  # (K,)
 
 
 @eqx.filter_custom_jvp
@@ -557,10 +563,10 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
     found = _optimum(problem, found)  # differentiated once more, what was found moves too
     x, prices = found.x, found.prices
 
-    def lagrangian(problem: _Convex, x: Array) -> Array:
-        return problem.value(x) + prices @ (problem.used(x) - problem.b)
+    def lagrangian(problem: _Convex, x: Arr) -> Arr:
+        return problem.value(x) + (prices * (problem.used(x) - problem.b)).sum()
 
-    def conditions(problem: _Convex) -> tuple[Array, Array, Array]:
+    def conditions(problem: _Convex) -> tuple[Arr, Arr, Arr]:
         return lagrangian(problem, x), jax.grad(lagrangian, 1)(problem, x), problem.used(x) - problem.b
 
     (value, slope, excess), moved = eqx.filter_jvp(conditions, (problem,), (tangents[0],))
@@ -574,11 +580,11 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
     reduced, slack = jnp.where(mask, reduced, 1.0), jnp.maximum(-excess, 0.0)
     sizes = np.cumsum([x.size, len(x)]).tolist()
 
-    def system(unknown: Array) -> Array:
+    def system(unknown: Arr) -> Arr:
         dx, dnu, dprices = jnp.split(unknown, sizes)
         dx = dx.reshape(x.shape)
         turn = jax.jvp(jax.grad(lambda x: lagrangian(problem, x)), (x,), (dx,))[1]
-        turn = turn + jnp.tensordot(dprices, problem.a, 1) - dnu[:, None]
+        turn = turn + problem.tilt(dprices) - dnu[:, None]
         rest = prices * problem.used(dx) - slack * dprices
         return jnp.concatenate([(reduced * dx + x * turn).ravel(), dx.sum(1), rest])
 
@@ -588,7 +594,7 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
     return found, _Optimum(dx.reshape(x.shape), change, change, dprices)
 
 
-def _dense_solve(system: Callable[[Array], Array], right: Array) -> Array:
+def _dense_solve(system: Callable[[Arr], Arr], right: Arr) -> Arr:
     if len(right) > _LARGEST_SYSTEM:
         return jnp.where((right != 0.0).any(), jnp.nan, jnp.zeros_like(right))  # nothing moves where nothing acts
     return jnp.linalg.solve(jax.vmap(system, out_axes=1)(jnp.eye(len(right), dtype=right.dtype)), right)

@@ -106,7 +106,9 @@ def test_the_optimal_design_of_a_quadratic_regression():
     found = minimise(loss, np.full(21, 1 / 21))
     assert_optimal(found, -np.log(4 / 27))
     np.testing.assert_allclose(np.asarray(found.x)[[0, 10, 20]], 1 / 3, atol=1e-3)
-    variance = np.einsum("ik,kl,il->i", features, np.linalg.inv((features.T * np.asarray(found.x)) @ features), features)
+    variance = np.einsum(
+        "ik,kl,il->i", features, np.linalg.inv((features.T * np.asarray(found.x)) @ features), features
+    )
     assert found.gap <= variance.max() - 3 + 1e-12
 
 
@@ -128,9 +130,7 @@ def test_the_price_of_a_return_is_the_slope_of_the_least_variance():
         return x @ covariance @ x
 
     def least(wanted):
-        return minimise(
-            variance, np.full(8, 1 / 8), constraints=(-mean[None], [-wanted]), tol=1e-10
-        )
+        return minimise(variance, np.full(8, 1 / 8), constraints=(-mean[None], [-wanted]), tol=1e-10)
 
     found = least(0.1)
     assert mean @ np.asarray(found.x) >= 0.1 - 1e-12
