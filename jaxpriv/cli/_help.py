@@ -17,8 +17,8 @@ PANELS = {
     "--target-utility --at --count --points --limit --distortion --weight --merge --symbols",
     "Measure": "--leakage --order --divergence --gamma --form audit:--measures --objective",
     "Audit": "--split --seed --confidence --population --held-out --bootstrap --permutations --show-values",
-    "Output": "--out --receipt --private-out --codebook-out --picture --title --keep --unseen --resolution --unchanged "
-    "--ledger --no-ledger --keep-order --order-out --force --measures --draw --units --json",
+    "Output": "--out --receipt --private-out --codebook-out --picture --title --line --keep --unseen --resolution "
+    "--unchanged --ledger --no-ledger --keep-order --order-out --force --measures --draw --units --json",
     "Running": "--solver --method --tol --rtol --max-steps --time-limit --checkpoint --workers --part --dry-run "
     "--clear --warm --list --progress --help",
     "Options": ":--version :--debug :--install-completion :--show-completion :--help",
