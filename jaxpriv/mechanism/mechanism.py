@@ -189,6 +189,11 @@ class Mechanism(Shown):
         return archive.digest(self.to_bytes())
 
     @property
+    def parts(self) -> "tuple[Mechanism, ...]":
+        """This mechanism alone, as `GroupedMechanism.parts` has those of several groups of columns."""
+        return (self,)
+
+    @property
     def guarantees(self) -> dict[str, Claim]:
         """What holds for every population: `maximal-leakage` and `ldp` of W."""
         return without_counts(self.table.tolist())
@@ -433,10 +438,11 @@ class Evidence:
         """
         design = read_design(mechanism.to_bytes(), "the mechanism")
         audit = read_audit(read_file(path), design, str(path))
-        return cls._of(audit)
+        return cls.of_file(audit)
 
     @classmethod
-    def _of(cls, audit: Audit) -> "Evidence":
+    def of_file(cls, audit: Audit) -> "Evidence":
+        """What a file that was checked holds."""
         def values(table: Table | None, kind: type) -> np.ndarray | None:
             return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
 
