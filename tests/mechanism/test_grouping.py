@@ -75,7 +75,7 @@ def test_the_leakage_is_that_of_the_releases_side_by_side(table, apart):
 def test_released_columns_have_the_joint_distribution(table, apart):
     rows = design_rows(table)
     given = {name: np.tile(table[name][rows], 50) for name in NAMES}
-    found = apart.apply(given)
+    found = apart.mechanism.apply(given)
     assert list(found) == NAMES
     y = np.ravel_multi_index([found[name].astype(int) for name in NAMES], (3, 2, 2, 2))
     s = np.tile(table["s"][rows], 50)
