@@ -1,7 +1,7 @@
 """Mechanisms of several groups of columns as one public file that releases all columns, and their evidence."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -66,11 +66,7 @@ class GroupedMechanism(Shown):
     @property
     def codebook(self) -> Codebook:
         """The classes of the columns of all groups."""
-        books = [one.codebook for one in self.parts]
-        rules = dict(books[0].rules)
-        for book in books:
-            rules |= {name: book.rules[name] for name in book.useful}
-        return replace(books[0], useful=tuple(name for book in books for name in book.useful), rules=rules)
+        return side_by_side([one.codebook for one in self.parts])
 
     @property
     def guarantees(self) -> dict[str, Claim]:
@@ -118,6 +114,14 @@ class GroupedMechanism(Shown):
     def sha256(self) -> str:
         """Of the file."""
         return archive.digest(self.to_bytes())
+
+
+def side_by_side(books: Sequence[Codebook]) -> Codebook:
+    """The classes of the useful columns of several codebooks with the same private columns."""
+    rules = dict(books[0].rules)
+    for book in books:  # a private column may withhold its values where it is not useful
+        rules |= {name: book.rules[name] for name in book.useful}
+    return replace(books[0], useful=tuple(name for book in books for name in book.useful), rules=rules)
 
 
 def load_mechanism(path: str | os.PathLike[str]) -> Mechanism | GroupedMechanism:
@@ -189,6 +193,13 @@ class GroupedEvidence:
             if not np.array_equal(found, counts):
                 return False
         return True
+
+
+def load_evidence(path: str | os.PathLike[str], mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:
+    """The evidence of a file for the mechanism of `load_mechanism`. Errors as `Evidence.load`."""
+    if isinstance(mechanism, GroupedMechanism):
+        return GroupedEvidence.load(path, mechanism)
+    return Evidence.load(path, mechanism)
 
 
 def _sealed(kind: str, record: Mapping[str, Json], members: Mapping[str, bytes]) -> bytes:

@@ -22,12 +22,12 @@ from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.estimation.audit.populations import from_fitted_information
 from jaxpriv.estimation.confidence.sets import failure
-from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Rule, Source
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Rule, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
-from jaxpriv.mechanism.counting import CountedParts, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import MOST_IN_GROUP, CountedParts, count_parts, names_of, read_parts
 from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
-from jaxpriv.mechanism.grouped import GroupedEvidence, GroupedMechanism
+from jaxpriv.mechanism.grouped import GroupedEvidence, GroupedMechanism, side_by_side
 from jaxpriv.mechanism.joint_leakage import joint_leakage
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
@@ -35,8 +35,8 @@ from jaxpriv.solving.frontier import frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.verifier.claims import Claim, down, lower, up, upper
 
-# Combinations of a group that is chosen, so many that its design takes seconds; of one design for comparison.
-_SYMBOLS, _COMPARED = 128, 256
+# Combinations of one design for comparison.
+_COMPARED = 256
 # Budgets of the curves by which a total is split, as shares of the least distortion that reveals nothing: denser where
 # the curves are steeper. Chords of 17 points are a few percent above a curve.
 _SHARES = np.linspace(0.0, 1.0, 17) ** 1.5
@@ -103,6 +103,16 @@ class FittedGroups(Shown):
     population: float | None
 
     __repr__ = summary
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether every record of the design is released as it is."""
+        return all(one.unchanged for one in self.fitted)
+
+    @property
+    def codebook(self) -> Codebook:
+        """All classes, those of the private columns too; for the owner."""
+        return side_by_side([one.codebook for one in self.fitted])
 
     def _shown(self) -> dict[str, str]:
         rows = {
@@ -192,7 +202,7 @@ def fit_groups(
     if groups is None:
         clock.begin("choosing groups")
         most = math.inf if sparse else records.design.sum() // ROWS_PER_SYMBOL
-        groups = [[names[place] for place in group] for group in _chosen(records, min(most, _SYMBOLS))]
+        groups = [[names[place] for place in group] for group in _chosen(records, min(most, MOST_IN_GROUP))]
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
     symbols = np.stack([side.symbols for side in sides], axis=1)

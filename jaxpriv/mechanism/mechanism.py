@@ -389,6 +389,11 @@ class Evidence:
 
     __repr__ = summary
 
+    @property
+    def parts(self) -> "tuple[Evidence, ...]":
+        """This evidence alone, as `GroupedEvidence.parts` has those of several groups of columns."""
+        return (self,)
+
     def _members(self) -> dict[str, bytes]:
         arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
         arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
@@ -443,6 +448,7 @@ class Evidence:
     @classmethod
     def of_file(cls, audit: Audit) -> "Evidence":
         """What a file that was checked holds."""
+
         def values(table: Table | None, kind: type) -> np.ndarray | None:
             return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
 

@@ -553,9 +553,7 @@ def _texts(column: Column) -> list[str]:
     return ["" if gap else str(value) for value, gap in zip(column.values.tolist(), column.missing, strict=True)]
 
 
-def _parquet(
-    mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]
-) -> bytes:
+def _parquet(mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
     try:
         import polars as pl  # an extra
     except ImportError as error:

@@ -188,10 +188,10 @@ def read_groups(data: bytes, name: str) -> GroupsFile:
     private = [column["column"] for column in parts[0].record["codebook"]["private"]]
     named = [entry["column"] for part in parts for entry in part.record["released"]]
     for part, member in zip(parts, members, strict=True):
-        book = part.record["codebook"]
+        columns = [column["column"] for column in part.record["codebook"]["private"]]
         if part.measure.name != "mutual-information" or part.problem != "budget":
             raise IntegrityError(f"{name}: {member} has another measure or problem than designs of groups have")
-        if [column["column"] for column in book["private"]] != private or part.record["unseen"] != parts[0].record["unseen"]:
+        if columns != private or part.record["unseen"] != parts[0].record["unseen"]:
             raise IntegrityError(f"{name}: {member} has other private columns or another rule than the first group")
     if len(set(named)) < len(named):
         raise IntegrityError(f"{name}: two groups release one column")
