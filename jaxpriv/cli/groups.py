@@ -51,8 +51,8 @@ def record(found: "FittedGroups", parts: Iterable[Mapping[str, object]]) -> dict
     }
 
 
-def text(found: "FittedGroups", units: Units) -> str:
-    """The numbers of all groups together, then a line for each group."""
+def text(found: "FittedGroups", target: str, units: Units) -> str:
+    """The numbers of all groups together, then a line for each group; `target` is what was asked for."""
     asked = found.fitted[0].evidence
     shown = str(units)
 
@@ -61,15 +61,17 @@ def text(found: "FittedGroups", units: Units) -> str:
 
     cost = found.cost
     lines = {
+        "target": f"{target} for all groups together, leakage: mutual-information",
         "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
         "  sum of the groups' leakages": f"{most(cost.apart)}, which is no bound on that of all together",
         "  mean distortion": _output.upper(float(found.distortion.upper or "inf")),
     }
+    one = "is not computed: more than 256 combinations"
     if cost.optimum is not None:
-        least = _output.lower(cost.optimum[0] * units.per_nat)
-        lines["  one mechanism for all columns"] = f"leaks at least {least} {shown} at this distortion"
+        one = f"leaks at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown} at this distortion"
+    lines["  one mechanism for all columns"] = one
     lines["whatever the population is"] = ""
     lines["  maximal leakage of X, at least I(S;Y)"] = most(
         float(found.mechanism.guarantees["maximal-leakage"].upper or "inf")

@@ -207,10 +207,11 @@ def fit(
     run.check()
     clock = run.clock()
 
+    budgets = {"budget": budget, "leakage_budget": leakage_budget}
+
     def work(_: object) -> "Fitted | FittedGroups":
         if group or grouped:
             own = {name: value for name, value in of_records.items() if name not in ("useful", *vars(measure))}
-            budgets = {"budget": budget, "leakage_budget": leakage_budget}
             return mechanism.fit_groups(source, **own, **of_groups, **budgets, **alike, tol=run.tol, clock=clock)
         return mechanism.fit(source, **of_records, **targets, population=population, **alike, tol=run.tol, clock=clock)
 
@@ -232,8 +233,11 @@ def fit(
         files[codebook_out] = found.codebook.to_json().encode()
     secret = [] if private_out is None else [private_out]
     if isinstance(found, mechanism.FittedGroups):
-        parts = found.fitted
-        record, text = groups.record(found, map(_record, parts)), groups.text(found, units)
+        parts, target = (
+            found.fitted,
+            next(f"{name.replace('_', '-')} {value:g}" for name, value in budgets.items() if value is not None),
+        )
+        record, text = groups.record(found, map(_record, parts)), groups.text(found, target, units)
     else:
         parts = (found,)
         record, text = _record(found), _text(found, units)
@@ -531,7 +535,8 @@ def release(
             f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
             "any order"
         )
-    for drift in drifts:
+    for place, drift in enumerate(drifts, 1):
+        lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += _differences(drift)
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
 

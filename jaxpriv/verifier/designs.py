@@ -71,6 +71,11 @@ class DesignFile:
     guarantees: Mapping[str, Claim]
 
     @property
+    def parts(self) -> "tuple[DesignFile, ...]":
+        """This design alone, as `GroupsFile.parts` has those of several groups of columns."""
+        return (self,)
+
+    @property
     def problem(self) -> str:
         """`budget`, `leakage-budget`, `disclosure` or `watchdog`."""
         return self.record["asked"]["problem"]
@@ -215,7 +220,26 @@ def read_groups_audit(data: bytes, design: GroupsFile, name: str) -> GroupsAudit
         read_audit(content, part, f"{name}: {member}")
         for (member, content), part in zip(members.items(), design.parts, strict=True)
     )
+    for place, part in enumerate(parts, 1):
+        if not _has_counts(records, place, len(parts), part):
+            raise IntegrityError(f"{name}: {RECORDS} does not hold the counts of group {place}")
     return GroupsAudit(record, parts, records)
+
+
+def _has_counts(records: Table, place: int, groups: int, part: Audit) -> bool:
+    """Whether the records, by the symbols of one group alone, are its counts and those held out."""
+    private, useful = part.counts.shape
+    if records.shape[1] != groups + 3:
+        return False
+    counts = [0] * (private * useful), [0] * (private * useful)
+    for row in records.rows():
+        s, x, designed, held_out = row[0], row[place], *row[-2:]
+        if not (0 <= s < private and 0 <= x < useful and min(designed, held_out) >= 0):
+            return False
+        counts[0][s * useful + x] += designed
+        counts[1][s * useful + x] += held_out
+    others = [0] * (private * useful) if part.held_out is None else part.held_out.numbers
+    return counts[0] == list(part.counts.numbers) and counts[1] == list(others)
 
 
 def group_names(count: int) -> list[str]:
