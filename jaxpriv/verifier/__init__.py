@@ -227,14 +227,14 @@ def verify(
             start + name: claim for start, one in zip(starts, audits, strict=True) for name, claim in one.claims.items()
         }
         checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
-        if isinstance(known, GroupsFile):
-            checked.append("audit: what all groups reveal together is stated in no file and not computed here")
         if any(name in claims for name in BY_SOLVER):
             checked[-1] += f", except {' and '.join(BY_SOLVER)}"
             checked.append(
                 "solver_bound: by a branch and bound in float64 when the design was made, which is not repeated here; "
                 "lower_bound is what exact arithmetic proves without it"
             )
+        if isinstance(known, GroupsFile):
+            checked.append("audit: what all groups reveal together is stated in no file and not computed here")
         for start, one, part in zip(starts, audits, known.parts, strict=True):
             excess = one.claims.get("excess")
             if excess is None:
