@@ -61,34 +61,33 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
 
     cost = found.cost
     lines = {
-        "target": f"{target} for all groups together, leakage: mutual-information",
+        "target": f"{target} for all groups, mutual information",
         "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
-        "  sum of the groups' leakages": f"{most(cost.apart)}, which is no bound on that of all together",
+        "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all together)",
         "  mean distortion": _output.upper(float(found.distortion.upper or "inf")),
     }
-    one = "is not computed: more than 256 combinations"
+    one = "not computed: more than 256 combinations"
     if cost.optimum is not None:
-        one = f"leaks at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown} at this distortion"
-    lines["  one mechanism for all columns"] = one
+        one = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
+    lines["  one mechanism for all columns leaks"] = one
     lines["whatever the population is"] = ""
-    lines["  maximal leakage of X, at least I(S;Y)"] = most(
+    lines["  maximal leakage, at least I(S;Y)"] = most(
         float(found.mechanism.guarantees["maximal-leakage"].upper or "inf")
     )
     if found.population is not None:
         held_out = int(found.evidence.records[:, -1].sum())
         lines[f"population, from {held_out} held-out records"] = f"confidence {found.confidence:g}"
-        lines["  leakage of all groups together at most"] = most(found.population)
+        lines["  leakage of all groups at most"] = most(found.population)
     headings = ["|X|", "distortion", "leakage", "at least", *(["population"] if found.population is not None else [])]
     table = _output.empty_table(headings, after=("status", "columns"))
     for names, one in zip(found.groups, found.fitted, strict=True):
         table.add_row(*_numbers(one, units), one.status.replace("_", " "), ", ".join(names))
     statements = dict.fromkeys(sentence for one in found.fitted for sentence in one.statements)
-    bounded = "" if found.population is None else f"; bounds for the population by itself, {found.confidence:g}"
     return (
         _output.aligned(lines)
-        + f"\nEach group by itself ({shown}), with the least leakage of its budget{bounded}\n"
+        + f"\nEach group by itself, in {shown}; no mapping of its budget leaks less than `at least`\n"
         + _output.rendered(table)
         + "".join(f"{sentence}\n" for sentence in statements)
     )
