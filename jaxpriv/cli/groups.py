@@ -61,7 +61,7 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
 
     cost = found.cost
     lines = {
-        "target": f"{target} for all groups, mutual information",
+        "target": f"{target} for all groups",
         "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
@@ -87,7 +87,7 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
     statements = dict.fromkeys(sentence for one in found.fitted for sentence in one.statements)
     return (
         _output.aligned(lines)
-        + f"\nEach group by itself, in {shown}; no mapping of its budget leaks less than `at least`\n"
+        + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget leaks less)\n"
         + _output.rendered(table)
         + "".join(f"{sentence}\n" for sentence in statements)
     )
