@@ -123,7 +123,9 @@ class GroupsAudit:
 
 
 def read_design(data: bytes, name: str) -> DesignFile:
-    """The design of a file; `IntegrityError` if anything in it is not as it is stated there."""
+    """The design of a file; `IntegrityError` if anything in it is not as it is stated there, `InputError` if it holds
+    designs of several groups of columns.
+    """
     members = unpack(data, name)
     if _GROUPS in members:
         raise InputError(
