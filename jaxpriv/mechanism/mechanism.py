@@ -152,8 +152,8 @@ class Mechanism(Shown):
         """The mechanism of a file that `save` wrote.
 
         Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
-        file is absent or holds the designs of several groups (`GroupedMechanism`), `IntegrityError` if it is damaged, altered or of another kind, `ResourceError` if it cannot be
-        read.
+        file is absent or holds the designs of several groups (`GroupedMechanism`), `IntegrityError` if it is damaged,
+        altered or of another kind, `ResourceError` if it cannot be read.
         """
         return cls.from_bytes(read_file(path), str(path))
 
