@@ -11,8 +11,8 @@ PANELS = {
     "Input": "--counts --joint --pairs --design release:--private report:--private verify:--private report:--receipt "
     "verify:--receipt verify:--released verify:--records verify:--order verify:--id --releases --released-table "
     "--row-order --same-order compare:--target --solution --certificate",
-    "Table": "--private --useful --shared --released --bins --other --missing --codebook --sparse --survey-weight --id "
-    "--read",
+    "Table": "--private --useful --group --grouped --shared --released --bins --other --missing --codebook --sparse "
+    "--survey-weight --id --read",
     "Target": "--budget --leakage-budget --multiplier --disclosure --relevance --bottleneck --epsilon --target-leakage "
     "--target-utility --at --count --points --limit --distortion --weight --merge --symbols",
     "Measure": "--leakage --order --divergence --gamma --form audit:--measures --objective",
