@@ -15,7 +15,7 @@ from jaxpriv.solvers._base import Goal, iterate
 from jaxpriv.solvers.first_order_lp import (
     Dual,
     Primal,
-    PrimalDualHybridGradient,
+    RestartedHalpern,
     backward,
     forward,
     onto_simplices,
@@ -86,7 +86,7 @@ def test_highs_closes_the_gap(name):
 
 
 @each_program
-@pytest.mark.parametrize("solver", [InteriorPoint(), PrimalDualHybridGradient()], ids=["interior", "first-order"])
+@pytest.mark.parametrize("solver", [InteriorPoint(), RestartedHalpern()], ids=["interior", "first-order"])
 def test_iterative_solvers_bracket_the_vertex(name, solver):
     program, exact = PROGRAMS[name](), vertex(name)
     best = run(solver, program)
@@ -115,7 +115,7 @@ def test_local_privacy_of_a_uniform_symbol_is_randomised_response(eps):
     candidate = highs(program).candidate
     assert candidate.value == pytest.approx(known, abs=1e-9)
     assert candidate.bound == pytest.approx(known, abs=1e-9)
-    best = run(PrimalDualHybridGradient(), program)
+    best = run(RestartedHalpern(), program)
     assert best.value == pytest.approx(known, abs=1e-8)
 
 
@@ -127,7 +127,7 @@ def test_entries_outside_the_support_stay_zero():
     feasible_point[:, 2:4] = 0.5  # within reach of every input
     program = eqx.tree_at(lambda p: p.feasible_point, program, jnp.asarray(feasible_point))
     exact = highs(program).candidate
-    best = run(PrimalDualHybridGradient(), program)
+    best = run(RestartedHalpern(), program)
     assert -1e-12 < exact.gap < 1e-9
     assert best.value == pytest.approx(float(exact.value), abs=1e-8)
     for mechanism in (exact.mechanism, best.mechanism):
@@ -176,7 +176,7 @@ def test_single_precision():
     program = jax.tree.map(
         lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == jnp.float64 else leaf, PROGRAMS["max-lift"]()
     )
-    best = run(PrimalDualHybridGradient(), program, tol=1e-5)
+    best = run(RestartedHalpern(), program, tol=1e-5)
     assert best.mechanism.dtype == jnp.float32
     assert best.value == pytest.approx(float(vertex("max-lift").value), abs=2e-5)
     assert best.gap <= 1e-5
@@ -187,7 +187,7 @@ def test_a_batch_is_solved_as_each_of_its_members():
     members = [cases.max_lift(LAW, eps) for eps in limits]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
     with jax.numpy_rank_promotion("allow"):
-        best = jax.jit(jax.vmap(lambda one: iterate(PrimalDualHybridGradient(), one, Goal(1e-8), 1000)))(batch).best
+        best = jax.jit(jax.vmap(lambda one: iterate(RestartedHalpern(), one, Goal(1e-8), 1000)))(batch).best
     for i, member in enumerate(members):
         exact = highs(member).candidate
         assert best.gap[i] <= 1e-8
