@@ -147,8 +147,9 @@ def minimise(
     optimum. Those of `x` and `prices` solve the linearised optimality conditions (implicit function theorem): one
     linear system with an unknown for every probability, every row and every constraint, made of as many products with
     the Hessian of f. They exist where the optimum is unique and no probability vanishes together with its reduced
-    slope, and no price together with its slack; use a tolerance of 1e-9 rather than 1e-6. Derivatives of x are NaN where the system has more than 2,000 unknowns, which
-    would take longer than the minimisation. `init` has no influence on the optimum: its derivative is zero.
+    slope, and no price together with its slack; use a tolerance of 1e-9 rather than 1e-6. Derivatives of x are NaN
+    where the system has more than 2,000 unknowns: solving it would take longer than the minimisation. `init` has no
+    influence on the optimum: its derivative is zero.
 
     Args:
         f: a function of x and `args` that returns one real number.
