@@ -379,14 +379,14 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
                 return None
             size = abs(program.constraints).max() or 1.0
             price, mechanism = feasibility.largest_slack(
-                np.asarray(program.constraints / size), np.asarray(program.budgets / size)
+                np.asarray(program.constraints / size), np.asarray(program.budgets / size), program.support
             )
             return mechanism, k, eta, price
         costs, price = program.constraints[0], price.copy()
         price[0] = 1.0
     elif len(program.budgets):
         return None
-    mechanism = feasibility.cheapest(costs)
+    mechanism = feasibility.cheapest(costs, program.support)
     met = not program.terms or violation_of(program, mechanism) == 0
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
@@ -413,7 +413,7 @@ def cheapest_release(program: Program) -> Arr:
     distortion.
     """
     shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-    chosen = shares.argmin(axis=1)
+    chosen = xp.where(program.support, shares, np.inf).argmin(axis=1)
     return (np.arange(program.cost.shape[1]) == chosen[:, None]).astype(program.cost.dtype)
 
 

@@ -14,7 +14,7 @@ from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.errors import InfeasibleError
+from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.presolve.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.presolve.reduction import Reduced
@@ -127,11 +127,18 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
             CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
         )
     start, face = stages.feasible_point(within, stages.further, True)
+    forbids = not within.support.all()
+    if forbids and (isinstance(stages.solver, LINEAR) or not _affine(problem)):
+        raise InputError(
+            "distortion: the least leakage in the worst outcome with forbidden pairs (infinite entries) takes "
+            "solver='interior-point', and no linear measure of one's own"
+        )
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
-    alone = isinstance(stages.solver, LINEAR) or (face is not None and problem.leakage.linear) or not _affine(problem)
+    linear = face is not None and problem.leakage.linear and not forbids
+    alone = isinstance(stages.solver, LINEAR) or linear or not _affine(problem)
     answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
     low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
-    if not alone and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
+    if not (alone or forbids) and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
         # The one program stalled: where outputs exclude symbols the search may come nearer, in ten times the steps.
         second, lower, raised = searched(stages, goal, answer.mechanism, face)
         raised = least_limit(problem, second.k, second.eta, second.price, raised, lower)

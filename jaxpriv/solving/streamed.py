@@ -215,6 +215,7 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     for k, d in enumerate(distortions):
         row = np.asarray(d.rows(np.array([x])))[0]
         for wrong, kind, error in (
+            (row == np.inf, "infinite, which forbids the pair: the solvers on tables take that", Unsuited),
             (~np.isfinite(row), "not finite", InputError),
             (row < 0, "negative (add a constant to all costs)", Unsuited),
         ):
