@@ -165,8 +165,6 @@ _FEW_STEPS = 2000
 
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
-    if problem.least_worst and problem.forbids:
-        return False
     return problem.of_information or is_linear(problem) or _cuttable(problem)
 
 

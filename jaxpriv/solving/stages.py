@@ -7,7 +7,7 @@ worst outcome within budgets is not (`dense`).
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
@@ -67,6 +67,10 @@ from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
 AWAY = Goal(1e-9, 0.3)
 # Shares of a mechanism that uses every allowed pair, mixed with one that leaks nothing to meet limits with slack.
 _SHARES = (1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 0.0)
+# By what shares limits are lowered where a mechanism that meets them has to lose its mass on forbidden pairs afterwards.
+_LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
+# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
+_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -303,7 +307,8 @@ class Stages:
         mechanism, k, eta, price = reduced.expanded(ran.best)
         if face is not None:
             if program.minimax:
-                program = program.at_peak(float(ran.best.bound) * reduced.factor)
+                proved = float(reduced.limit(ran.best.bound))
+                program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
             mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
         return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
 
@@ -454,20 +459,30 @@ class Stages:
         outside = dataclasses.replace(
             bare, cost=np.where(face.support, 0.0, program.mass[:, None]), support=np.ones_like(face.support)
         )
-        found = self.nearest(dataclasses.replace(outside, feasible_point=independent_release(outside)), limits)
-        if found.bound > 0:
-            raise InfeasibleError(
-                "limits and distortion contradict each other: under the limits at least a share of "
-                f"{found.bound!r} of the data is released as a symbol that is forbidden for it",
-                {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
-            )
-        allowed = face.onto(program, found.mechanism)
-        if self.excess(limits, allowed) > 0:
-            raise NotCertifiedError(
-                "limits and distortion: whether they can be met together is not certified; the share of the data that "
-                f"is released as a forbidden symbol lies in [{found.bound!r}, {found.value!r}]"
-            )
-        return allowed
+        outside = dataclasses.replace(outside, feasible_point=independent_release(outside))
+        lowest, highest = 0.0, 1.0
+        for share in _LOWERED:
+            lowered = tuple((measure, value - share * value) for measure, value in limits)
+            terms = tuple(limit_terms(self.problem.joints, lowered))
+            try:
+                found = self.nearest(dataclasses.replace(outside, terms=terms), lowered)
+            except InfeasibleError:  # below what a release that ignores the data leaks
+                continue
+            if share == 0:
+                lowest, highest = found.bound, found.value
+            if lowest > 0:
+                raise InfeasibleError(
+                    "limits and distortion contradict each other: under the limits at least a share of "
+                    f"{lowest!r} of the data is released as a symbol that is forbidden for it",
+                    {"bound": lowest, "allowed": 0.0, "multipliers": found.price.tolist()},
+                )
+            for allowed in moved_onto(face, program, found.mechanism):
+                if self.excess(limits, allowed) == 0:
+                    return allowed
+        raise NotCertifiedError(
+            "limits and distortion: whether they can be met together is not certified; the share of the data that is "
+            f"released as a forbidden symbol lies in [{lowest!r}, {highest!r}]"
+        )
 
     def nearest(self, away: Program, limits: Limits, face: Face | None = None) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
@@ -552,6 +567,15 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
     share = xp.maximum(goal.tol, DOUBLE_TOLERANCE) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
     return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
+
+
+def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
+    """The mechanisms on a face that one near it may stand for.
+
+    Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
+    """
+    mass = program.mass @ mechanism / program.mass.sum()
+    return (face.onto(program, np.where(mass > share, mechanism, 0.0)) for share in _RARE)
 
 
 def on_face(program: Program, face: Face) -> Program:
