@@ -360,6 +360,8 @@ def _most_positive(program: Program) -> np.ndarray | None:
 
 # Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
+# Shares of the mass of which outputs are left out.
+_RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
 def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
@@ -459,13 +461,24 @@ def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray
     """The mechanism, then mixtures with releases that have more slack in the limits, at growing shares.
 
     A release of which half leaks nothing repairs limits on leakage; where budgets are next to the least distortion, a
-    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them.
+    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them. Where pairs are
+    forbidden an output may owe its ratio to what it lost there: then those of next to no mass are left out.
     """
     yield mechanism
+    if not program.support.all():
+        for left in without_rare(program, mechanism):
+            total = left.sum(axis=1, keepdims=True)
+            yield np.where(total > 0, left / np.where(total > 0, total, 1.0), mechanism)
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
     for share in ROUNDING_SHARES:
         for safe in (0.5 * (marginal + feasible_point), feasible_point):
             yield (1.0 - share) * mechanism + share * safe
+
+
+def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
+    """What is left of a mechanism without the outputs of less mass than growing shares."""
+    mass = program.mass @ mechanism / program.mass.sum()
+    return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
 
 
 def inside(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._numerics import unit_of
-from jaxpriv._types import Arr
+from jaxpriv._types import Arr, BoolLike
 from jaxpriv.program.convex import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
@@ -45,7 +45,7 @@ class Feasibility:
     boundary: bool
 
 
-def cheapest(costs: Arr, support: Arr) -> np.ndarray:
+def cheapest(costs: Arr, support: BoolLike = True) -> np.ndarray:
     """The deterministic mechanism that releases argmin_y costs[x, y] on the support (ties: the first)."""
     mechanism = np.zeros(costs.shape)
     mechanism[np.arange(len(costs)), np.where(support, costs, np.inf).argmin(axis=1)] = 1.0
@@ -258,7 +258,7 @@ class Face:
         total = costs + np.tensordot(prices, program.constraints, 1)
         excess = _above_least(np.tensordot(self.escape, program.constraints, 1), self.support)
         least = np.where(self.support, total, np.inf).min(axis=1, keepdims=True)
-        outside = program.support & ~self.support
+        outside = program.support & ~self.support & (excess > 0)
         short = np.where(outside, (least - total) / np.where(outside, excess, 1.0), 0.0)
         weighted = self.escape > 0
         negative = np.where(weighted, -prices / np.where(weighted, self.escape, 1.0), 0.0)

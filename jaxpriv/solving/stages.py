@@ -37,6 +37,7 @@ from jaxpriv.presolve.closed_forms import (
     no_rules,
     prior_rules,
     solve_tight,
+    without_rare,
 )
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
@@ -69,8 +70,6 @@ AWAY = Goal(1e-9, 0.3)
 _SHARES = (1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 0.0)
 # By what shares limits are lowered where a mechanism that meets them has to lose its mass on forbidden pairs afterwards.
 _LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
-# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
-_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -574,8 +573,7 @@ def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[
 
     Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
     """
-    mass = program.mass @ mechanism / program.mass.sum()
-    return (face.onto(program, np.where(mass > share, mechanism, 0.0)) for share in _RARE)
+    return (face.onto(program, one) for one in (mechanism, *without_rare(program, mechanism)))
 
 
 def on_face(program: Program, face: Face) -> Program:
