@@ -465,7 +465,7 @@ def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray
     forbidden an output may owe its ratio to what it lost there: then those of next to no mass are left out.
     """
     yield mechanism
-    if not program.support.all():
+    if program.forbids:
         for left in without_rare(program, mechanism):
             total = left.sum(axis=1, keepdims=True)
             yield np.where(total > 0, left / np.where(total > 0, total, 1.0), mechanism)

@@ -114,7 +114,7 @@ class Kept:
         full = np.empty(program.cost.shape)
         full[present] = mechanism[self.useful[present]]
         full[~present] = program.mass[present] @ full[present] / program.mass[present].sum()
-        return full if program.support.all() else _on_support(np.asarray(program.support), full)
+        return _on_support(np.asarray(program.support), full) if program.forbids else full
 
     def rules(self, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
         """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""

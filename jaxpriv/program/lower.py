@@ -497,4 +497,5 @@ def _program(
         support=np.ones(cost.shape, dtype=bool) & support,
         feasible_point=np.zeros(cost.shape),
         shares=bool(marks.any()),
+        forbids=not support.all(),
     )

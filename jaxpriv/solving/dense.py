@@ -291,12 +291,11 @@ def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
     Where pairs are forbidden the mass on them is one more distance: what ignores the data is a mechanism then, too.
     """
     program = worst_program(stages.problem, e)
-    allowed = program.support.all()
-    asked = program if allowed else _on_every_pair(program)
+    asked = _on_every_pair(program) if program.forbids else program
     asked = dataclasses.replace(asked, feasible_point=independent_release(asked))
     limits, goal = ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
     found = stages.run(asked, limits, goal)
-    if allowed:
+    if not program.forbids:
         return found
     # On the allowed pairs the same rules prove more: what is left of the prices has the sum of one.
     count = len(program.budgets)
@@ -315,6 +314,7 @@ def _on_every_pair(program: Program) -> Program:
         budgets=np.append(program.budgets, 0.0),
         marks=np.append(program.marks, 1.0),
         support=np.ones_like(program.support),
+        forbids=False,
     )
 
 

@@ -172,7 +172,7 @@ class Stages:
         program = measured_program(problem, limits)
         tight = flags_of(program, problem, limits, without_slack)
         face = None
-        if program.shares or not (any(tight) and len(program.budgets)) or not program.support.all():
+        if program.shares or not (any(tight) and len(program.budgets)) or program.forbids:
             # The methods for linear programs need no interior.
             feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LINEAR))
         else:  # no feasible point has slack there, and where the answer is a vertex none is needed
@@ -185,7 +185,7 @@ class Stages:
     def with_feasible_point(self, lowered: Lowered) -> Lowered:
         """The program with a feasible point that meets the budgets, also if limits have no slack (not in `lower`)."""
         program = lowered.program
-        if program.shares or not (any(lowered.tight) and len(program.budgets)) or not program.support.all():
+        if program.shares or not (any(lowered.tight) and len(program.budgets)) or program.forbids:
             return lowered
         feasible_point, face = self.feasible_point(program, lowered.limits, not isinstance(self.solver, LINEAR))
         return dataclasses.replace(
@@ -349,8 +349,8 @@ class Stages:
         """(a mechanism that meets every limit, the face of the budgets if they have no slack and `faces`, or of the
         pairs that are allowed if some are forbidden).
         """
-        free, forbids = not len(program.budgets) or program.shares, not program.support.all()
-        if free and not forbids:
+        free = not len(program.budgets) or program.shares
+        if free and not program.forbids:
             return np.asarray(independent_release(program)), None
         within = without_budgets(program) if free else program
         plain = feasibility.check(within)
@@ -375,7 +375,7 @@ class Stages:
                     {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
                 )
             face = dataclasses.replace(face, inside=finite)
-        if forbids:
+        if program.forbids:
             return self._of_allowed(program, within, limits, plain.mechanism, face)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
@@ -456,7 +456,10 @@ class Stages:
             if self.excess(limits, mixed) == 0:
                 return mixed
         outside = dataclasses.replace(
-            bare, cost=np.where(face.support, 0.0, program.mass[:, None]), support=np.ones_like(face.support)
+            bare,
+            cost=np.where(face.support, 0.0, program.mass[:, None]),
+            support=np.ones_like(face.support),
+            forbids=False,
         )
         outside = dataclasses.replace(outside, feasible_point=independent_release(outside))
         lowest, highest = 0.0, 1.0
