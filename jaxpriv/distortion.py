@@ -304,7 +304,7 @@ def as_distortion(value: object, name: str = "distortion") -> AbstractDistortion
 
 
 def forbids(distortion: AbstractDistortion) -> bool:
-    """Whether pairs are forbidden: some entries are inf. The table is computed where only that tells."""
+    """Whether some entries are inf, which forbids the pairs. The table is computed where only that tells."""
     return not distortion.known and bool(np.isinf(dense(distortion)).any())
 
 

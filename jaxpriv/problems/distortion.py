@@ -83,7 +83,8 @@ class DistortionProblem(Module, Shown):
     Zero masses: symbols s or x without mass change nothing; the mechanism's row for an x without
     mass is the marginal of Y (on the outputs that it allows), so that a release never meets an undefined row.
 
-    Forbidden pairs are taken by the solvers on tables, outside of jit, vmap and grad.
+    Forbidden pairs are taken by the solvers on tables, outside of jit, vmap and grad; from traced tables with infinite
+    entries comes no mechanism there (NaN).
 
     Raises:
         InputError: naming the argument and the position.
@@ -117,7 +118,8 @@ class DistortionProblem(Module, Shown):
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
         private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
         self.distortions = _distortions(distortion, inputs, private)
-        _allowed([one.values for one in self.distortions if isinstance(one, distortions.Matrix)])
+        stored = [one.values for one in self.distortions if isinstance(one, distortions.Matrix)]
+        _allowed([one for one in stored if not is_traced(one)])
         chosen = [
             f"`{name}`"
             for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
@@ -216,25 +218,25 @@ class DistortionProblem(Module, Shown):
         """(tables (M, X, Y), support (X, Y)): finite costs, and the pairs that no distortion forbids.
 
         What a table has in the place of a forbidden pair is the largest cost that its row has elsewhere, so that the
-        least of a row is that of what is allowed.
+        least of a row is that of what is allowed. Traced tables are NaN where one of their entries is infinite: which
+        pairs they forbid is not known.
 
-        Raises `InputError` for a row without an allowed pair, and for forbidden pairs inside of jit, vmap and grad.
+        Raises `InputError` for a row without an allowed pair.
         """
         each = self.entries()
+        if is_traced(*each):
+            tables = jnp.stack(each)
+            return jnp.where(jnp.isfinite(tables).all(), tables, jnp.nan), np.ones(self.shape, dtype=bool)
         allowed = _allowed(each)
         if allowed is None:
-            return (jnp if is_traced(*each) else np).stack(each), np.ones(self.shape, dtype=bool)
-        if is_traced(self):
-            raise InputError(
-                "distortion has infinite entries, which forbid pairs of symbols: solve it outside of jit, vmap and grad"
-            )
+            return np.stack(each), np.ones(self.shape, dtype=bool)
         largest = np.where(allowed, each, -np.inf).max(axis=2, keepdims=True)
         return np.where(allowed, each, largest), allowed
 
     @property
     def forbids(self) -> bool:
-        """Whether a distortion forbids pairs."""
-        return any(distortions.forbids(one) for one in self.distortions)
+        """Whether a distortion forbids pairs, as far as is known: what is traced does not."""
+        return any(distortions.forbids(one) for one in self.distortions if not is_traced(one))
 
     def tables(self) -> Arr:
         """The tables of `costs`, shape (M, X, Y)."""
@@ -350,11 +352,10 @@ def _distortions(
 
 
 def _allowed(tables: Sequence[Arr]) -> np.ndarray | None:
-    """The pairs (X, Y) that no table forbids, None where these are all; what is traced forbids nothing."""
-    known = [table for table in tables if not is_traced(table)]
-    if all(np.isfinite(table).all() for table in known):
+    """The pairs (X, Y) that no table forbids, None where these are all."""
+    if all(np.isfinite(table).all() for table in tables):
         return None
-    allowed = ~np.isinf(known).any(axis=0)
+    allowed = ~np.isinf(tables).any(axis=0)
     blocked = ~allowed.any(axis=1)
     if blocked.any():
         raise InputError(f"distortion: row {int(np.argmax(blocked))} forbids every output, and one is needed")

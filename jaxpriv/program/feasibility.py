@@ -335,7 +335,7 @@ def whole_face(program: Program, feasible_point: np.ndarray) -> Face:
     support, none = np.asarray(program.support), np.zeros(len(program.budgets), dtype=bool)
     uniform = support / support.sum(axis=1, keepdims=True)
     used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (uniform, feasible_point))
-    over = used > program.budgets
+    over = (used > program.budgets) & (program.marks == 0)
     room = np.where(over, (program.budgets - least) / np.where(over, used - least, 1.0), 1.0).min(initial=1.0)
     share = 0.5 * max(float(room), 0.0)
     inside = share * uniform + (1.0 - share) * feasible_point
