@@ -359,4 +359,5 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
     table = table.astype(np.float64, copy=False)
     if table.shape != distortion.shape:
         raise InputError(f"{name} computes blocks of shape {table.shape}, but declares {distortion.shape}")
-    return above_minus_infinity(table, name)
+    overflows = isinstance(distortion, Pairwise) and distortion.standard  # which forbids nothing
+    return (finite if overflows else above_minus_infinity)(table, name)

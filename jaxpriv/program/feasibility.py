@@ -57,7 +57,8 @@ def check(program: Program) -> Feasibility:
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     count = len(budgets)
     if count == 0:
-        uniform = program.support / program.support.sum(axis=1, keepdims=True)
+        support = np.asarray(program.support)
+        uniform = support / support.sum(axis=1, keepdims=True)
         return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False)
     scales = abs(c).max(axis=2).sum(axis=1)
     scales = np.where(scales > 0, scales, 1.0)

@@ -485,7 +485,7 @@ def _program(
     constraints: Arr,
     budgets: Arr,
     marks: np.ndarray,
-    support: np.ndarray,
+    support: Arr,
 ) -> Program:
     return Program(
         terms=tuple(terms),
@@ -497,5 +497,5 @@ def _program(
         support=np.ones(cost.shape, dtype=bool) & support,
         feasible_point=np.zeros(cost.shape),
         shares=bool(marks.any()),
-        forbids=not support.all(),
+        forbids=not np.all(support),
     )

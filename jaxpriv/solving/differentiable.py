@@ -73,8 +73,8 @@ def proved_optimum(
     """
     if problem.forbids:
         raise InputError(
-            "distortion has infinite entries, which forbid pairs: solve it outside of jit, vmap and grad; `sensitivity` "
-            "has the slopes of the optimal value there"
+            "distortion has infinite entries, which forbid pairs: solve it outside of jit, vmap and grad, where "
+            "`sensitivity` has the slopes of the optimal value"
         )
     problem = in_one_precision(_normalised(problem))
     goal = own_goal(problem, goal)

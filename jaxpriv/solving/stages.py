@@ -68,7 +68,7 @@ from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
 AWAY = Goal(1e-9, 0.3)
 # Shares of a mechanism that uses every allowed pair, mixed with one that leaks nothing to meet limits with slack.
 _SHARES = (1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 0.0)
-# By what shares limits are lowered where a mechanism that meets them has to lose its mass on forbidden pairs afterwards.
+# By what shares limits are lowered where a mechanism that meets them has to lose what it has on forbidden pairs.
 _LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
 
 
@@ -449,12 +449,15 @@ class Stages:
         terms = tuple(limit_terms(self.problem.joints, limits))
         if not terms:
             return face.inside
-        bare = dataclasses.replace(without_budgets(program), support=face.support, terms=terms)
+        bare = dataclasses.replace(
+            without_budgets(program), support=face.support, terms=terms, feasible_point=face.inside
+        )
         independent = independent_vertex(bare, self.problem)
-        for share in _SHARES if independent is not None else ():
-            mixed = share * face.inside + (1.0 - share) * independent
-            if self.excess(limits, mixed) == 0:
-                return mixed
+        if independent is not None:
+            for share in _SHARES:
+                mixed = share * face.inside + (1.0 - share) * independent
+                if self.excess(limits, mixed) == 0:
+                    return mixed
         outside = dataclasses.replace(
             bare,
             cost=np.where(face.support, 0.0, program.mass[:, None]),
