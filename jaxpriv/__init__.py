@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import problems as problems
     from jaxpriv import program as program
     from jaxpriv import report as report
+    from jaxpriv import simplex as simplex
     from jaxpriv import solvers as solvers
     from jaxpriv import sweeps as sweeps
     from jaxpriv import testing as testing
@@ -151,6 +152,7 @@ else:
             "problems",
             "program",
             "report",
+            "simplex",
             "solvers",
             "sweeps",
             "testing",

@@ -83,6 +83,14 @@ _MESSAGES = {
 }
 
 
+def status_of(code: Arr) -> PyTree:
+    """The label of a `Status`, or an array of them."""
+    if np.ndim(code) == 0:
+        return Status(int(code)).label
+    codes = np.asarray(code)
+    return np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
+
+
 class AbstractSolution(Shown):
     """What a solve returns and `jaxpriv.certify` checks again."""
 
@@ -192,10 +200,7 @@ class Solution(AbstractSolution):
     @property
     def status(self) -> PyTree:
         """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
-        if np.ndim(self.code) == 0:
-            return Status(int(self.code)).label
-        codes = np.asarray(self.code)
-        return np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
+        return status_of(self.code)
 
     @property
     def message(self) -> str:

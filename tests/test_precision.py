@@ -319,6 +319,7 @@ OTHERS = {
     "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
     "jaxpriv.report": "compare report",
+    "jaxpriv.simplex": "minimise",  # a function of JAX, in its precision
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
         "advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
     ),

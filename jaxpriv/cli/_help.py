@@ -11,14 +11,14 @@ PANELS = {
     "Input": "--counts --joint --pairs --design release:--private report:--private verify:--private report:--receipt "
     "verify:--receipt verify:--released verify:--records verify:--order verify:--id --releases --released-table "
     "--row-order --same-order compare:--target --solution --certificate",
-    "Table": "--private --useful --shared --released --bins --other --missing --codebook --sparse --survey-weight --id "
-    "--read",
+    "Table": "--private --useful --group --grouped --shared --released --bins --other --missing --codebook --sparse "
+    "--survey-weight --id --read",
     "Target": "--budget --leakage-budget --multiplier --disclosure --relevance --bottleneck --epsilon --target-leakage "
     "--target-utility --at --count --points --limit --distortion --weight --merge --symbols",
     "Measure": "--leakage --order --divergence --gamma --form audit:--measures --objective",
     "Audit": "--split --seed --confidence --population --held-out --bootstrap --permutations --show-values",
-    "Output": "--out --receipt --private-out --codebook-out --picture --title --keep --unseen --resolution --unchanged "
-    "--ledger --no-ledger --keep-order --order-out --force --measures --draw --units --json",
+    "Output": "--out --receipt --private-out --codebook-out --picture --title --line --keep --unseen --resolution "
+    "--unchanged --ledger --no-ledger --keep-order --order-out --force --measures --draw --units --json",
     "Running": "--solver --method --tol --rtol --max-steps --time-limit --checkpoint --workers --part --dry-run "
     "--clear --warm --list --progress --help",
     "Options": ":--version :--debug :--install-completion :--show-completion :--help",

@@ -1,7 +1,7 @@
 """`jaxpriv advise`: which designs a table allows, and the command that fits one."""
 
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +9,13 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
+from jaxpriv.cli._commands import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.cli.curves import picture_kind
 from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument, records_and_measure
-from jaxpriv.errors import NotCertifiedError
+from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.mechanism import Advice, Advised, Obstacle
@@ -69,21 +70,28 @@ def advise(
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-    advice = working(
-        "Advising",
-        lambda _: mechanism.advise(
-            source,
-            **of_records,
-            split=split,
-            seed=seed,
-            confidence=confidence,
-            symbols=symbols,
-            tol=run.tol,
-            clock=clock,
-        ),
-        clock,
-    )
-    command = _command(table, columns, measure, advice)
+    further = {**vars(measure), "split": split, "seed": seed}
+    try:
+        advice = working(
+            "Advising",
+            lambda _: mechanism.advise(
+                source,
+                **of_records,
+                split=split,
+                seed=seed,
+                confidence=confidence,
+                symbols=symbols,
+                tol=run.tol,
+                clock=clock,
+            ),
+            clock,
+        )
+    except InputError as error:
+        tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
+        raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
+    chosen = with_rules(columns, {one.column: one.rule for one in advice.obstacles})
+    further |= {"budget": f"{_shown(advice).budget:.4g}", "out": "design.zip"}
+    command = fit_command(table, {**vars(chosen), **further})
     files = {} if picture is None else {picture: _picture(advice, picture_kind(picture, "--picture"), units)}
     _output.deliver(_record(advice, command), json, _text(advice, command, measure, units), files, private=True)
     if not all(one.status == "optimal" for one in advice.designs):
@@ -91,51 +99,6 @@ def advise(
             f"{_output.stopped(clock.stop)}some designs are not certified to --tol {run.tol:g}; what is printed of "
             "them is valid"
         )
-
-
-def _settings(obstacle: "Obstacle") -> dict[str, str]:
-    """The options of `fit` that remove an obstacle, by name: --bins, --missing and --other of its column."""
-    from jaxpriv.estimation.tables import Categories, Quantiles
-
-    rule = obstacle.rule
-    text: str | None = None  # the categories that a column has without --bins
-    if isinstance(rule, Quantiles):
-        text = f"quantiles:{rule.count}"
-    elif not isinstance(rule, Categories):
-        text = "edges:" + ",".join(map(repr, rule.edges))
-    elif rule.least is not None:
-        text = f"categories:{rule.least}"
-    given = {"bins": text, "missing": rule.missing, "other": getattr(rule, "other", None)}
-    return {name: f"{obstacle.column}={value}" for name, value in given.items() if value is not None}
-
-
-def _rules(columns: CostOptions, obstacles: "tuple[Obstacle, ...]") -> CostOptions:
-    """The options with the rules that remove the obstacles in place of those given for the same columns."""
-    names = {one.column for one in obstacles}
-    found: dict[str, list[str]] = {}
-    for option in ("bins", "missing", "other"):
-        kept = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in names]
-        found[option] = kept + [own[option] for own in map(_settings, obstacles) if option in own]
-    return replace(columns, **found)
-
-
-def _command(table: Path, columns: CostOptions, measure: FormOptions, advice: "Advice") -> str:
-    """The line that fits the shown design, as a shell takes it."""
-    chosen = _rules(columns, advice.obstacles)
-    words = ["jaxpriv", "fit", str(table)]
-    given = {**vars(chosen), **{name: value for name, value in vars(measure).items() if name != "leakage"}}
-    if measure.leakage != type(measure).leakage:
-        given["leakage"] = measure.leakage
-    given |= {
-        name: advice.arguments[name] for name, usual in (("split", 0.5), ("seed", 0)) if advice.arguments[name] != usual
-    }
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        elif value is not None and value is not False:
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
-    return shlex.join([*words, "--budget", f"{_shown(advice).budget:.4g}", "--out", "design.zip"])
 
 
 def _shown(advice: "Advice") -> "Advised":
@@ -200,7 +163,8 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
 
 def _option(obstacle: "Obstacle") -> list[str]:
     """The options of `fit` that remove an obstacle, as a shell takes them."""
-    words = (word for name, text in _settings(obstacle).items() for word in (f"--{name}", text))
+    given = settings(obstacle.column, obstacle.rule)
+    words = (word for name, text in given.items() for word in (f"--{name}", text))
     return [shlex.quote(word) for word in words]
 
 

@@ -78,10 +78,10 @@ def compare(
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
     from jaxpriv.estimation.tables.readers import read_columns
-    from jaxpriv.mechanism import Mechanism
+    from jaxpriv.mechanism.grouped import load_mechanism
     from jaxpriv.report import compare as compared
 
-    mechanism = None if design is None else Mechanism.load(design)
+    mechanism = None if design is None else load_mechanism(design)
 
     def work(_: object) -> "Comparison":
         names = mechanism.codebook.useful if mechanism is not None else useful or ()
@@ -160,12 +160,17 @@ def counts(
     Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
     the design does not determine the count.
     """
-    from jaxpriv.mechanism import Mechanism, estimate_counts
+    from jaxpriv.mechanism import estimate_counts
+    from jaxpriv.mechanism.grouped import load_mechanism
 
     _output.check_outputs({"--json": json}, {"RELEASED": released, "--design": design})
     file = table_file(released, None)
-    mechanism = Mechanism.load(design)
-    found = working("Estimating", lambda _: estimate_counts(mechanism, file))
+    parts = load_mechanism(design).parts
+
+    def work(_: object) -> "dict[str, CountEstimate]":
+        return {name: one for part in parts for name, one in estimate_counts(part, file).items()}
+
+    found = working("Estimating", work)
     record = {name: asdict(one) for name, one in found.items()}
     _output.deliver({"columns": record}, json, "".join(_counts_text(name, one) for name, one in found.items()))
 

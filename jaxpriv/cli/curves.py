@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _KINDS = (".csv", ".json", ".npz")
+LineOption: TypeAlias = Annotated[
+    bool, typer.Option("--line", help="Draw a line in place of the points, for curves of many.")
+]
 
 
 def frontier(
@@ -88,6 +91,7 @@ def frontier(
     picture: Annotated[
         Path | None, typer.Option(metavar="CURVE.png|pdf|svg", help="Draw the curve and its certified band.")
     ] = None,
+    line: LineOption = False,
     json: JsonOption = None,
 ) -> None:
     """Solve one problem at many targets: a table of certified points, as a file and as a picture.
@@ -115,6 +119,8 @@ def frontier(
     if picture is not None:
         require_matplotlib()
         picture_kind(picture, "--picture")
+    if line and picture is None:
+        raise InputError("--line is about --picture")
     outputs = {"--out": out, "--picture": picture, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)
@@ -151,7 +157,7 @@ def frontier(
         plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
         files[out] = _npz(numbers, curve) if kind == ".npz" else plain
     if picture is not None:
-        drawn = plot_frontier(curve, units=units.value, tol=run.tol)
+        drawn = plot_frontier(curve, units=units.value, tol=run.tol, line=line)
         files[picture] = image_bytes(drawn, picture_kind(picture, "--picture"))
     _output.deliver(record, json, _table(curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
@@ -282,6 +288,7 @@ def plot(
     ],
     out: Annotated[Path, typer.Option(metavar="PICTURE.png|pdf|svg", help="File of the picture.", show_default=False)],
     title: Annotated[str, typer.Option(help="A line above the picture.")] = "",
+    line: LineOption = False,
     units: UnitsOption = Units.nats,
 ) -> None:
     """Draw a mapping P(y|x) as shades, or certified curves with their bands.
@@ -298,8 +305,12 @@ def plot(
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
+    if line and not curves:
+        raise InputError("--line is about curves (CURVE.npz of jaxpriv frontier)")
     figure = (
-        plot_frontier(*curves, units=units.value, title=title) if curves else plot_mapping(found[0][1], title=title)
+        plot_frontier(*curves, units=units.value, title=title, line=line)
+        if curves
+        else plot_mapping(found[0][1], title=title)
     )
     _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, kind)})
 

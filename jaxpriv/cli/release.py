@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _complete, _output, groups
 from jaxpriv.cli._app import working
+from jaxpriv.cli._commands import in_groups
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_file, table_file
@@ -19,7 +20,7 @@ from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import TableFile
-    from jaxpriv.mechanism import Fitted, TableDrift
+    from jaxpriv.mechanism import Fitted, FittedGroups, TableDrift
     from jaxpriv.verifier.claims import Claim
 
 
@@ -133,6 +134,19 @@ def fit(
             help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
         ),
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B",
+            autocompletion=_complete.columns,
+            help="One design for these useful columns, where all of them have too many combinations for one; repeat "
+            "the option. A useful column that no group names is a group by itself. All groups are released together, "
+            "and the target is about all of them.",
+        ),
+    ] = None,
+    grouped: Annotated[
+        bool, typer.Option("--grouped", help="Choose groups of the useful columns, one design for each.")
+    ] = False,
     measure: FormOptions,
     split: SplitOption = 0.5,
     seed: SeedOption = 0,
@@ -185,26 +199,27 @@ def fit(
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
     _output.only_one(targets)
+    given = {**vars(measure), **targets, "population": population}
+    alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
+    if group or grouped:
+        columns, of_groups = groups.of_groups(columns, group, grouped, given)
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-    found = working(
-        "Fitting",
-        lambda _: mechanism.fit(
-            source,
-            **of_records,
-            **targets,
-            split=split,
-            seed=seed,
-            confidence=confidence,
-            population=population,
-            unseen=str(unseen),
-            resolution=resolution,
-            tol=run.tol,
-            clock=clock,
-        ),
-        clock,
-    )
+
+    budgets = {"budget": budget, "leakage_budget": leakage_budget}
+
+    def work(_: object) -> "Fitted | FittedGroups":
+        if group or grouped:
+            own = {name: value for name, value in of_records.items() if name not in ("useful", *vars(measure))}
+            return mechanism.fit_groups(source, **own, **of_groups, **budgets, **alike, tol=run.tol, clock=clock)
+        return mechanism.fit(source, **of_records, **targets, population=population, **alike, tol=run.tol, clock=clock)
+
+    try:
+        found = working("Fitting", work, clock)
+    except InputError as error:
+        further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
+        raise in_groups(error, table, columns, {**given, **alike, **further}) from None
     if found.unchanged and not unchanged:
         raise InputError(
             f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
@@ -213,12 +228,21 @@ def fit(
         )
     files = {out: found.mechanism.to_bytes()}
     if private_out is not None:
-        files[private_out] = found.evidence.to_bytes(found.mechanism)
+        files[private_out] = found.evidence.to_bytes(found.mechanism)  # pyright: ignore[reportArgumentType]
     if codebook_out is not None:
         files[codebook_out] = found.codebook.to_json().encode()
     secret = [] if private_out is None else [private_out]
-    _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
-    if found.status in ("not_certified", "best_known"):
+    if isinstance(found, mechanism.FittedGroups):
+        parts, target = (
+            found.fitted,
+            next(f"{name.replace('_', '-')} {value:g}" for name, value in budgets.items() if value is not None),
+        )
+        record, text = groups.record(found, map(_record, parts)), groups.text(found, target, units)
+    else:
+        parts = (found,)
+        record, text = _record(found), _text(found, units)
+    _output.deliver(record, json, text, files, private=True, private_files=secret)
+    if any(one.status in ("not_certified", "best_known") for one in parts):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
@@ -437,6 +461,7 @@ def release(
     """
     from jaxpriv import mechanism
     from jaxpriv.estimation.tables.readers import read_columns
+    from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.verifier.releases import Receipt
 
     inputs = {"TABLE": table, "--design": design, **({} if private is None else {"--private": private})}
@@ -447,12 +472,13 @@ def release(
     _output.check_outputs(outputs, inputs)
     source = table_file(table, read)
 
-    def work(_: object) -> "tuple[mechanism.Released, TableDrift | None]":
-        loaded, drift = mechanism.Mechanism.load(design), None
+    def work(_: object) -> "tuple[mechanism.Released, list[TableDrift]]":
+        loaded, drifts = load_mechanism(design), []
         columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *(identity or ()), *(keep or ())))))
         if private is not None:
-            by_rule = loaded if unseen is None else replace(loaded, unseen=str(unseen))
-            drift = mechanism.drift(by_rule, mechanism.Evidence.load(private, loaded), columns)
+            for part, evidence in zip(loaded.parts, load_evidence(private, loaded).parts, strict=True):
+                by_rule = part if unseen is None else replace(part, unseen=str(unseen))
+                drifts.append(mechanism.drift(by_rule, evidence, columns))
         done = mechanism.release(
             columns,
             loaded,
@@ -468,9 +494,9 @@ def release(
             order_out=order_out,
             force=force,
         )
-        return done, drift
+        return done, drifts
 
-    found, drift = working("Releasing", work)
+    found, drifts = working("Releasing", work)
     record = {
         "receipt": dict(found.receipt),
         "rows": len(found.outputs),
@@ -480,7 +506,7 @@ def release(
         "singled_out": found.singled_out,
         "ledgers": [str(path) for path in found.ledgers],
         "order": None if found.order_file is None else str(found.order_file),
-        "drift": None if drift is None else asdict(drift),
+        "drift": None if not drifts else asdict(drifts[0]) if len(drifts) == 1 else list(map(asdict, drifts)),
     }
     rows = len(found.outputs)
     lines = [f"{rows} records released; receipt in {receipt}"]
@@ -509,7 +535,8 @@ def release(
             f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
             "any order"
         )
-    if drift is not None:
+    for place, drift in enumerate(drifts, 1):
+        lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += _differences(drift)
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
 

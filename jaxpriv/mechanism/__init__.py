@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
+    from jaxpriv.mechanism.grouped import GroupedEvidence as GroupedEvidence
+    from jaxpriv.mechanism.grouped import GroupedMechanism as GroupedMechanism
     from jaxpriv.mechanism.grouping import FittedGroups as FittedGroups
     from jaxpriv.mechanism.grouping import GroupingCost as GroupingCost
     from jaxpriv.mechanism.grouping import fit_groups as fit_groups
@@ -43,6 +45,7 @@ else:
             "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
             "jaxpriv.mechanism.drifting": ["ColumnDrift", "TableDrift", "drift"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
+            "jaxpriv.mechanism.grouped": ["GroupedEvidence", "GroupedMechanism"],
             "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "fit_groups"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.obstacles": ["Obstacle"],

@@ -1,18 +1,45 @@
 """Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from jaxpriv.datasets._layout import distinct_rows
-from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
+from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.estimation.tables.readers import Column, read_columns
 from jaxpriv.estimation.tables.rules import FittedRule
 
 # A table of this number squared is a file of 128 MiB, and the verifier goes through it entry by entry.
 MOST_SYMBOLS = 2**12
+# Combinations of a group that is chosen, so many that its design takes seconds.
+MOST_IN_GROUP = 128
+
+
+# How groups are designed, in a message.
+IN_GROUPS = "`fit_groups`"
+
+
+class CrowdedError(InputError, ResourceError):
+    """More useful combinations than one design takes; those of each of the `groups` of columns are few enough.
+
+    There are no groups where a column by itself has too many classes. `rules` are those of columns without classes of
+    their own.
+    """
+
+    def __init__(self, message: str, classes: Mapping[str, int], most: int, rules: Mapping[str, Rule] | None = None):
+        """`classes` of each useful column; `most` combinations for the records that there are."""
+        found: list[list[str]] = [[]]
+        for name, size in classes.items():
+            if found[-1] and math.prod(classes[other] for other in found[-1]) * size > min(most, MOST_IN_GROUP):
+                found.append([])
+            found[-1].append(name)
+        small = max(classes.values()) <= min(most, MOST_IN_GROUP)
+        self.groups = found if small and len(found) > 1 else []
+        self.rules = rules or {}
+        super().__init__(f"{message}, or design groups of columns ({IN_GROUPS})" if self.groups else message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +133,24 @@ def count_parts(
         sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
     (private_codes, s), (useful_codes, x) = sides
     symbols = {"useful": len(useful_codes), "private": len(private_codes)}
-    enough_rows(int(first.sum()), "rows for the design", codebook, symbols, sparse=sparse)
+    rows = int(first.sum())
+    try:
+        enough_rows(rows, "rows for the design", codebook, symbols, sparse=sparse)
+    except InputError as error:
+        if rows >= ROWS_PER_SYMBOL * len(useful_codes):
+            raise
+        raise CrowdedError(str(error), classes_of(codebook), rows // ROWS_PER_SYMBOL) from None
     counts = []
     for part in (first, ~first):
         table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
         np.add.at(table, (s[part], x[part]), 1)
         counts.append(table)
     return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
+
+
+def classes_of(codebook: Codebook) -> dict[str, int]:
+    """How many classes each useful column has."""
+    return {name: len(codebook.rules[name].labels) for name in codebook.useful}
 
 
 def names_of(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -13,13 +13,13 @@ import numpy as np
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import Shown, summary
 from jaxpriv._validation import scalar, whole
-from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, count_parts, read_parts
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, CrowdedError, classes_of, count_parts, read_parts
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
@@ -214,9 +214,10 @@ def fit(
     records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
     size = len(records.useful)
     if size > MOST_SYMBOLS:
-        raise ResourceError(
-            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns, or "
-            "`jaxpriv.mechanism.fit_groups`, one design for each group of columns"
+        raise CrowdedError(
+            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns",
+            classes_of(records.codebook),
+            len(parts.first),
         )
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()

@@ -1,9 +1,11 @@
 """Many useful columns: groups of them with one mechanism each, and what the releases reveal together."""
 
 import math
+import os
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -18,11 +20,14 @@ from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.estimation.audit import audit_mechanism
-from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Rule, Source
+from jaxpriv.estimation.audit.populations import from_fitted_information
+from jaxpriv.estimation.confidence.sets import failure
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Rule, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
-from jaxpriv.mechanism.counting import CountedParts, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import MOST_IN_GROUP, CountedParts, count_parts, names_of, read_parts
 from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
+from jaxpriv.mechanism.grouped import GroupedEvidence, GroupedMechanism, side_by_side
 from jaxpriv.mechanism.joint_leakage import joint_leakage
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
@@ -30,8 +35,8 @@ from jaxpriv.solving.frontier import frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.verifier.claims import Claim, down, lower, up, upper
 
-# Combinations of a group that is chosen, so many that its design takes seconds; of one design for comparison.
-_SYMBOLS, _COMPARED = 128, 256
+# Combinations of one design for comparison.
+_COMPARED = 256
 # Budgets of the curves by which a total is split, as shares of the least distortion that reveals nothing: denser where
 # the curves are steeper. Chords of 17 points are a few percent above a curve.
 _SHARES = np.linspace(0.0, 1.0, 17) ** 1.5
@@ -71,6 +76,8 @@ class FittedGroups(Shown):
     Attributes:
         groups: the useful columns of each design.
         fitted: the designs, one for each group. Each has its own budget, its certificate and its audit.
+        mechanism: all of them as one, which may be published and releases all columns.
+        evidence: counts and certificates, which may not.
         leakage: I(S; Y_1, ..., Y_k) of all releases together on the records of the design: all of one person's outputs
             are read side by side. An interval, rounded outwards (nats).
         exact: whether it is computed, up to rounding; otherwise its upper end is a bound by the chain rule, and its
@@ -78,17 +85,34 @@ class FittedGroups(Shown):
         apart: I(S; Y_g) of each group alone.
         distortion: the sum of the groups' mean distortions.
         cost: what the grouping costs.
+        confidence: of `population`.
+        population: bound on I(S; Y_1, ..., Y_k) for the population, from the held-out records; None where there are
+            none. Its confidence is its own: it does not hold together with the bounds of the groups' audits.
     """
 
     groups: tuple[tuple[str, ...], ...]
     fitted: tuple[Fitted, ...]
+    mechanism: GroupedMechanism
+    evidence: GroupedEvidence
     leakage: Claim
     exact: bool
     apart: tuple[Claim, ...]
     distortion: Claim
     cost: GroupingCost
+    confidence: float
+    population: float | None
 
     __repr__ = summary
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether every record of the design is released as it is."""
+        return all(one.unchanged for one in self.fitted)
+
+    @property
+    def codebook(self) -> Codebook:
+        """All classes, those of the private columns too; for the owner."""
+        return side_by_side([one.codebook for one in self.fitted])
 
     def _shown(self) -> dict[str, str]:
         rows = {
@@ -99,16 +123,9 @@ class FittedGroups(Shown):
         rows["leakage together, these records"] = f"{upper(self.cost.joint)} nats"
         if self.cost.optimum is not None:
             rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"
+        if self.population is not None:
+            rows[f"leakage together, population, confidence {self.confidence:g}"] = f"{upper(self.population)} nats"
         return rows
-
-    def apply(self, frame: Source, unseen: str | None = None) -> object:
-        """The released columns of all groups side by side: `Mechanism.apply` of each mechanism, all or nothing."""
-        parts = [one.mechanism.apply(frame, unseen) for one in self.fitted]
-        if isinstance(frame, Mapping):
-            return {name: values for part in parts for name, values in part.items()}
-        import narwhals as nw  # an extra, and there: the frame was read with it
-
-        return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
 
 
 def fit_groups(
@@ -132,6 +149,7 @@ def fit_groups(
     sparse: bool = False,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    clock: Clock | None = None,
 ) -> FittedGroups:
     """Design one mechanism for each group of useful columns, for tables with too many combinations for one.
 
@@ -147,7 +165,8 @@ def fit_groups(
             small: all groups have one price, leakage saved per distortion spent; or
         leakage_budget: the leakage of all groups together is at most this (nats), certified. Exactly one of the two.
         source, private, rules, shared, distortion, weights, split, seed, confidence, unseen, resolution, tol, sparse,
-            time_limit, progress: as for `fit`. A confidence is that of each group's audit by itself.
+            time_limit, progress, clock: as for `fit`. A confidence is that of each group's audit by itself, and of the
+            bound on the leakage of all groups by itself.
 
     Groups may reveal much together even where each reveals nothing by itself: because columns depend on S in
     combination, which then belong in one group, or because there are few records for so many combinations, so that who
@@ -171,8 +190,10 @@ def fit_groups(
     need_useful(distortion or {}, weights or {}, names)
     share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
     seed = whole(seed, "seed", low=0.0)
+    level = failure(confidence, "confidence")
     rules = dict(rules or {})
-    clock = clock_of(time_limit, progress)
+    alone = clock is None
+    clock = clock_of(time_limit, progress) if clock is None else clock
 
     clock.begin("reading the records")
     columns = read_columns(source, list(dict.fromkeys((*names_of(private), *names))))
@@ -181,7 +202,7 @@ def fit_groups(
     if groups is None:
         clock.begin("choosing groups")
         most = math.inf if sparse else records.design.sum() // ROWS_PER_SYMBOL
-        groups = [[names[place] for place in group] for group in _chosen(records, min(most, _SYMBOLS))]
+        groups = [[names[place] for place in group] for group in _chosen(records, min(most, MOST_IN_GROUP))]
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
     symbols = np.stack([side.symbols for side in sides], axis=1)
@@ -218,7 +239,7 @@ def fit_groups(
             fitted.append(one)
         return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
 
-    with clock:
+    with clock if alone else nullcontext():
         clock.begin("the curves of the groups")
         curves = [_curve(side, clock) for side in sides]
         found = designed(target) if leakage_budget is None else _certified(target, curves, designed, clock)
@@ -230,14 +251,50 @@ def fit_groups(
         whole_table = _Side.of(records, names, distortion, weights) if records.seen.sum() <= _COMPARED else None
         optimum = None if whole_table is None else _optimum(whole_table, float(high), tol, clock)
     apart = tuple(one.claims["leakage"] for one in found.fitted)
+    every = records.design if records.held_out is None else records.design + records.held_out
+    s, x = np.nonzero(every)
+    counts = records.design[s, x], (every - records.design)[s, x]
+    parts_evidence = tuple(one.evidence for one in found.fitted)
+    evidence = GroupedEvidence(parts_evidence, np.column_stack([s, symbols[x], *counts]), key=os.urandom(32).hex())
+    mechanism = GroupedMechanism(tuple(one.mechanism for one in found.fitted), evidence.commitment())
     return FittedGroups(
         groups=tuple(side.names for side in sides),
         fitted=tuple(found.fitted),
+        mechanism=mechanism,
+        evidence=evidence,
         leakage=found.leakage,
         exact=found.exact,
         apart=apart,
         distortion=Claim(down(low), up(high), "distortion"),
         cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
+        confidence=confidence,
+        population=None if records.held_out is None else _of_population(mechanism, evidence, 1 - level),
+    )
+
+
+def _of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: float) -> float:
+    """A bound on I(S; Y_1, ..., Y_k) for the population with a failure of beta, from the held-out records.
+
+    The release is one mechanism, W = prod_g W_g, that these records did not choose: the bound for such a mechanism
+    takes of X the value on the frequencies alone, however many combinations there are. Least and largest entries of W
+    are at least and at most the products of those of the W_g.
+    """
+    private, held_out = evidence.records[:, 0], evidence.records[:, -1]
+    common = ratio = released = 1.0
+    for part in mechanism.parts:
+        matrix = part.matrix()
+        low, high = matrix.min(axis=0), matrix.max(axis=0)
+        used = high > 0
+        common, ratio = common * float(low.sum()), ratio * float((low[used] / high[used]).min())
+        released *= int(used.sum())
+    return from_fitted_information(
+        _upper(evidence.leakage(mechanism, held_out=True)[0]),
+        np.bincount(private, held_out, minlength=len(evidence.parts[0].counts)),
+        released,
+        beta,
+        common=common,
+        least=ratio,
+        least_ratio=ratio,
     )
 
 

@@ -152,8 +152,8 @@ class Mechanism(Shown):
         """The mechanism of a file that `save` wrote.
 
         Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
-        file is absent, `IntegrityError` if it is damaged, altered or of another kind, `ResourceError` if it cannot be
-        read.
+        file is absent or holds the designs of several groups (`GroupedMechanism`), `IntegrityError` if it is damaged,
+        altered or of another kind, `ResourceError` if it cannot be read.
         """
         return cls.from_bytes(read_file(path), str(path))
 
@@ -187,6 +187,11 @@ class Mechanism(Shown):
     def sha256(self) -> str:
         """Of the file."""
         return archive.digest(self.to_bytes())
+
+    @property
+    def parts(self) -> "tuple[Mechanism, ...]":
+        """This mechanism alone, as `GroupedMechanism.parts` has those of several groups of columns."""
+        return (self,)
 
     @property
     def guarantees(self) -> dict[str, Claim]:
@@ -384,6 +389,11 @@ class Evidence:
 
     __repr__ = summary
 
+    @property
+    def parts(self) -> "tuple[Evidence, ...]":
+        """This evidence alone, as `GroupedEvidence.parts` has those of several groups of columns."""
+        return (self,)
+
     def _members(self) -> dict[str, bytes]:
         arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
         arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
@@ -433,10 +443,12 @@ class Evidence:
         """
         design = read_design(mechanism.to_bytes(), "the mechanism")
         audit = read_audit(read_file(path), design, str(path))
-        return cls._of(audit)
+        return cls.of_file(audit)
 
     @classmethod
-    def _of(cls, audit: Audit) -> "Evidence":
+    def of_file(cls, audit: Audit) -> "Evidence":
+        """What a file that was checked holds."""
+
         def values(table: Table | None, kind: type) -> np.ndarray | None:
             return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
 

@@ -14,7 +14,7 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.estimation.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.mechanism.counting import Parts
+from jaxpriv.mechanism.counting import CrowdedError, Parts
 from jaxpriv.verifier.releases import NUMBER
 
 _MISSING = "missing"
@@ -59,6 +59,7 @@ def remove_obstacles(
             without[name] = " and ".join([*filter(None, [without.get(name)]), f"has {empty} empty cells"])
         chosen[name] = rule
     fitted = {name: parts.fitted(name, rule) for name, rule in chosen.items()}
+    first, classes = dict(chosen), {name: len(fitted[name].labels) for name in useful}
     codes = {name: rule.encode(parts.columns[name]) for name, rule in fitted.items()}
     rows = int(parts.first.sum())
     for side, names in (("private", private), ("useful", useful)):
@@ -69,11 +70,14 @@ def remove_obstacles(
                 if coarser is not None:
                     break
             else:
-                raise InputError(
+                message = (
                     f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
                     f"design: name fewer {side} columns"
-                    + (", or design groups of them (`fit_groups`)" if side == "useful" else "")
                 )
+                if side == "private":
+                    raise InputError(message)
+                needed = {name: rule for name, rule in first.items() if name in without}
+                raise CrowdedError(message, classes, most, needed)
             crowded.setdefault(
                 name,
                 f"has {len(fitted[name].labels)} classes, with which the {side} columns make {size} combinations, "

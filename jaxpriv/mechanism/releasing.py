@@ -22,6 +22,7 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.mechanism import table as tables
+from jaxpriv.mechanism.grouped import GroupedMechanism
 from jaxpriv.mechanism.mechanism import Mechanism, array_bytes
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -188,7 +189,7 @@ class Released:
     """What `release` did.
 
     Attributes:
-        outputs: the symbol y of every record, int64 (n,), in the order of the table.
+        outputs: the symbol y of every record, int64 (n,), in the order of the table; of k groups of columns (n, k).
         order: the record that each released row is of, int64 (n,); None if rows are in the order of the table.
         unseen: records whose combination of classes has no symbol.
         served: records that were in a ledger: they keep their earlier draw.
@@ -216,7 +217,7 @@ class Released:
 
 def release(
     source: Source,
-    mechanism: Mechanism,
+    mechanism: Mechanism | GroupedMechanism,
     out: str | os.PathLike[str],
     receipt: str | os.PathLike[str],
     *,
@@ -239,6 +240,8 @@ def release(
     The ledger of a mechanism lies in `private_folder`, under a name that follows from its table; it sees what was
     released with the same ledger. Without `identity` a record is identified by all useful classes of the table and
     its row, so a table with rows added, removed, changed or in another order is a new one.
+
+    The mechanisms of several groups of columns draw independently of each other, and all columns go into one file.
 
     Args:
         source: the table: a frame, columns by name, or a .csv or .parquet file.
@@ -283,9 +286,11 @@ def release(
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
-    unknown = int(mechanism.unknown(codes).sum())
-    symbols = mechanism.locate_codes(codes, rule)
-    tables.self_test(mechanism.table, np.unique(symbols))
+    unknown, symbols = np.zeros(len(codes), dtype=bool), []
+    for part, own_codes in _by_part(mechanism, codes):
+        unknown |= part.unknown(own_codes)
+        symbols.append(part.locate_codes(own_codes, rule))
+        tables.self_test(part.table, np.unique(symbols[-1]))
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
@@ -295,7 +300,8 @@ def release(
             locks.enter_context(locked(path, wait=path in own))
         books = {path: Ledger.load(path) for path in read}
         earlier = any(len(book.entries) for book in books.values())
-        outputs = mechanism.sample(symbols)
+        draws = [part.sample(own_symbols) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
+        outputs = np.stack(draws, axis=1)
         served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
         if no_ledger and served:
             raise InputError(
@@ -315,10 +321,20 @@ def release(
         if paths:
             write_together({path: book.to_bytes() for path, book in books.items()}, private=paths)
         write_together(files, private=[] if order_file is None else [order_file])
-    singled = _singled_out(kept)
+    singled, unseen_rows = _singled_out(kept), int(unknown.sum())
+    drawn = outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0]
     return Released(
-        outputs, order, unknown, served, marked, singled, record, tuple(paths), order_file, bool(paths) and earlier
+        drawn, order, unseen_rows, served, marked, singled, record, tuple(paths), order_file, bool(paths) and earlier
     )
+
+
+def _by_part(mechanism: Mechanism | GroupedMechanism, codes: np.ndarray) -> Iterator[tuple[Mechanism, np.ndarray]]:
+    """Each mechanism with the codes of its own columns."""
+    first = 0
+    for part in mechanism.parts:
+        last = first + len(part.codebook.useful)
+        yield part, codes[:, first:last]
+        first = last
 
 
 def _refuse_second(files: Sequence[Path]) -> None:
@@ -331,9 +347,9 @@ def _refuse_second(files: Sequence[Path]) -> None:
             )
 
 
-def _digest(mechanism: Mechanism) -> str:
+def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
     """What makes two mechanisms one to a ledger: the probabilities and what is released."""
-    return archive.digest(mechanism.table.tobytes() + mechanism.released.tobytes())
+    return archive.digest(b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts))
 
 
 def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
@@ -381,7 +397,7 @@ def _alone(files: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _check_columns(mechanism: Mechanism, keep: Sequence[str]) -> None:
+def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str]) -> None:
     book = mechanism.codebook
     for place, name in enumerate(keep):
         reason = unkeepable(name, book.private, book.useful, mechanism.released_columns)
@@ -393,16 +409,17 @@ def _check_columns(mechanism: Mechanism, keep: Sequence[str]) -> None:
 
 def _recorded(
     books: Mapping[Path, Ledger],
-    mechanism: Mechanism,
+    mechanism: Mechanism | GroupedMechanism,
     codes: np.ndarray,
     identity: Sequence[Column],
     outputs: np.ndarray,
 ) -> int:
-    """Put the draws of then into `outputs`, add the new ones to the books, and say how many records had one.
+    """Put the draws of then into `outputs` (n, k), add the new ones to the books, and say how many records had one.
 
     A record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
     later release of the same table finds it with and without them. The draw by identity goes before that of an earlier
-    row with the same identity, and this before that of the row.
+    row with the same identity, and this before that of the row. The draw of every group but the first has an entry of
+    its own, whose name ends with the number of the group.
     """
     if not books:
         return 0
@@ -417,19 +434,21 @@ def _recorded(
         each = [design + row.tobytes() for row in distinct]
         contents = [each[x] for x in place.tolist()]
 
-    def look_up(books: Mapping[Path, Ledger], keyed: Callable[[Ledger], np.ndarray]) -> None:
+    def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger], np.ndarray]) -> None:
         for path, book in reversed(list(books.items())):  # the first one has the last word
             asked = keyed(book)
-            keys.append((book, asked))
+            keys.append((book, asked, group))
             before = book.recorded(asked)
-            if (before >= len(mechanism.released)).any():
+            if (before >= len(mechanism.parts[group].released)).any():
                 raise IntegrityError(f"{path} holds a symbol that the design does not release")
-            outputs[before >= 0] = before[before >= 0]
+            outputs[before >= 0, group] = before[before >= 0]
             served[before >= 0] = True
 
-    rows = [f"{table} {row}".encode() for row in range(len(codes))] if first else []
-    look_up(first, lambda book: book.keyed(rows, contents))
-    look_up(books, lambda book: book.keyed_rows(table.encode(), design, len(codes)))
+    groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
+    for group, end in groups:
+        rows = [f"{table} {row}".encode() + end for row in range(len(codes))] if first else []
+        look_up(first, group, lambda book, rows=rows: book.keyed(rows, contents))
+        look_up(books, group, lambda book, end=end: book.keyed_rows(table.encode() + end, design, len(codes)))
     if identity:
         who = _who(identity)
         first_rows: dict[bytes, int] = {}
@@ -438,9 +457,11 @@ def _recorded(
             if place[row_of_one] != place[row]:
                 raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
             outputs[row] = outputs[row_of_one]
-        look_up(books, lambda book: book.keyed(who, contents))
-    for book, asked in keys:
-        book.add(asked, outputs)
+        for group, end in groups:
+            named = [one + end for one in who]
+            look_up(books, group, lambda book, named=named: book.keyed(named, contents))
+    for book, asked, group in keys:
+        book.add(asked, outputs[:, group])
     return int(served.sum())
 
 
@@ -490,7 +511,11 @@ def _singled_out(kept: Mapping[str, Column]) -> int:
 
 
 def _content(
-    kind: str, mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Column], order: np.ndarray | None
+    kind: str,
+    mechanism: Mechanism | GroupedMechanism,
+    outputs: np.ndarray,
+    kept: Mapping[str, Column],
+    order: np.ndarray | None,
 ) -> tuple[bytes, int]:
     """(the file, cells with an apostrophe); rows in the `order` of records, or in that of the table."""
     if order is not None:
@@ -502,20 +527,25 @@ def _content(
     if kind == "parquet":
         return _parquet(mechanism, outputs, kept), 0
     names = [*mechanism.released_columns, *kept]
-    symbols = mechanism.labels_of(np.arange(len(mechanism.released)))
-    cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
-    rows = [[escaped(cell) for cell in row] for row in cells]
-    changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
-    marked = int(changed[outputs].sum()) + sum(escaped(name) != name for name in names)
-    header = csv_line([escaped(name) for name in names])
-    if not kept:
-        lines = [csv_line(row) for row in rows]
-        return (header + "".join([lines[y] for y in outputs.tolist()])).encode(), marked
-    lines = [header]
-    for y, *others in zip(outputs.tolist(), *map(_texts, kept.values()), strict=True):
-        safe = [escaped(text) for text in others]
-        marked += sum(map(str.__ne__, safe, others))
-        lines.append(csv_line([*rows[y], *safe]))
+    marked, written = sum(escaped(name) != name for name in names), []
+    for part, own in zip(mechanism.parts, outputs.T, strict=True):
+        symbols = part.labels_of(np.arange(len(part.released)))
+        cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
+        rows = [[escaped(cell) for cell in row] for row in cells]
+        changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
+        marked += int(changed[own].sum())
+        if not kept and len(mechanism.parts) == 1:
+            rows = [csv_line(row) for row in rows]
+        written.append([rows[y] for y in own.tolist()])
+    for texts in map(_texts, kept.values()):
+        safe = [escaped(text) for text in texts]
+        marked += sum(map(str.__ne__, safe, texts))
+        written.append([[text] for text in safe])
+    lines = [csv_line([escaped(name) for name in names])]
+    if len(written) == 1:
+        lines += written[0]
+    else:
+        lines += [csv_line([cell for cells in row for cell in cells]) for row in zip(*written, strict=True)]
     return "".join(lines).encode(), marked
 
 
@@ -523,12 +553,14 @@ def _texts(column: Column) -> list[str]:
     return ["" if gap else str(value) for value, gap in zip(column.values.tolist(), column.missing, strict=True)]
 
 
-def _parquet(mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
+def _parquet(mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
     try:
         import polars as pl  # an extra
     except ImportError as error:
         raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    data: dict[str, list[object]] = {name: values.tolist() for name, values in mechanism.labels_of(outputs).items()}
+    data: dict[str, list[object]] = {}
+    for part, own in zip(mechanism.parts, outputs.T, strict=True):
+        data |= {name: values.tolist() for name, values in part.labels_of(own).items()}
     for name, column in kept.items():
         values = column.values.tolist()
         data[name] = [None if gap else value for value, gap in zip(values, column.missing, strict=True)]
@@ -538,7 +570,7 @@ def _parquet(mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Colum
 
 
 def _receipt(
-    mechanism: Mechanism,
+    mechanism: Mechanism | GroupedMechanism,
     rule: str,
     content: bytes,
     kind: str,

@@ -11,7 +11,7 @@ from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.estimation.tables.readers import Column, read_columns
 from jaxpriv.estimation.tables.rules import FittedRule, codes_of_labels
-from jaxpriv.mechanism import Evidence, Mechanism
+from jaxpriv.mechanism import Evidence, GroupedMechanism, Mechanism
 
 # Pairs of columns that are kept, those with the largest changes.
 _PAIRS = 10
@@ -89,7 +89,7 @@ def compare(
     original: Source,
     released: Source,
     *,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | GroupedMechanism | None = None,
     useful: Sequence[str] = (),
     rules: dict[str, Rule] | None = None,
     order: np.ndarray | None = None,
@@ -161,7 +161,10 @@ def expected(mechanism: Mechanism, evidence: Evidence) -> Comparison | None:
 
 
 def _codebook(
-    original: Source, mechanism: Mechanism | None, useful: Sequence[str], rules: dict[str, Rule] | None
+    original: Source,
+    mechanism: Mechanism | GroupedMechanism | None,
+    useful: Sequence[str],
+    rules: dict[str, Rule] | None,
 ) -> Codebook:
     if mechanism is not None:
         if useful or rules:

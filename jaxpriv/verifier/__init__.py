@@ -16,7 +16,17 @@ from jaxpriv._importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
-from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.designs import (
+    BY_SOLVER,
+    Audit,
+    DesignFile,
+    GroupsFile,
+    holds_groups,
+    read_audit,
+    read_design,
+    read_groups,
+    read_groups_audit,
+)
 from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependence
 from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
@@ -198,30 +208,41 @@ def verify(
     receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
     checked: list[str] = []
     not_checked: list[str] = []
-    known = None if design_file is None else read_design(read_file(design_file), str(design_file))
+    known = None if design_file is None else _design(read_file(design_file), str(design_file))
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
-    audit = None
+    claims: dict[str, Claim] = {}
     if private is not None:
         if known is None:
             raise InputError(
                 "private goes with a design; name it too (on the command line before --private, or as --design)"
             )
-        audit = read_audit(read_file(private), known, str(private))
+        data = read_file(private)
+        if isinstance(known, GroupsFile):
+            audits = read_groups_audit(data, known, str(private)).parts
+            starts = [f"group {place} " for place in range(1, len(audits) + 1)]
+        else:
+            audits, starts = (read_audit(data, known, str(private)),), [""]
+        claims = {
+            start + name: claim for start, one in zip(starts, audits, strict=True) for name, claim in one.claims.items()
+        }
         checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
-        if any(name in audit.claims for name in BY_SOLVER):
+        if any(name in claims for name in BY_SOLVER):
             checked[-1] += f", except {' and '.join(BY_SOLVER)}"
             checked.append(
                 "solver_bound: by a branch and bound in float64 when the design was made, which is not repeated here; "
                 "lower_bound is what exact arithmetic proves without it"
             )
-        excess = audit.claims.get("excess")
-        if excess is None:
-            limit = f"at most {known.target:g} of {known.measure.name}"
-            not_checked.append(f"the target of the design, {limit}, a measure that is not computed here")
-        elif excess.upper != "0":
-            by = "without a limit: it is infinite" if excess.upper is None else f"by as much as {excess.upper}"
-            raise NotCertifiedError(f"the design exceeds its target {by}")
+        if isinstance(known, GroupsFile):
+            checked.append("audit: what all groups reveal together is stated in no file and not computed here")
+        for start, one, part in zip(starts, audits, known.parts, strict=True):
+            excess = one.claims.get("excess")
+            if excess is None:
+                limit = f"at most {part.target:g} of {part.measure.name}"
+                not_checked.append(f"the target of the design, {limit}, a measure that is not computed here")
+            elif excess.upper != "0":
+                by = "without a limit: it is infinite" if excess.upper is None else f"by as much as {excess.upper}"
+                raise NotCertifiedError(f"{start and start + 'of '}the design exceeds its target {by}")
     stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
     if stated is not None:
         checked.append("receipt: not damaged")
@@ -241,7 +262,7 @@ def verify(
     return Findings(
         None if known is None else known.sha256,
         {} if known is None else known.guarantees,
-        {} if audit is None else audit.claims,
+        claims,
         rows,
         () if stated is None else tuple(stated.record["kept"]),
         test,
@@ -252,8 +273,12 @@ def verify(
     )
 
 
+def _design(data: bytes, name: str) -> DesignFile | GroupsFile:
+    return read_groups(data, name) if holds_groups(data, name) else read_design(data, name)
+
+
 def _release(
-    design: DesignFile | None,
+    design: DesignFile | GroupsFile | None,
     receipt: Receipt | None,
     released: str | Path,
     records: str | Path | None,
@@ -289,8 +314,11 @@ def _release(
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
         return rows, None, None, None
+    if isinstance(design, GroupsFile):
+        raise InputError(f"pairs with records are not tested of a release of {len(design.parts)} groups of columns")
     table = plain_csv(read_file(records), str(records), read)
-    return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
+    symbols = [y for (y,) in outputs]
+    return rows, *_compared(design, receipt, symbols, data, name, table, str(records), order, identity, checked)
 
 
 def _compared(

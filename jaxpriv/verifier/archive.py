@@ -31,10 +31,10 @@ MAX_BYTES = 2**31
 _AT_ONCE = 2**20
 # Of JSON: no record here is nested deeper than half of it, and Python's parser recurses.
 MAX_DEPTH = 16
-# Of an archive: an audit has up to seven.
-MAX_MEMBERS = 16
+# Of an archive: that of groups of columns has one for each group.
+MAX_MEMBERS = 256
 
-_NAME = re.compile(rb"[a-z][a-z_]{0,31}\.(json|npy)")
+_NAME = re.compile(rb"[a-z][a-z_]{0,31}\.(json|npy)|group_[1-9][0-9]{0,2}\.zip")
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END = struct.Struct("<4sHHHHIIH")

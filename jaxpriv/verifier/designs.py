@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from jaxpriv.errors import IntegrityError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import Json, Table, array, canonical, digest, unpack
 from jaxpriv.verifier.bounds import (
     MOST_PAIRS,
@@ -38,7 +38,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, unsealed
+from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, unsealed
 
 # Claims that the audit takes from the solver: they are in it, and nothing of them is computed again.
 BY_SOLVER = ("solver_bound", "solver_gap")
@@ -52,6 +52,8 @@ _PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}  # of an audit
 _HELD_OUT = {"held_out.npy": ("<i8", 2)}  # of an audit for a population
 # Of an audit with a certificate of optimality.
 DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
+# Members of files of groups, beside one for each group.
+_GROUPS, RECORDS = "groups.json", "records.npy"
 # Of a funnel: nu, and (lambda, c) of `FunnelPrices`.
 PRICES = {"prices.npy": ("<f8", 1), "line.npy": ("<f8", 1)}
 
@@ -67,6 +69,11 @@ class DesignFile:
     released: Sequence[Sequence[int]]
     costs: Table | None
     guarantees: Mapping[str, Claim]
+
+    @property
+    def parts(self) -> "tuple[DesignFile, ...]":
+        """This design alone, as `GroupsFile.parts` has those of several groups of columns."""
+        return (self,)
 
     @property
     def problem(self) -> str:
@@ -96,9 +103,35 @@ class Audit:
     claims: Mapping[str, Claim]
 
 
+@dataclass(frozen=True)
+class GroupsFile:
+    """The designs of several groups of columns, checked; `guarantees` are those of all releases side by side."""
+
+    record: Mapping[str, Any]
+    sha256: str
+    parts: tuple[DesignFile, ...]
+    guarantees: Mapping[str, Claim]
+
+
+@dataclass(frozen=True)
+class GroupsAudit:
+    """The audits of the groups, and (r, k + 3) s, x_1, ..., x_k and how many records are of the design and held out."""
+
+    record: Mapping[str, Any]
+    parts: tuple[Audit, ...]
+    records: Table
+
+
 def read_design(data: bytes, name: str) -> DesignFile:
-    """The design of a file; `IntegrityError` if anything in it is not as it is stated there."""
+    """The design of a file; `IntegrityError` if anything in it is not as it is stated there, `InputError` if it holds
+    designs of several groups of columns.
+    """
     members = unpack(data, name)
+    if _GROUPS in members:
+        raise InputError(
+            f"{name} holds a design for each of {len(members) - 1} groups of columns, and one design is needed here: "
+            f"python -m zipfile -e {name} FOLDER writes those of the groups, group_1.zip and so on"
+        )
     record = unsealed(members.get("design.json", b""), f"{name}: design.json", DESIGN)
     tables = _tables(members, record, "design.json", _PUBLIC, [_COSTS], name)
     rows = matrix(tables["table.npy"], f"{name}: table.npy")
@@ -146,6 +179,94 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     if record["claims"] != {key: claim.record for key, claim in audit.claims.items()}:
         raise IntegrityError(f"{name}: a stated number is not what counts and table give")
     return audit
+
+
+def holds_groups(data: bytes, name: str) -> bool:
+    """Whether a file is the design of several groups of columns; `IntegrityError` if it is no archive."""
+    return _GROUPS in unpack(data, name)
+
+
+def read_groups(data: bytes, name: str) -> GroupsFile:
+    """The designs of a file of groups; `IntegrityError` if anything in it is not as it is stated there."""
+    members = unpack(data, name)
+    record = unsealed(members.pop(_GROUPS, b""), f"{name}: {_GROUPS}", GROUPS)
+    _stated_members(members, record, group_names(len(members)), name)
+    parts = tuple(read_design(content, f"{name}: {member}") for member, content in members.items())
+    private = [column["column"] for column in parts[0].record["codebook"]["private"]]
+    named = [entry["column"] for part in parts for entry in part.record["released"]]
+    for part, member in zip(parts, members, strict=True):
+        columns = [column["column"] for column in part.record["codebook"]["private"]]
+        if part.measure.name != "mutual-information" or part.problem != "budget":
+            raise IntegrityError(f"{name}: {member} has another measure or problem than designs of groups have")
+        if columns != private or part.record["unseen"] != parts[0].record["unseen"]:
+            raise IntegrityError(f"{name}: {member} has other private columns or another rule than the first group")
+    if len(set(named)) < len(named):
+        raise IntegrityError(f"{name}: two groups release one column")
+    guarantees = of_groups([part.guarantees for part in parts])
+    if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
+        raise IntegrityError(f"{name}: a stated guarantee is not the sum of those of the groups")
+    return GroupsFile(record, digest(data), parts, guarantees)
+
+
+def read_groups_audit(data: bytes, design: GroupsFile, name: str) -> GroupsAudit:
+    """The audits of a file of groups and the records of all groups, for their design; otherwise `IntegrityError`."""
+    members = unpack(data, name)
+    record = unsealed(members.pop("audit.json", b""), f"{name}: audit.json", GROUPS_AUDIT)
+    _stated_members(members, record, [*group_names(len(design.parts)), RECORDS], name)
+    if record["design"] != design.sha256:
+        raise IntegrityError(f"{name} belongs to another design")
+    if commitment(record["key"], {RECORDS: record["members"][RECORDS]}, []) != design.record["commitment"]:
+        raise IntegrityError(f"{name}: its records are not those that the design was made with")
+    records = array(members.pop(RECORDS), f"{name}: {RECORDS}", "<i8", 2)
+    parts = tuple(
+        read_audit(content, part, f"{name}: {member}")
+        for (member, content), part in zip(members.items(), design.parts, strict=True)
+    )
+    for place, part in enumerate(parts, 1):
+        if not _has_counts(records, place, len(parts), part):
+            raise IntegrityError(f"{name}: {RECORDS} does not hold the counts of group {place}")
+    return GroupsAudit(record, parts, records)
+
+
+def _has_counts(records: Table, place: int, groups: int, part: Audit) -> bool:
+    """Whether the records, by the symbols of one group alone, are its counts and those held out."""
+    private, useful = part.counts.shape
+    if records.shape[1] != groups + 3:
+        return False
+    counts = [0] * (private * useful), [0] * (private * useful)
+    for row in records.rows():
+        s, x, designed, held_out = row[0], row[place], *row[-2:]
+        if not (0 <= s < private and 0 <= x < useful and min(designed, held_out) >= 0):
+            return False
+        counts[0][s * useful + x] += designed
+        counts[1][s * useful + x] += held_out
+    others = [0] * (private * useful) if part.held_out is None else part.held_out.numbers
+    return counts[0] == list(part.counts.numbers) and counts[1] == list(others)
+
+
+def group_names(count: int) -> list[str]:
+    """The members of a file of so many groups."""
+    return [f"group_{place}.zip" for place in range(1, count + 1)]
+
+
+def of_groups(guarantees: Sequence[Mapping[str, Claim]]) -> dict[str, Claim]:
+    """What holds for every population of the releases of several groups side by side: at most the sums.
+
+    Given the record the groups are released independently, so W is the product of the W_g, and both
+    sum_y max_x W(y|x) and W(y|x)/W(y|x') are at most the products of those of the groups.
+    """
+    uppers = {name: [part[name].upper for part in guarantees] for name in guarantees[0]}
+    return {
+        name: _at_most(None if None in ends else sum((Fraction(end) for end in ends if end), Fraction(0)), "nats")
+        for name, ends in uppers.items()
+    }
+
+
+def _stated_members(members: Mapping[str, bytes], record: Mapping[str, Any], names: Sequence[str], name: str) -> None:
+    if not members or list(members) != list(names):
+        raise IntegrityError(f"{name} does not have the members of such a file, in their order")
+    if record["members"] != {member: digest(content) for member, content in members.items()}:
+        raise IntegrityError(f"{name}: a member does not have the hash that is stated")
 
 
 def _certificate(problem: str) -> Mapping[str, tuple[str, int]]:

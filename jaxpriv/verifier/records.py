@@ -16,6 +16,7 @@ from jaxpriv.verifier.claims import Measure, number
 
 DESIGN, AUDIT, RECEIPT = "jaxpriv-design", "jaxpriv-audit", "jaxpriv-receipt"
 LEDGER, ORDER = "jaxpriv-ledger", "jaxpriv-order"
+GROUPS, GROUPS_AUDIT = "jaxpriv-groups", "jaxpriv-groups-audit"
 PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 FORMATS = ("csv", "parquet")
@@ -293,4 +294,6 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
     },
     LEDGER: {"key": _hash, "entries": _whole, "payload": _hash},
     ORDER: {"tool": _tool, "released": _hash, "members": _map(_hash)},
+    GROUPS: {"tool": _tool, "guarantees": _claims, "commitment": _hash, "members": _map(_hash)},
+    GROUPS_AUDIT: {"tool": _tool, "design": _hash, "key": _hash, "members": _map(_hash)},
 }

@@ -47,7 +47,7 @@ from typing import Any
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import decompressed, digest
 from jaxpriv.verifier.claims import ONE, Matrix
-from jaxpriv.verifier.designs import DesignFile
+from jaxpriv.verifier.designs import DesignFile, GroupsFile
 from jaxpriv.verifier.records import RECEIPT, edge_of, unsealed
 
 # What spreadsheets take for a formula: some skip blanks, control characters and marks without width before it, and some
@@ -158,36 +158,45 @@ def _is_parquet(data: bytes) -> bool:
     return marked and 0 < int.from_bytes(data[-8:-4], "little") <= len(data) - 12
 
 
-def check_design(receipt: Receipt, design: DesignFile, name: str) -> None:
+def check_design(receipt: Receipt, design: DesignFile | GroupsFile, name: str) -> None:
     """`IntegrityError` unless the receipt is of this design."""
     if receipt.design != design.sha256:
         raise IntegrityError(f"{name} is the receipt of another design")
-    if receipt.record["columns"] != [entry["column"] for entry in design.record["released"]]:
+    if receipt.record["columns"] != [entry["column"] for entry in _released(design)]:
         raise IntegrityError(f"{name} names other columns than the design releases")
-    private, useful = ([entry["column"] for entry in design.record["codebook"][side]] for side in ("private", "useful"))
+    private, useful = (
+        [entry["column"] for part in design.parts for entry in part.record["codebook"][side]]
+        for side in ("private", "useful")
+    )
     for column in receipt.record["kept"]:
         reason = unkeepable(column, private, useful, receipt.record["columns"])
         if reason is not None:
             raise IntegrityError(f"{name}: the kept column {column!r} {reason}")
 
 
-def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str]) -> list[int]:
-    """The released symbol y of every record of a CSV file, whose last columns are `kept`.
+def _released(design: DesignFile | GroupsFile) -> list[Mapping[str, Any]]:
+    """The released columns of all groups."""
+    return [entry for part in design.parts for entry in part.record["released"]]
+
+
+def outputs_of(design: DesignFile | GroupsFile, data: bytes, name: str, kept: Sequence[str]) -> list[tuple[int, ...]]:
+    """The released symbol y of each group for every record of a CSV file, whose last columns are `kept`.
 
     Raises `IntegrityError`, naming the row, for a combination of labels that the design does not release.
     """
-    entries = design.record["released"]
-    labels = [[escaped(label) for label in entry["labels"]] for entry in entries]
-    place = {
-        tuple(own[code] for own, code in zip(labels, codes, strict=True)): y for y, codes in enumerate(design.released)
-    }
-    width = len(entries)
-    rows = released_rows(data, name, [*(entry["column"] for entry in entries), *kept])
-    outputs = [place.get(tuple(fields[:width]), -1) for fields in rows]
-    if -1 in outputs:
-        row = outputs.index(-1)
+    places, first = [], 0
+    for part in design.parts:
+        labels = [[escaped(label) for label in entry["labels"]] for entry in part.record["released"]]
+        rows = (tuple(own[code] for own, code in zip(labels, codes, strict=True)) for codes in part.released)
+        places.append((slice(first, first + len(labels)), {row: y for y, row in enumerate(rows)}))
+        first += len(labels)
+    rows = released_rows(data, name, [*(entry["column"] for entry in _released(design)), *kept])
+    outputs = [tuple(place.get(tuple(fields[own]), -1) for own, place in places) for fields in rows]
+    unknown = [row for row, symbols in enumerate(outputs) if -1 in symbols]
+    if unknown:
         raise IntegrityError(
-            f"{name}, row {row} (from 0): a combination that the design never releases (such rows: {outputs.count(-1)})"
+            f"{name}, row {unknown[0]} (from 0): a combination that the design never releases (such rows: "
+            f"{len(unknown)})"
         )
     return outputs
 

@@ -1,10 +1,9 @@
-"""What a shell is offered for a value: a process each, as the shell starts them."""
-
-import os
-import subprocess
-import sys
+"""What a shell is offered for a value, from the variables by which it asks; `test_shells_complete` starts a process."""
 
 import pytest
+from typer.testing import CliRunner
+
+from jaxpriv.cli import app
 
 LINES = {
     "column": (["fit", "t.csv", "--private", "in"], ["income"]),
@@ -26,16 +25,14 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_values(case, tmp_path):
+def test_values(case, tmp_path, monkeypatch):
     words, offered = LINES[case]
     (tmp_path / "t.csv").write_text("income,age\n1,2\n")
     (tmp_path / "s.csv").write_text("age;town\n1;2\n")
     (tmp_path / "u.csv").write_bytes("Größe,age\n1,2\n".encode("latin-1"))
     line = " ".join(f'"{word}"' if ";" in word else word for word in ["jaxpriv", *words])
     shell = {"_JAXPRIV_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
-    command = [sys.executable, "-m", "jaxpriv"]
-    done = subprocess.run(
-        command, env={**os.environ, **shell}, cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [], prog_name="jaxpriv", env=shell)
     assert done.stdout.split() == offered
     assert done.stderr == ""

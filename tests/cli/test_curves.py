@@ -57,6 +57,9 @@ def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
     both = tmp_path / "both.png"
     assert run("plot", files["npz"], files["npz"], "--out", both).exit_code == 0
     assert both.read_bytes().startswith(b"\x89PNG")
+    line = tmp_path / "line.svg"
+    assert run("plot", files["npz"], "--out", line, "--line", "--units", "bits").exit_code == 0
+    assert line.read_text().count("<use ") < again.read_text().count("<use ")  # marks
 
 
 def test_a_number_of_targets_goes_from_little_to_a_constant_release(run, problem, save):
@@ -87,6 +90,7 @@ def test_mappings_are_drawn(run, problem, tmp_path):
     assert run("plot", mapping, "--out", picture, "--title", "a mapping").exit_code == 0
     assert "a mapping" in picture.read_text()
     refused(run("plot", mapping, mapping, "--out", picture), 2, "several results")
+    refused(run("plot", mapping, "--out", picture, "--line"), 2, "--line is about curves")
     refused(run("plot", problem, "--out", tmp_path / "x.png"), 2, "neither a mapping")
     refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
     refused(run("plot", tmp_path / "curve.csv", "--out", tmp_path / "x.png"), 2, "curve.csv", "--out CURVE.npz")

@@ -15,6 +15,7 @@ from jaxpriv.cli._app import EXAMPLES
 from jaxpriv.distortion import changed_attributes
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused, strict_json
+from tests.guard import commands
 
 
 @pytest.mark.slow
@@ -29,6 +30,7 @@ def test_demo(run, tmp_path, monkeypatch):
     for name in ("frontier.png", "funnel.png", "mapping.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     record = strict_json(target.read_text())
+    assert commands.missing(commands.frozen()["demo"]["record"], commands.shape_of(record)) == []
     assert record["status"] == ["optimal"] * 6
     assert max(record["gap"]) <= 1e-6
     assert np.all(np.diff(record["value"]) <= 1e-6)

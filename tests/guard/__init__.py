@@ -3,7 +3,7 @@
 A change of the engine may not move a value by more than its certified gap, widen a gap beyond the tolerance, or make a
 status worse. `solves.json` holds 621 convex problems (cells of the grid, every measure in every form, problems with a
 known optimum, kernels on and off), `funnels.json` the funnels of real tables, `commands.json` the shape of every
-command's JSON and its exit codes. `pytest tests/guard` compares what compiles nothing; `pytest -m "guard or not guard"
+command's JSON and its exit codes. `pytest tests/guard` compares what takes no seconds; `pytest -m "guard or not guard"
 tests/guard` all of it (minutes). The ratios of processor time are in `benchmarks/ratios.py`.
 
     python -m tests.guard.freeze solves [KEY ...]     # or funnels, commands

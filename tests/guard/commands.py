@@ -3,9 +3,11 @@
 Values are not frozen: those of the solves are in `solves.json`.
 """
 
+import atexit
+import contextlib
 import json
-import os
 import shlex
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -123,23 +125,28 @@ def _runner() -> CliRunner:
     return CliRunner()
 
 
+@cache
+def _after(lines: tuple[str, ...]) -> tuple[Path, list[int]]:
+    """The folder as these lines leave it, and their exit codes; several names begin with the same ones."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    if not lines:
+        with contextlib.chdir(folder):
+            _files()
+        return folder, []
+    before, codes = _after(lines[:-1])
+    shutil.copytree(before, folder, dirs_exist_ok=True)
+    with contextlib.chdir(folder):
+        return folder, [*codes, _runner().invoke(app, shlex.split(lines[-1])).exit_code]
+
+
 def result(name: str) -> dict[str, Any]:
     """The exit codes of the lines, and the shape of the last one's record, None where it has none."""
-    before = os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            _files()
-            codes = []
-            for line in LINES[name]:
-                words = shlex.split(line)
-                last = line is LINES[name][-1] and words[0] not in _NO_JSON
-                codes.append(_runner().invoke(app, [*words, *(["--json", "record.json"] if last else [])]).exit_code)
-            record = Path("record.json")
-            shape = shape_of(json.loads(record.read_text())) if record.exists() else None
-        finally:
-            os.chdir(before)
-    return {"codes": codes, "record": shape}
+    last = LINES[name][-1]
+    writes = last if shlex.split(last)[0] not in _NO_JSON else None
+    folder, codes = _after(tuple(f"{line} --json record.json" if line == writes else line for line in LINES[name]))
+    record = folder / "record.json"
+    return {"codes": codes, "record": shape_of(json.loads(record.read_text())) if record.exists() else None}
 
 
 def frozen() -> dict[str, dict[str, Any]]:

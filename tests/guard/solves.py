@@ -23,6 +23,9 @@ _KNOWN = "known/"
 # Measures whose whole solve is a kernel.
 _KERNELS = ("mutual-information", "max-lift", "lift", "min-lift", "ldp", "inferential", "max-information")
 
+# Losses of a user's whose best announcements lie on faces: the intervals stay open, and all steps are taken.
+_KINKED = ("user-cubic", "user-loss", "max-user-loss")
+
 # XLA and BLAS round differently on other processors, so a gap that rounding determines, and the iteration at which one
 # falls below the tolerance, differ between machines: a gap is wider if it is by more than this factor.
 _MACHINES = 1.5
@@ -50,13 +53,13 @@ def names() -> list[str]:
     return list(dict.fromkeys([*plain, *portable, *(_KNOWN + one.name for one in known_problems())]))
 
 
-def compiles(name: str) -> bool:
-    """Whether a solve of this name takes seconds of compiling."""
+def takes_seconds(name: str) -> bool:
+    """Whether a solve of this name compiles, or takes all steps with a user's loss."""
     if name.startswith(_KNOWN):
         return False
     cell = Cell(*name.removeprefix(_PORTABLE).split("/"))
     quick = cell.solver == "auto" and cell.transform not in TRACED
-    return not quick or (measured(cell) and cell.also == "limits")
+    return not quick or cell.measure in _KINKED or (measured(cell) and cell.also == "limits")
 
 
 @contextlib.contextmanager

@@ -122,14 +122,14 @@ def test_nan_in_nan_out_without_jit(name):
     mechanism = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     for form in lk.forms_of(name):
         measure = lk.by_name(name, form=form, **needs.get(name, {}))
-        for spoilt in ((0, 0), (0, 2), (1, 1)):
+        for spoilt in ((0, 2), (0, 0)):  # a zero and a mass of both
             bad = joint.copy()
             bad[spoilt] = np.nan
             assert np.isnan(measure(bad, mechanism))
             bad = mechanism.copy()
             bad[spoilt[::-1]] = np.nan
             assert np.isnan(measure(joint, bad))
-        with pytest.raises(InputError, match=r"mechanism\[1, 1\] is NaN"):
+        with pytest.raises(InputError, match=r"mechanism\[0, 0\] is NaN"):
             lk.evaluate(measure, joint, bad)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-from jaxpriv.mechanism import Mechanism, fit, fit_groups, grouping, release
+from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, fit, fit_groups, grouping, release
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -75,7 +75,7 @@ def test_the_leakage_is_that_of_the_releases_side_by_side(table, apart):
 def test_released_columns_have_the_joint_distribution(table, apart):
     rows = design_rows(table)
     given = {name: np.tile(table[name][rows], 50) for name in NAMES}
-    found = apart.apply(given)
+    found = apart.mechanism.apply(given)
     assert list(found) == NAMES
     y = np.ravel_multi_index([found[name].astype(int) for name in NAMES], (3, 2, 2, 2))
     s = np.tile(table["s"][rows], 50)
@@ -112,8 +112,58 @@ def test_the_budget_is_split_at_one_price(table, apart):
         assert apart.cost.apart <= sum(leaks) + 1e-4
 
 
+def test_the_population_leaks_no_more_than_its_bound(apart):
+    """Its joint distribution is that of which `people` draws."""
+    x = np.stack(np.unravel_index(np.arange(24), (3, 2, 2, 2)), axis=1)
+    chance = 0.2 + 0.25 * (x[:, 0] == 2) + 0.1 * x[:, 1] + 0.3 * (x[:, 2] == x[:, 3])
+    value = information(of_all(apart, np.stack([1 - chance, chance]) / 24))
+    assert value < apart.population < value + 0.06
+    assert apart.population < np.log(2)
+    loose = fit_groups(people(300), private="s", groups=[["a"], ["c", "d"]], budget=0.4, confidence=0.9)
+    assert loose.population > apart.population
+
+
+def test_the_file_of_all_groups_gives_the_same_mechanisms_and_releases_all_columns(table, apart, tmp_path):
+    design, audit = tmp_path / "design.zip", tmp_path / "audit.zip"
+    apart.mechanism.save(design)
+    apart.evidence.save(audit, apart.mechanism)
+    loaded = GroupedMechanism.load(design)
+    assert loaded.to_bytes() == design.read_bytes()
+    evidence = GroupedEvidence.load(audit, loaded)
+    assert evidence.leakage(loaded) == (apart.leakage, apart.exact)
+    caps = [float(one.guarantees["maximal-leakage"].upper) for one in loaded.parts]
+    assert sum(caps) <= float(loaded.guarantees["maximal-leakage"].upper) <= sum(caps) + 1e-9
+    with pytest.raises(InputError, match="one design is needed"):
+        Mechanism.load(design)
+    found = release(table, loaded, tmp_path / "out.csv", tmp_path / "receipt.json", keep_order=True)
+    assert found.outputs.shape == (4000, 3)
+    assert release(table, loaded, tmp_path / "2.csv", tmp_path / "2.json", keep_order=True).served == 4000
+    assert (tmp_path / "2.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_the_draws_of_two_groups_are_independent(table, tmp_path):
+    """Of one column and its copy: equal records and mechanisms."""
+    twice = {"s": table["s"], "a": table["a"], "copy": table["a"]}
+    found = fit_groups(twice, private="s", groups=[["a"], ["copy"]], budget=0.4).mechanism
+    many = {name: np.tile(values, 10) for name, values in twice.items()}
+    one, other = release(many, found, tmp_path / "out.csv", tmp_path / "r.json", no_ledger=True).outputs.T
+    x = found.parts[0].locate_codes(found.parts[0].codebook.encode_useful(many))
+    equal = (found.parts[0].matrix() * found.parts[1].matrix()).sum(axis=1)[x]
+    deviation = np.sqrt((equal * (1 - equal)).sum())
+    assert deviation > 50
+    assert abs((one == other).sum() - equal.sum()) < 6 * deviation
+
+
+def test_one_ledger_knows_a_person_in_a_release_of_groups_and_in_one_of_a_design(table, apart, tmp_path):
+    given = {**table, "who": np.arange(4000)}
+    options = {"ledger": tmp_path / "ledger", "identity": ["who"]}
+    release(given, apart.mechanism, tmp_path / "1.csv", tmp_path / "1.json", **options)
+    with pytest.raises(InputError, match="by another design"):
+        release(given, apart.fitted[0].mechanism, tmp_path / "2.csv", tmp_path / "2.json", **options)
+
+
 def test_columns_that_matter_in_combination_are_put_together(table, monkeypatch):
-    monkeypatch.setattr(grouping, "_SYMBOLS", 6)
+    monkeypatch.setattr(grouping, "MOST_IN_GROUP", 6)
     found = fit_groups(table, private="s", useful=NAMES, budget=0.4)
     assert found.groups == (("a", "b"), ("c", "d"))
     assert found.cost.joint < 0.05

@@ -760,7 +760,7 @@ for line in sys.stdin:
 ENDS = ((False, False), (True, False), (True, True))
 
 
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.thorough)])
 def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism, kills):
     mechanism.save(tmp_path / "design.zip")
     write(tmp_path / "records.csv", table)

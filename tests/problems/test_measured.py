@@ -424,9 +424,11 @@ def test_what_leakage_may_not_be():
 @pytest.mark.parametrize(
     "name",
     [
-        "max-information",
         "ldp",
-        *(pytest.param(one, marks=pytest.mark.thorough) for one in ("lift", "max-lift", "ldp-chain")),
+        *(
+            pytest.param(one, marks=pytest.mark.thorough)
+            for one in ("max-information", "lift", "max-lift", "ldp-chain")
+        ),
     ],
 )
 def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name, monkeypatch):

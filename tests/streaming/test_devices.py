@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
 
 SCRIPT = """
-import json, sys
+import json
 import numpy as np
 import jax
 import jaxpriv as jp
@@ -31,13 +30,13 @@ for name, problem, solver in (
     s = jp.solve(problem, solver, tol=1e-12, rtol=3e-3)
     rows = s.mechanism.rows([0, 249]).tolist()
     out[name] = [float(s.value), float(s.lower_bound), float(s.leakage), str(s.status), rows]
-json.dump(out, sys.stdout)
+print(json.dumps(out))
 """
 
 
 # The same joint cut along x, and what is refused.
 SHARDED = """
-import json, sys
+import json
 import numpy as np
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -78,22 +77,25 @@ for wrong in (
         wrong()
     except jp.InputError as error:
         out["errors"].append(str(error))
-json.dump(out, sys.stdout)
+print(json.dumps(out))
 """
 
 
-def run(devices: int, script: str = SCRIPT) -> dict:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+@pytest.fixture(scope="module")
+def four() -> list[dict]:
+    """What both scripts find on four devices, in one process."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = textwrap.dedent(script)
+    code = SCRIPT + SHARDED
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return list(map(json.loads, done.stdout.splitlines()))
 
 
 @pytest.mark.slow
-def test_four_devices_agree_with_one():
-    one, four = run(1), run(4)
+def test_four_devices_agree_with_one(four, capfd):
+    exec(SCRIPT, {})  # this process has one
+    one, four = json.loads(capfd.readouterr().out), four[0]
     assert (one["devices"], one["mesh"]) == (1, None)
     assert (four["devices"], four["mesh"]) == (4, 4)
     for name in ("accelerated", "two-grid"):
@@ -106,8 +108,8 @@ def test_four_devices_agree_with_one():
 
 
 @pytest.mark.slow
-def test_a_joint_cut_along_x_gives_what_the_stored_one_gives():
-    got = run(4, SHARDED)
+def test_a_joint_cut_along_x_gives_what_the_stored_one_gives(four):
+    got = four[1]
     assert got["held"] == [[3, 60]] * 4
     for name in ("accelerated", "two-grid"):
         stored, cut = got[f"{name}, stored"], got[f"{name}, sharded"]

@@ -317,28 +317,60 @@ class SampleBounds:
 
 def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float) -> float:
     """An upper bound on I(S;Y) from counts (S, X) that the mechanism (X, Y) does not depend on."""
-    private = len(counts)
     mechanism = mechanism[:, mechanism.max(axis=0) > 0]
-    n, by_private = int(counts.sum()), counts.sum(axis=1)
-    cap = float(np.log(min(private, mechanism.shape[1])))
-    if n == 0 or by_private.min() == 0:
+    n = int(counts.sum())
+    if n == 0:
+        return float(np.log(min(len(counts), mechanism.shape[1])))
+    low, high = mechanism.min(axis=0), mechanism.max(axis=0)
+    # P(y) given the private symbols is a mean of independent numbers in [low, high] (Chernoff, Hoeffding).
+    share = np.clip((counts.sum(axis=0) / n @ mechanism - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    output_high = low + (high - low) * relative_entropy_limit(share, np.log(len(low) / (0.05 * beta)) / n)
+    return from_fitted_information(
+        float(mutual_information(counts / n @ mechanism)) * (1 + 1e-12),
+        counts.sum(axis=1),
+        mechanism.shape[1],
+        beta,
+        common=float(low.sum()),
+        least=float((low / np.maximum(output_high, 1e-300)).min()),
+        least_ratio=float((low / high).min()),
+    )
+
+
+def from_fitted_information(
+    information: float,
+    by_private: np.ndarray,
+    released: float,
+    beta: float,
+    *,
+    common: float,
+    least: float,
+    least_ratio: float,
+) -> float:
+    """An upper bound on I(S;Y) from the value on frequencies of (S, X) that W does not depend on, with failure beta.
+
+    Args:
+        information: at least I of the frequencies and W.
+        by_private: (S,) records.
+        released: how many outputs there are.
+        common: at most sum_y min_x W(y|x); `least`: at most P(y|s)/P(y), with a failure of 0.05 beta; `least_ratio`: at
+            most min_x W(y|x) / max_x W(y|x) for every y.
+    """
+    private, n = len(by_private), int(by_private.sum())
+    cap = float(np.log(min(private, released)))
+    if by_private.min() == 0:
         return cap
     frequencies = by_private / n
-    total = n * float(mutual_information(counts / n @ mechanism)) * (1 + 1e-12)
-    low, high = mechanism.min(axis=0), mechanism.max(axis=0)
+    total = n * information
     log_beta = -np.log(0.75 * beta)
     prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
 
     def top(prior: np.ndarray) -> float:
-        ratios = high / (prior[:, None] * high + (1 - prior[:, None]) * low)
-        return min(1 / float(prior.min()), float(ratios.max())) * (1 + 1e-12)
+        rarest = float(prior.min())
+        return (1 + 1e-12) / (rarest + (1 - rarest) * least_ratio)
 
-    # P(y) given the private symbols is a mean of independent numbers in [low, high] (Chernoff, Hoeffding).
-    share = np.clip((counts.sum(axis=0) / n @ mechanism - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    output_high = low + (high - low) * relative_entropy_limit(share, np.log(len(low) / (0.05 * beta)) / n)
     upper = min(
         global_bound(total, n, log_beta, top(frequencies)),
-        _contracted(total, n, log_beta, top(frequencies), low, output_high),
+        _contracted(total, n, log_beta, top(frequencies), common, least * (1 - 1e-12)),
     )
     given_s = of_prior(upper, frequencies, prior_low, prior_high, KL)
     joint = cap
@@ -348,21 +380,19 @@ def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float)
     return min(cap, min(given_s, threshold) if joint <= threshold else joint)
 
 
-def _contracted(total: float, n: int, log_beta: float, top: float, low: np.ndarray, output_high: np.ndarray) -> float:
+def _contracted(total: float, n: int, log_beta: float, top: float, common: float, least: float) -> float:
     """The bound on E_Q f(r), f that of I, with the constant part of the mechanism taken out of the noise.
 
     With K(u, w) = -H - lambda eta u, E_Q u = 0: E_Q K <= (lambda T + ln 1/beta)/n, and K >= a f where that holds at
     both ends of w, as K is linear in w: w_0 and min(1, r).
     """
-    kept = float(low.sum())
-    if not 0.02 <= kept < 1 - 1e-9:
+    if not 0.02 <= common < 1 - 1e-9:
         return np.inf
-    least = float((low / np.maximum(output_high, 1e-300)).min()) * (1 - 1e-12)
     best = np.inf
     for lam in np.geomspace(0.05, 400, 40):
-        power = lam * (1 - kept)
-        for eta in (1 / (1 + lam * (1 - least) * (1 - kept)), 1 / (1 + lam)):
-            ratio = _contracted_ratio(float(lam), min(eta, 0.98), power, 1 - kept, least, top)
+        power = lam * (1 - common)
+        for eta in (1 / (1 + lam * (1 - least) * (1 - common)), 1 / (1 + lam)):
+            ratio = _contracted_ratio(float(lam), min(eta, 0.98), power, 1 - common, least, top)
             if ratio > 0:
                 best = min(best, (lam * total + log_beta) / n / ratio)
     return best * (1 + 1e-12)

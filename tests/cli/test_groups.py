@@ -1,0 +1,168 @@
+"""`jaxpriv fit --group`: designs of groups of columns, released, checked and refused as one."""
+
+import numpy as np
+import pytest
+
+from jaxpriv._files import write_together
+from jaxpriv.mechanism import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
+from jaxpriv.verifier import archive
+from tests.cli.conftest import refused, strict_json
+
+GROUPS = ("--group", "a,b", "--group", "c,d")
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """600 records; s depends on a and c."""
+    rng = np.random.default_rng(3)
+    a, b, c, d = rng.integers(0, 2, (4, 600))
+    s = (rng.random(600) < 0.2 + 0.4 * a + 0.2 * c).astype(int)
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    rows = zip(s, a, b, c, d, range(600), strict=True)
+    path.write_text("s,a,b,c,d,id\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def designed(people):
+    """The files and the JSON of a design of two groups."""
+    from typer.testing import CliRunner
+
+    from jaxpriv.cli import app
+
+    design, audit = people.with_name("design.zip"), people.with_name("audit.zip")
+    line = ["fit", people, "--private", "s", *GROUPS, "--budget", 0.3, "--out", design, "--private-out", audit]
+    done = CliRunner().invoke(app, [str(word) for word in [*line, "--json", people.with_name("fit.json")]])
+    assert done.exit_code == 0, done.output
+    return design, audit, strict_json(people.with_name("fit.json").read_text()), done.stdout
+
+
+def test_what_is_printed_and_stored_is_what_the_library_finds(people, designed):
+    design, audit, record, printed = designed
+    found = fit_groups(people, private="s", groups=[["a", "b"], ["c", "d"]], budget=0.3)
+    assert isinstance(found, FittedGroups)
+    loaded = GroupedMechanism.load(design)
+    for one, other in zip(loaded.parts, found.mechanism.parts, strict=True):
+        np.testing.assert_array_equal(one.table, other.table)
+    evidence = GroupedEvidence.load(audit, loaded)
+    claim, exact = evidence.leakage(loaded)
+    assert (claim, exact) == (found.leakage, True)
+    assert record["on_the_design"]["leakage"] == claim.record
+    assert record["population"] == {"confidence": 0.95, "leakage": pytest.approx(found.population)}
+    assert [one["columns"] for one in record["groups"]] == [["a", "b"], ["c", "d"]]
+    assert record["design"] == loaded.sha256
+    for words in ("budget 0.3 for all groups", "sum of the groups' leakages", "columns leaks", "optimal   a, b"):
+        assert words in printed
+    assert max(map(len, printed.splitlines()[:18])) <= 80
+
+
+def test_one_release_of_all_groups_with_one_ledger(run, people, designed, tmp_path):
+    design, audit, *_ = designed
+    out, receipt = tmp_path / "out.csv", tmp_path / "receipt.json"
+    line = ["release", people, "--design", design, "--private", audit, "--id", "id"]
+    line += ["--ledger", tmp_path / "ledger", "--keep", "id"]
+    done = run(*line, "--out", out, "--receipt", receipt, "--json", "-")
+    assert done.exit_code == 0, done.output
+    record = strict_json(done.stdout)
+    assert record["receipt"]["columns"] == ["a", "b", "c", "d"]
+    assert [len(one["columns"]) for one in record["drift"]] == [3, 3]
+    head, *rows = out.read_text().splitlines()
+    assert (head, len(rows)) == ("a,b,c,d,id", 600)
+    again = run(*line, "--out", tmp_path / "2.csv", "--receipt", tmp_path / "2.json")
+    assert "600 records were in the ledger" in again.stdout
+    assert sorted((tmp_path / "2.csv").read_text().splitlines()[1:]) == sorted(rows)
+    checked = run("verify", receipt, "--design", design, "--private", audit, "--released", out)
+    assert checked.exit_code == 0, checked.output
+    assert "group 2 leakage: [" in checked.stdout
+    assert "every record is one that the design releases" in checked.stdout
+    compared = run("compare", people, out, "--design", design, "--id", "id")
+    assert compared.exit_code == 0, compared.output
+    assert "d: changed in" in compared.stdout
+    counts = strict_json(run("counts", out, "--design", design, "--json", "-").stdout)
+    assert list(counts["columns"]) == ["a", "b", "c", "d"]
+    refused(run("verify", receipt, "--design", design, "--released", out, "--records", people), 2, "2 groups")
+    out.write_text(out.read_text().replace("\n1,", "\n7,", 1))
+    refused(run("verify", design, "--released", out), 5, "other columns")
+
+
+def test_what_needs_one_design_says_how_to_get_it(run, designed, tmp_path):
+    design, _, *_ = designed
+    for line in (("report", design, "--out", tmp_path / "report.html"), ("plot", design, "--out", tmp_path / "p.png")):
+        refused(run(*line), 2, "a design for each of 2 groups", "python -m zipfile -e")
+
+
+def forged(design, change):
+    """The file with another record and all hashes made anew."""
+    members = archive.unpack(design.read_bytes(), "design")
+    change(members)
+    return archive.pack(members)
+
+
+def test_a_file_that_was_changed_is_refused(run, people, designed, tmp_path):
+    design, audit, *_ = designed
+    data = design.read_bytes()
+    path = tmp_path / "design.zip"
+    line = ("release", people, "--design", path, "--out", tmp_path / "out.csv", "--receipt", tmp_path / "r.json")
+
+    def swapped(members):
+        members["group_1.zip"], members["group_2.zip"] = members["group_2.zip"], members["group_1.zip"]
+
+    def dropped(members):
+        del members["group_2.zip"]
+
+    place = data.index(b"table.npy") + 200
+    changed = [data[:-1], data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]]
+    for content in (*changed, forged(design, swapped), forged(design, dropped)):
+        path.write_bytes(content)
+        refused(run(*line), 5)
+        refused(run("verify", path), 5)
+    assert not (tmp_path / "out.csv").exists()
+    other = tmp_path / "audit.zip"
+    members = archive.unpack(audit.read_bytes(), "audit")
+    records = bytearray(members["records.npy"])
+    records[-8] ^= 1
+    write_together({other: forged(audit, lambda own: own.update({"records.npy": bytes(records)}))}, private=[other])
+    refused(run("verify", design, "--private", other), 5, "does not have the hash")
+
+
+def test_too_many_combinations_name_the_line_that_fits(run, people, tmp_path):
+    """The line is run as it stands in the message."""
+    import shlex
+
+    line = ("--private", "s", "--useful", "a", "--useful", "b", "--useful", "c", "--useful", "d")
+    out = tmp_path / "design.zip"
+    text = people.read_text().splitlines()
+    few = tmp_path / "few people.csv"
+    few.write_text("\n".join(text[:120]) + "\n")
+    done = run("fit", few, *line, "--budget", "0.3", "--out", out)
+    refused(done, 2, "fewer than 5 rows each", "--group a,b,c --group d")
+    command = done.stderr[done.stderr.index("(jaxpriv fit") + 1 : done.stderr.rindex(")")]
+    words = shlex.split(command)
+    assert words[2] == str(few)
+    assert run(*words[1:]).exit_code == 0
+    assert len(GroupedMechanism.load(out).parts) == 2
+    advised = run("advise", few, *line, "--split", "0.2")
+    refused(advised, 2, "too many for", "--group", "--split 0.2")
+
+
+def test_options_that_groups_do_not_have(run, people, tmp_path):
+    line = ("fit", people, "--private", "s", *GROUPS, "--out", tmp_path / "design.zip")
+    for option in (("--disclosure", "0.1"), ("--budget", "0.1", "--leakage", "maximal-leakage")):
+        refused(run(*line, *option), 2, f"{option[-2]} goes without --group")
+    refused(run(*line, "--budget", "0.1", "--grouped"), 2, "not both")
+    refused(run(*line, "--budget", "0.1", "--group", "b"), 2, "named once")
+    chosen = (
+        "fit",
+        people,
+        "--private",
+        "s",
+        "--useful",
+        "a",
+        "--useful",
+        "c",
+        "--grouped",
+        "--leakage-budget",
+        "0.02",
+    )
+    assert run(*chosen, "--out", tmp_path / "chosen.zip").exit_code == 0
+    assert GroupedMechanism.load(tmp_path / "chosen.zip").released_columns == ("a", "c")
