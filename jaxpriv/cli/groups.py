@@ -65,7 +65,7 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
         "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
-        "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all together)",
+        "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
         "  mean distortion": _output.upper(float(found.distortion.upper or "inf")),
     }
     one = "not computed: more than 256 combinations"

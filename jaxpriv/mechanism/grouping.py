@@ -223,7 +223,7 @@ def fit_groups(
                     private=private,
                     useful=side.names,
                     rules={name: rule for name, rule in rules.items() if name in used},
-                    shared=[name for name in names_of(shared) if name in used],
+                    shared=[name for name in names_of(shared) if name in side.names],
                     budget=own,
                     distortion=_within(side.names, distortion),
                     weights=_within(side.names, weights),

@@ -154,6 +154,12 @@ def test_the_draws_of_two_groups_are_independent(table, tmp_path):
     assert abs((one == other).sum() - equal.sum()) < 6 * deviation
 
 
+def test_a_column_that_is_private_too_is_in_one_group(table):
+    found = fit_groups(table, private=["s", "d"], groups=[["c"], ["d"]], shared="d", budget=0.3)
+    assert found.codebook.useful == ("c", "d")
+    assert found.mechanism.codebook.rules["d"].labels == ("0", "1")
+
+
 def test_one_ledger_knows_a_person_in_a_release_of_groups_and_in_one_of_a_design(table, apart, tmp_path):
     given = {**table, "who": np.arange(4000)}
     options = {"ledger": tmp_path / "ledger", "identity": ["who"]}
