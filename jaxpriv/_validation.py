@@ -121,6 +121,15 @@ def finite(array: A, name: str) -> A:
     return array
 
 
+def above_minus_infinity(array: A, name: str) -> A:
+    """Refuse NaN and -inf, naming the first."""
+    if not is_traced(array) and not np.all(array > -np.inf):
+        index = _first(~(array > -np.inf))
+        kind = "NaN" if np.isnan(array[index]) else "-inf; a pair of symbols is forbidden by inf"
+        raise InputError(f"{_position(name, index)} is {kind}")
+    return array
+
+
 def nonnegative(array: A, name: str) -> A:
     """Refuse negative entries, naming the first; NaN and infinities too."""
     finite(array, name)

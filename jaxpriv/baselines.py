@@ -236,7 +236,7 @@ def exponential(distortion: ArrayLike | AbstractDistortion, epsilon: float) -> T
 
     McSherry and Talwar 2007, Theorem 6.
     """
-    costs = dense(as_distortion(_host(distortion, "distortion")))
+    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
     epsilon = _epsilon(epsilon)
     with np.errstate(over="ignore"):
         sensitivity = np.max(costs.max(axis=0) - costs.min(axis=0))
@@ -338,7 +338,7 @@ def hiding(
     groups = dropping(attributes, hidden)
     size = len(groups)
     mass = nonnegative(real_array(_host(prior, "prior"), "prior", ndim=1), "prior")
-    costs = dense(as_distortion(_host(distortion, "distortion")))
+    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
     if mass.shape != (size,) or costs.shape != (size, size):
         raise InputError(f"prior and distortion must be of the {size} symbols that attributes has")
     spent = groups.T @ (mass[:, None] * costs)  # (m, k): what the group costs as the symbol

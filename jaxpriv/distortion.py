@@ -3,6 +3,8 @@
 A distortion is an operator: `rows(index)` gives the block d[index, :] on demand, `matrix()` all of
 it. `Matrix` is the stored case; `Pairwise` computes blocks from features of the two alphabets, so a
 large alphabet never needs its |X| x |Y| table.
+
+An entry of inf forbids the pair: no mechanism releases y for x (`jaxpriv.DistortionProblem`).
 """
 
 import math
@@ -21,7 +23,7 @@ from jaxpriv._importing import names_of
 from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import finite, is_traced, nonnegative, real_array
+from jaxpriv._validation import above_minus_infinity, finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 
 __dir__ = names_of(__name__)
@@ -31,7 +33,7 @@ _SAME = 1e-5
 
 
 class AbstractDistortion(Module):
-    """d(x, y) >= or < 0, finite, on alphabets of sizes `shape = (|X|, |Y|)`."""
+    """d(x, y) >= or < 0, or inf where y is forbidden for x, on alphabets of sizes `shape = (|X|, |Y|)`."""
 
     @property
     @abstractmethod
@@ -65,12 +67,12 @@ class AbstractDistortion(Module):
 
 
 class Matrix(AbstractDistortion):
-    """A stored table `values[x, y]`: any finite numbers."""
+    """A stored table `values[x, y]`: any finite numbers, or inf where y is forbidden for x."""
 
     values: Arr
 
     def __init__(self, values: ArrayInput, name: str = "distortion"):
-        self.values = finite(real_array(values, name, ndim=2), name)
+        self.values = above_minus_infinity(real_array(values, name, ndim=2), name)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -301,6 +303,11 @@ def as_distortion(value: object, name: str = "distortion") -> AbstractDistortion
     return value if isinstance(value, AbstractDistortion) else Matrix(value, name)
 
 
+def forbids(distortion: AbstractDistortion) -> bool:
+    """Whether some entries are inf, which forbids the pairs. The table is computed where only that tells."""
+    return not distortion.known and bool(np.isinf(dense(distortion)).any())
+
+
 def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> None:
     """A user's operator computes real numbers of the declared shape, the same ones by rows, tiles and pairs.
 
@@ -331,11 +338,12 @@ def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> No
 
 
 def dense(distortion: AbstractDistortion, name: str = "distortion", alternative: str = STREAM) -> Arr:
-    """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape.
+    """The whole table in float64 (tracers unchanged), checked to be of the declared shape and nowhere NaN or -inf.
 
     `alternative`: what the error recommends where memory does not suffice.
 
-    Raises `InputError` for another shape, an entry that is not finite, and a function that closes over a traced number.
+    Raises `InputError` for another shape, an entry that is NaN or -inf, and a function that closes over a traced
+    number.
     """
     if isinstance(distortion, Matrix):  # checked when it was made
         return distortion.values if is_traced(distortion.values) else np.asarray(distortion.values, dtype=np.float64)
@@ -351,4 +359,5 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
     table = table.astype(np.float64, copy=False)
     if table.shape != distortion.shape:
         raise InputError(f"{name} computes blocks of shape {table.shape}, but declares {distortion.shape}")
-    return finite(table, name)
+    overflows = isinstance(distortion, Pairwise) and distortion.standard  # which forbids nothing
+    return (finite if overflows else above_minus_infinity)(table, name)

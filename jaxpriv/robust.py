@@ -133,6 +133,8 @@ def solve_prior_ball(
         raise InputError("problem: a ball is drawn around one joint; a set of joints was given")
     if is_traced(problem, radius, tol):
         raise InputError("solve_prior_ball runs on the host, outside of jit, vmap and grad")
+    if problem.forbids:
+        raise InputError("distortion: solve_prior_ball takes finite costs; inf, which forbids a pair, is for `solve`")
     radius = scalar(radius, "radius", low=0.0, high=2.0)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, int) or not max_rounds >= 1:

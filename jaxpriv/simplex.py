@@ -144,11 +144,12 @@ def minimise(
     Works inside and outside of `jit` and `vmap`. A derivative with respect to `args`, `constraints` and whatever else f
     uses is that of the optimum, not of the steps. `value` and `lower_bound` have the slope of the Lagrangian f(x) +
     <prices, <a, x> - b> at fixed x and prices (envelope theorem), with an error of the order of the distance to the
-    optimum. `x` and `prices` move as the optimality conditions ask (implicit function theorem): one linear system with
-    an unknown for every probability, every row and every constraint, made of as many products with the Hessian of f. It
-    wants a unique optimum at which no probability and its slope, and no price and its slack, vanish together, and a
-    tolerance of 1e-9 rather than 1e-6. Derivatives of x are NaN where the system has more than 2,000 unknowns, which
-    would take longer than the minimisation. `init` has no influence on the optimum: its derivative is zero.
+    optimum. Those of `x` and `prices` solve the linearised optimality conditions (implicit function theorem): one
+    linear system with an unknown for every probability, every row and every constraint, made of as many products with
+    the Hessian of f. They exist where the optimum is unique and no probability vanishes together with its reduced
+    slope, and no price together with its slack; use a tolerance of 1e-9 rather than 1e-6. Derivatives of x are NaN
+    where the system has more than 2,000 unknowns: solving it would take longer than the minimisation. `init` has no
+    influence on the optimum: its derivative is zero.
 
     Args:
         f: a function of x and `args` that returns one real number.

@@ -232,14 +232,15 @@ def within_limits(solution: Solution, violation: ScalarLike) -> Solution:
     `violation`: by how much, beyond what is allowed (`program.certify.most_excess`); 0 for a mechanism that meets all.
     The bound does not depend on the mechanism, and stays.
     """
+    met = (violation <= 0) & (solution.value == solution.value)  # of NaN neither is true
     if not is_traced(solution, violation):
-        if not violation > 0:
+        if met:
             return solution
         absent = np.broadcast_to(np.float64(np.nan), solution.mechanism.shape)
         xp = np
     else:
         absent, xp = jnp.nan, jnp
-    lost = xp.asarray(violation > 0)
+    lost = xp.logical_not(met)
     return replace(
         solution,
         value=xp.where(lost, np.inf, solution.value)[()],

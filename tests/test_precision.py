@@ -311,7 +311,7 @@ OTHERS = {
         "checked_neighbours count_neighbours counts entropy_bounded_mechanism hamming_distances hamming_neighbours "
         "neighbours_from_pairs sequence_index sequences with_empty_record"
     ),
-    "jaxpriv.distortion": "check_blocks",
+    "jaxpriv.distortion": "check_blocks forbids",
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",

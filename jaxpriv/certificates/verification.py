@@ -484,6 +484,11 @@ def _stochastic(mechanism: np.ndarray) -> np.ndarray:
 
 
 def _distortion(problem: DistortionProblem | ProblemStack, mechanism: np.ndarray) -> np.ndarray:
-    """E d_k, the largest over the joints."""
-    each = (problem.tables() * mechanism[..., None, :, :]).sum(axis=-1)  # (M, X)
-    return np.asarray((each @ np.swapaxes(problem.joints.sum(axis=-2), -1, -2)).max(axis=-1))
+    """E d_k, the largest over the joints; inf where a pair that d_k forbids has mass."""
+    tables, support = problem.costs()
+    each = (tables * mechanism[..., None, :, :]).sum(axis=-1)  # (M, X)
+    found = np.asarray((each @ np.swapaxes(problem.joints.sum(axis=-2), -1, -2)).max(axis=-1))
+    if isinstance(problem, ProblemStack) or support.all():
+        return found
+    used = problem.joints.any(axis=(0, 1))[:, None] & (mechanism > 0)
+    return np.where([(used & np.isinf(entries)).any() for entries in problem.entries()], np.inf, found)

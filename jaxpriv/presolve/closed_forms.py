@@ -360,6 +360,8 @@ def _most_positive(program: Program) -> np.ndarray | None:
 
 # Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
+# Shares of the mass of which outputs are left out.
+_RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
 def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
@@ -379,14 +381,14 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
                 return None
             size = abs(program.constraints).max() or 1.0
             price, mechanism = feasibility.largest_slack(
-                np.asarray(program.constraints / size), np.asarray(program.budgets / size)
+                np.asarray(program.constraints / size), np.asarray(program.budgets / size), program.support
             )
             return mechanism, k, eta, price
         costs, price = program.constraints[0], price.copy()
         price[0] = 1.0
     elif len(program.budgets):
         return None
-    mechanism = feasibility.cheapest(costs)
+    mechanism = feasibility.cheapest(costs, program.support)
     met = not program.terms or violation_of(program, mechanism) == 0
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
@@ -413,7 +415,7 @@ def cheapest_release(program: Program) -> Arr:
     distortion.
     """
     shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-    chosen = shares.argmin(axis=1)
+    chosen = xp.where(program.support, shares, np.inf).argmin(axis=1)
     return (np.arange(program.cost.shape[1]) == chosen[:, None]).astype(program.cost.dtype)
 
 
@@ -459,13 +461,24 @@ def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray
     """The mechanism, then mixtures with releases that have more slack in the limits, at growing shares.
 
     A release of which half leaks nothing repairs limits on leakage; where budgets are next to the least distortion, a
-    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them.
+    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them. Where pairs are
+    forbidden an output may owe its ratio to what it lost there: then those of next to no mass are left out.
     """
     yield mechanism
+    if program.forbids:
+        for left in without_rare(program, mechanism):
+            total = left.sum(axis=1, keepdims=True)
+            yield np.where(total > 0, left / np.where(total > 0, total, 1.0), mechanism)
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
     for share in ROUNDING_SHARES:
         for safe in (0.5 * (marginal + feasible_point), feasible_point):
             yield (1.0 - share) * mechanism + share * safe
+
+
+def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
+    """What is left of a mechanism without the outputs of less mass than growing shares."""
+    mass = program.mass @ mechanism / program.mass.sum()
+    return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
 
 
 def inside(

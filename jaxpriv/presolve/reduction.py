@@ -105,7 +105,7 @@ class Kept:
         )
 
     def mechanism(self, program: Program, mechanism: Arr) -> Arr:
-        """Rows of the kept symbols; the others release the marginal of Y."""
+        """Rows of the kept symbols; the others release the marginal of Y, as far as it is on the support."""
         mechanism = xp.maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         if self.all_inputs:
@@ -114,7 +114,7 @@ class Kept:
         full = np.empty(program.cost.shape)
         full[present] = mechanism[self.useful[present]]
         full[~present] = program.mass[present] @ full[present] / program.mass[present].sum()
-        return full
+        return _on_support(np.asarray(program.support), full) if program.forbids else full
 
     def rules(self, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
         """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
@@ -129,6 +129,13 @@ class Kept:
             start += int(rows.max()) + 1
             parts.append(own)
         return np.concatenate(parts, axis=1)
+
+
+def _on_support(support: np.ndarray, mechanism: np.ndarray) -> np.ndarray:
+    """The mechanism without what is outside of the support, uniform in rows that have nothing else."""
+    left = np.where(support, mechanism, 0.0)
+    left = np.where(left.any(axis=1, keepdims=True), left, support)
+    return left / np.maximum(left.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def _summed(part: Arr, useful: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from jaxpriv._module import Module, Shown, summary
 from jaxpriv._module.shown import nearest, numbers, sizes
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
+from jaxpriv._validation import above_minus_infinity, finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, Stored
@@ -69,7 +69,8 @@ class DistortionProblem(Module, Shown):
             every joint. Never with `multiplier`; `leakage_budget` takes a set with measures other than mutual
             information, or further limits: the largest E d over the set is minimised.
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
-            or an array (M, X, Y).
+            or an array (M, X, Y). An entry of inf in any of them forbids the pair: W(y|x) is exactly 0 in every
+            solution, of useful symbols without mass too. Every row x needs an output that none of them forbids.
         budget: D, finite, one number for each distortion, in the unit of that distortion.
         multiplier: l >= 0, one number for each distortion.
         leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing.
@@ -80,7 +81,10 @@ class DistortionProblem(Module, Shown):
         limits: further limits, a sequence of (measure, value), in every form.
 
     Zero masses: symbols s or x without mass change nothing; the mechanism's row for an x without
-    mass is the marginal of Y, so that a release never meets an undefined row.
+    mass is the marginal of Y (on the outputs that it allows), so that a release never meets an undefined row.
+
+    Forbidden pairs are taken by the solvers on tables, outside of jit, vmap and grad; from traced tables with infinite
+    entries comes no mechanism there (NaN).
 
     Raises:
         InputError: naming the argument and the position.
@@ -114,6 +118,8 @@ class DistortionProblem(Module, Shown):
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
         private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
         self.distortions = _distortions(distortion, inputs, private)
+        stored = [one.values for one in self.distortions if isinstance(one, distortions.Matrix)]
+        _allowed([one for one in stored if not is_traced(one)])
         chosen = [
             f"`{name}`"
             for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
@@ -202,13 +208,39 @@ class DistortionProblem(Module, Shown):
         joint = self.data if isinstance(self.data, AbstractJoint) else Stored(self.data[0])
         return joint, self.distortions
 
-    def tables(self) -> Arr:
-        """The distortions as tables, shape (M, X, Y)."""
+    def entries(self) -> list[Arr]:
+        """The distortions as tables, (X, Y) each, inf where they forbid a pair."""
         if all(isinstance(d, distortions.Matrix) for d in self.distortions):  # nothing to compute, nothing to refuse
-            each = [distortions.dense(d) for d in self.distortions]
-        else:
-            each = [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
-        return (jnp if is_traced(*each) else np).stack(each)
+            return [distortions.dense(d) for d in self.distortions]
+        return [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
+
+    def costs(self) -> tuple[Arr, Arr]:
+        """(tables (M, X, Y), support (X, Y)): finite costs, and the pairs that no distortion forbids.
+
+        What a table has in the place of a forbidden pair is the largest cost that its row has elsewhere, so that the
+        least of a row is that of what is allowed. Traced tables are NaN where one of their entries is infinite: which
+        pairs they forbid is not known.
+
+        Raises `InputError` for a row without an allowed pair.
+        """
+        each = self.entries()
+        if is_traced(*each):
+            tables = jnp.stack(each)
+            return jnp.where(jnp.isfinite(tables).all(), tables, jnp.nan), np.ones(self.shape, dtype=bool)
+        allowed = _allowed(each)
+        if allowed is None:
+            return np.stack(each), np.ones(self.shape, dtype=bool)
+        largest = np.where(allowed, each, -np.inf).max(axis=2, keepdims=True)
+        return np.where(allowed, each, largest), allowed
+
+    @property
+    def forbids(self) -> bool:
+        """Whether a distortion forbids pairs, as far as is known: what is traced does not."""
+        return any(distortions.forbids(one) for one in self.distortions if not is_traced(one))
+
+    def tables(self) -> Arr:
+        """The tables of `costs`, shape (M, X, Y)."""
+        return self.costs()[0]
 
 
 def rate_distortion(
@@ -299,7 +331,7 @@ def _distortions(
         items = [value]
     else:
         table = real_array(value, "distortion", ndim=(2, 3))
-        finite(table, "distortion")
+        above_minus_infinity(table, "distortion")
         items = [distortions.Matrix(table)] if table.ndim == 2 else [distortions.Matrix(t) for t in table]
     for k, item in enumerate(items):
         name = "distortion" if len(items) == 1 else f"distortion[{k}]"
@@ -317,6 +349,17 @@ def _distortions(
         if item.shape[1] == 0:
             raise InputError(f"{name} is empty along axis 1 (no released symbol)")
     return tuple(items)
+
+
+def _allowed(tables: Sequence[Arr]) -> np.ndarray | None:
+    """The pairs (X, Y) that no table forbids, None where these are all."""
+    if all(np.isfinite(table).all() for table in tables):
+        return None
+    allowed = ~np.isinf(tables).any(axis=0)
+    blocked = ~allowed.any(axis=1)
+    if blocked.any():
+        raise InputError(f"distortion: row {int(np.argmax(blocked))} forbids every output, and one is needed")
+    return allowed
 
 
 def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[AbstractLeakage, float], ...]:

@@ -8,11 +8,11 @@ sets of `leakage.rule_sets`, which costs tightness and never validity; then
            - sum_i price_i bound_i
 
 because <k_j(y), A_j W_y> <= price_j phi_j(y) for k_j(y) in price_j G_j, and <k, A W_y> + eta offset . W_y <= 0
-for a worst-outcome limit. Rules that have learned nothing, with no prices, are tried beside them: no release leaks less
-than one that ignores the data. A limit at the least value of a strictly convex measure has no finite price; such
-limits are met by mechanisms with A_j W_y = A_j 1 P(Y=y) alone, where any k_j(y) with <k_j(y), A_j 1> <= 0 takes the
-place of rule and price, and that is tried too. The bound is rounded down and the value up by an a-priori bound on the
-rounding of the sums, so that the interval holds for the stated numbers.
+for a worst-outcome limit; min_y is over the support. Rules that have learned nothing, with no prices, are tried beside
+them: no release leaks less than one that ignores the data. A limit at the least value of a strictly convex measure has
+no finite price; such limits are met by mechanisms with A_j W_y = A_j 1 P(Y=y) alone, where any k_j(y) with
+<k_j(y), A_j 1> <= 0 takes the place of rule and price, and that is tried too. The bound is rounded down and the value
+up by an a-priori bound on the rounding of the sums, so that the interval holds for the stated numbers.
 
 Everything is computed again here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
 the dtype of the program; those of each set are methods of its class (`columns`, `moved_in`). A symbol without mass
@@ -49,7 +49,7 @@ class Certificate:
             excess relative to the mass of the output; of additive noise and of operators I(S;Y), nats, shape (1,).
         constraint_values: <constraints_r, W>, shape (R,).
         violation: largest excess over a limit, relative to the scale of that limit, or error of a row sum, or negative
-            entry, beyond rounding; 0 for a feasible mechanism.
+            entry, beyond rounding, or entry outside of the support; 0 for a feasible mechanism.
     """
 
     value: ScalarLike
@@ -182,6 +182,7 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
     if peaks:
         value = value + xp.stack(peaks, axis=-1).max(axis=-1)
     excesses += [abs(mechanism.sum(axis=-1) - 1.0).max(axis=-1) - 4 * slop, -mechanism.min(axis=entries)]
+    excesses.append(xp.where(program.support, 0.0, mechanism).max(axis=entries))
     leaks = xp.stack(leakages, axis=-1) if leakages else np.zeros((*mechanism.shape[:-2], 0))
     return value, leaks, used, xp.stack(excesses, axis=-1).max(axis=-1)
 
@@ -281,12 +282,17 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
     slack = program.budgets - floors.sum(axis=(-2, -1))
     spent = spent + (priced * slack).sum(axis=-1)
     size = size + (priced * (abs(slack) + abs(floors).sum(axis=(-2, -1)))).sum(axis=-1)
-    least = cost.min(axis=-1)
+    least = _least(xp, program, cost)
     size = size + abs(least).sum(axis=-1)
     longest = max((term.rows.shape[-2] for term in program.terms), default=0)
     chain = 2 * (longest + inputs) + limits + 16
     bound = least.sum(axis=-1) - spent - chain * _unit(k) * size
     return xp.where(xp.isfinite(bound), bound, -np.inf)
+
+
+def _least(xp: ModuleType, program: Program, cost: Arr) -> Arr:
+    """The least cost of every row on the support, (..., X)."""
+    return xp.where(program.support, cost, np.inf).min(axis=-1)
 
 
 def _prior_bound(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLike:
@@ -298,7 +304,7 @@ def _prior_bound(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLi
     if program.shares or any(term.rule_set.users for term in program.terms):
         return -np.inf
     unit = float(np.finfo(dtype).eps) / 2
-    least = xp.asarray(program.cost, dtype=dtype).min(axis=-1)
+    least = _least(xp, program, xp.asarray(program.cost, dtype=dtype))
     bound, size = least.sum(axis=-1), abs(least).sum(axis=-1)
     peaks = []
     for term in program.terms:

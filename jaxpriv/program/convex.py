@@ -79,6 +79,8 @@ class Program:
     start: Arr | None = None  # (X, Y): the caller's mechanism to begin with, which may exceed limits; None: none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
+    # Whether the support leaves out pairs that the problem forbids.
+    forbids: bool = field(metadata={"static": True}, default=False)
     # Whether the value of a minimax program is the logarithm of its peak.
     logarithmic: bool = field(metadata={"static": True}, default=False)
 

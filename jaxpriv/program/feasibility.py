@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._numerics import unit_of
-from jaxpriv._types import Arr
+from jaxpriv._types import Arr, BoolLike
 from jaxpriv.program.convex import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
@@ -45,10 +45,10 @@ class Feasibility:
     boundary: bool
 
 
-def cheapest(costs: Arr) -> np.ndarray:
-    """The deterministic mechanism that releases argmin_y costs[x, y] (ties: the first)."""
+def cheapest(costs: Arr, support: BoolLike = True) -> np.ndarray:
+    """The deterministic mechanism that releases argmin_y costs[x, y] on the support (ties: the first)."""
     mechanism = np.zeros(costs.shape)
-    mechanism[np.arange(len(costs)), costs.argmin(axis=1)] = 1.0
+    mechanism[np.arange(len(costs)), np.where(support, costs, np.inf).argmin(axis=1)] = 1.0
     return mechanism
 
 
@@ -57,18 +57,19 @@ def check(program: Program) -> Feasibility:
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     count = len(budgets)
     if count == 0:
-        uniform = np.full(c.shape[1:], 1.0 / c.shape[2])
+        support = np.asarray(program.support)
+        uniform = support / support.sum(axis=1, keepdims=True)
         return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False)
     scales = abs(c).max(axis=2).sum(axis=1)
     scales = np.where(scales > 0, scales, 1.0)
     if count == 1:
-        weights, mechanism = np.ones(1), cheapest(c[0])
+        weights, mechanism = np.ones(1), cheapest(c[0], program.support)
     else:
         own, slack, units = _above_floors(c, budgets)
-        weights, mechanism = largest_slack(own, np.minimum(slack, _ALWAYS_MET))
+        weights, mechanism = largest_slack(own, np.minimum(slack, _ALWAYS_MET), program.support)
         weights = weights / units
         weights = weights / weights.sum()
-    combined = (weights[:, None, None] * c).sum(axis=0)
+    combined = np.where(program.support, (weights[:, None, None] * c).sum(axis=0), np.inf)
     bound, allowed = float(combined.min(axis=1).sum()), float(weights @ budgets)
     scale = float((weights * scales).sum()) + abs(allowed)
     # As strict as the certificate (which allows for the rounding of its sums) when the weights are
@@ -98,8 +99,8 @@ def _above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.nd
     return (c - floors[:, :, None]) / size[:, None, None], (budgets - floors.sum(axis=1)) / size, size
 
 
-def largest_slack(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W, by HiGHS."""
+def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.ndarray, np.ndarray]:
+    """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W on the support, by HiGHS."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron
 
@@ -110,7 +111,7 @@ def largest_slack(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.nd
     rows = hstack([kron(eye_array(inputs), np.ones((1, outputs))), coo_array((inputs, 1))], format="csr")
     objective = np.zeros(cells + 1)
     objective[-1] = -1.0
-    bounds = [(0, None)] * cells + [(None, None)]
+    bounds = [(0, None if inside else 0) for inside in np.asarray(support).ravel()] + [(None, None)]
     result = linprog(objective, limits, budgets, rows, np.ones(inputs), bounds, method="highs")
     if result.status != 0:  # bounded and feasible by construction, so this is a failure of the backend
         raise ArithmeticError(f"the feasibility LP failed: {result.message}")
@@ -258,11 +259,12 @@ class Face:
         total = costs + np.tensordot(prices, program.constraints, 1)
         excess = _above_least(np.tensordot(self.escape, program.constraints, 1), self.support)
         least = np.where(self.support, total, np.inf).min(axis=1, keepdims=True)
-        short = np.where(self.support, 0.0, (least - total) / np.where(self.support, 1.0, excess))
+        outside = program.support & ~self.support & (excess > 0)
+        short = np.where(outside, (least - total) / np.where(outside, excess, 1.0), 0.0)
         weighted = self.escape > 0
         negative = np.where(weighted, -prices / np.where(weighted, self.escape, 1.0), 0.0)
         # A billionth more than is needed: rounding of the quotients. A larger price still gives a bound that holds.
-        raised = max(float(short.max()), float(negative.max()), 0.0) * (1 + 1e-9)
+        raised = max(float(short.max()), float(negative.max(initial=0.0)), 0.0) * (1 + 1e-9)
         return np.maximum(prices + raised * self.escape, 0.0)
 
 
@@ -276,7 +278,8 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
     escape = escape / escape.sum() if escape.any() else constant / constant.sum()
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
     escape = np.where(escape > _NOTHING, escape, 0.0)
-    support = _tied(np.tensordot(escape, own, 1), np.ones(c.shape[1:], bool), tie)
+    allowed = np.asarray(program.support)
+    support = _tied(np.tensordot(escape, own, 1), allowed, tie)
     held = constant | (escape > 0)
     while not held.all() or _independent(own[held], support).any():
         # Ends: every round takes an entry or a budget away.
@@ -293,22 +296,51 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
         joined = held | (more > 0)
         if (narrower == support).all() and (joined == held).all():
             break
-        escape = _combined(escape, more, own, support)
+        escape = _combined(escape, more, own, support, allowed & ~support)
         support, held = narrower, joined
     else:  # whatever keeps to the support meets every budget
         inside = support / support.sum(axis=1, keepdims=True)
     equal = np.zeros(len(budgets), bool)
     equal[np.flatnonzero(held)] = _independent(own[held], support)
-    used = support[np.asarray(program.mass) > 0].any(
-        axis=0
-    )  # costs without mass rule nothing out: such rows allow every output
-    live = np.flatnonzero(used)
-    source = np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
     escape = escape / scale
     if equal.any():  # the linear program met its equations to its tolerance only
         met = np.asarray(onto_equations(dataclasses.replace(program, equal=equal), inside))
         inside = inside if np.isnan(met).any() else met
-    return Face(support, held, equal, escape / escape.sum(), inside, source)
+    return Face(support, held, equal, escape / escape.sum(), inside, _source(program, support))
+
+
+def _source(program: Program, support: np.ndarray) -> np.ndarray:
+    # Costs without mass rule nothing out: such rows may allow every output.
+    used = support[np.asarray(program.mass) > 0].any(axis=0)
+    live = np.flatnonzero(used)
+    return np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
+
+
+def without_budgets(program: Program) -> Program:
+    """The program with limits on leakage alone, and without its costs."""
+    return dataclasses.replace(
+        program,
+        cost=np.zeros_like(program.cost),
+        constraints=program.constraints[:0],
+        budgets=program.budgets[:0],
+        marks=program.marks[:0],
+        shares=False,
+    )
+
+
+def whole_face(program: Program, feasible_point: np.ndarray) -> Face:
+    """The support of a program, where its budgets leave some slack, as the face that all of its mechanisms live on.
+
+    `feasible_point`: a mechanism with slack in every budget, towards which the uniform one is moved as far as it takes.
+    """
+    support, none = np.asarray(program.support), np.zeros(len(program.budgets), dtype=bool)
+    uniform = support / support.sum(axis=1, keepdims=True)
+    used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (uniform, feasible_point))
+    over = (used > program.budgets) & (program.marks == 0)
+    room = np.where(over, (program.budgets - least) / np.where(over, used - least, 1.0), 1.0).min(initial=1.0)
+    share = 0.5 * max(float(room), 0.0)
+    inside = share * uniform + (1.0 - share) * feasible_point
+    return Face(support, none, none, np.zeros(len(none)), inside, _source(program, support))
 
 
 def _above_least(combined: np.ndarray, support: np.ndarray) -> np.ndarray:
@@ -385,10 +417,15 @@ def _widest(
     return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
 
 
-def _combined(first: np.ndarray, then: np.ndarray, own: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """Weights >= 0 that are least where `then` is least on the face of `first`: enough of `first`, and `then`."""
+def _combined(
+    first: np.ndarray, then: np.ndarray, own: np.ndarray, support: np.ndarray, outside: np.ndarray
+) -> np.ndarray:
+    """Weights >= 0 that are least where `then` is least on the face of `first`: enough of `first`, and `then`.
+
+    `outside`: the allowed entries that are not on that face.
+    """
     away = _above_least(np.tensordot(first, own, 1), support)
-    needed = np.where(support, 0.0, -_above_least(np.tensordot(then, own, 1), support) / np.where(support, 1.0, away))
+    needed = np.where(outside, -_above_least(np.tensordot(then, own, 1), support) / np.where(outside, away, 1.0), 0.0)
     weighted = first > 0
     needed = max(float(needed.max()), float(np.where(weighted, -then / np.where(weighted, first, 1.0), 0.0).max()), 0.0)
     result = np.maximum(_AMPLE * max(needed, 1.0) * first + then, 0.0)

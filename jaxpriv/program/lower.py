@@ -107,6 +107,10 @@ class ProblemStack:
         groups, private, inputs = self.joints.shape[-3:]
         return groups, private, inputs, self.shape[1]
 
+    def costs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the distortions (N, M, X, Y), the allowed pairs (X, Y)): a stack forbids none."""
+        return self.distortions, np.ones(self.shape, dtype=bool)
+
     def tables(self) -> np.ndarray:
         """The distortions, shape (N, M, X, Y)."""
         return self.distortions
@@ -382,11 +386,11 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     * multiplier, average measure: that plus the priced distortions.
     """
     whole = whole or isinstance(problem, ProblemStack) or is_traced(problem) or problem.of_information
-    joints, tables = problem.joints, problem.tables()
+    joints, (tables, support) = problem.joints, problem.costs()
     masses = joints.sum(axis=-2)
     weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)
     shape, lead = problem.shape, joints.shape[:-3]
-    terms = _limit_terms(joints, limits, whole)
+    terms = limit_terms(joints, limits, whole)
     cost, constraints = np.zeros((*lead, *shape)), np.zeros((*lead, 0, *shape))
     budgets, marks = np.zeros((*lead, 0)), np.zeros((*lead, 0))
     groups = joints.shape[-3]
@@ -409,7 +413,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
             constraints = weighted.reshape(*lead, -1, *shape)
             budgets = _for_each(problem.budget, groups)
             marks = np.zeros(budgets.shape)
-    return _program(terms, masses, cost, constraints, budgets, marks)
+    return _program(terms, masses, cost, constraints, budgets, marks, support)
 
 
 def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tuple[Program, bool]:
@@ -434,15 +438,16 @@ def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
     whole = whole or isinstance(problem, ProblemStack) or is_traced(problem, limits)
     assert problem.budget is not None
-    joints, tables = problem.joints, problem.tables()
+    joints, (tables, support) = problem.joints, problem.costs()
     lead, shape = joints.shape[:-3], problem.shape
     masses = joints.sum(axis=-2)
     constraints = (masses[..., :, None, :, None] * tables[..., None, :, :, :]).reshape(*lead, -1, *shape)
     budgets = _for_each(problem.budget, joints.shape[-3])
     scale = distance_scale(constraints)
-    terms = _limit_terms(joints, limits, whole)
+    terms = limit_terms(joints, limits, whole)
     constraints, budgets = constraints / scale[..., None, None], budgets / scale
-    return _program(terms, masses, np.zeros((*lead, *shape)), constraints, budgets, np.ones(budgets.shape))
+    cost, marks = np.zeros((*lead, *shape)), np.ones(budgets.shape)
+    return _program(terms, masses, cost, constraints, budgets, marks, support)
 
 
 def _for_each(budget: Arr, joints: int) -> Arr:
@@ -468,12 +473,20 @@ def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, who
     return [term for joint in each for term in terms_of(measure, joint, role, value, whole)]
 
 
-def _limit_terms(joints: Arr, limits: Limits, whole: bool) -> list[Term]:
+def limit_terms(joints: Arr, limits: Limits, whole: bool = False) -> list[Term]:
     """The terms of finite limits, under every joint."""
     return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
 
 
-def _program(terms: list[Term], masses: Arr, cost: Arr, constraints: Arr, budgets: Arr, marks: np.ndarray) -> Program:
+def _program(
+    terms: list[Term],
+    masses: Arr,
+    cost: Arr,
+    constraints: Arr,
+    budgets: Arr,
+    marks: np.ndarray,
+    support: Arr,
+) -> Program:
     return Program(
         terms=tuple(terms),
         mass=masses.mean(axis=-2),
@@ -481,7 +494,8 @@ def _program(terms: list[Term], masses: Arr, cost: Arr, constraints: Arr, budget
         constraints=constraints,
         budgets=budgets if is_traced(budgets) else np.asarray(budgets, dtype=np.float64),
         marks=marks,
-        support=np.ones(cost.shape, dtype=bool),
+        support=np.ones(cost.shape, dtype=bool) & support,
         feasible_point=np.zeros(cost.shape),
         shares=bool(marks.any()),
+        forbids=not np.all(support),
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
-from jaxpriv.certificates import least_limit, violation_of
+from jaxpriv.certificates import certify_program, least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractPointwiseLeakage
@@ -34,7 +34,7 @@ from jaxpriv.program.lower import (
 from jaxpriv.solution import Solution, no_solution
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES, Solver
-from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_face, own_goal
+from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, moved_onto, on_face, own_goal
 
 
 def solve_dense(
@@ -111,8 +111,8 @@ _STEP = 1e-5
 _CLOSER = 0.1
 # What the differences of rows at three limits, of a size of one, may differ by where they are affine in the limit.
 _ROUNDING = 1e-13
-# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
-_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+# The least share of the prices of budgets in those of budgets and forbidden pairs: of none the quotient is infinite.
+_LEAST_SHARE = 1e-10
 
 
 def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
@@ -128,9 +128,8 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
         )
     start, face = stages.feasible_point(within, stages.further, True)
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
-    alone = (
-        isinstance(stages.solver, BY_DISTANCES) or (face is not None and problem.leakage.linear) or not _affine(problem)
-    )
+    on_edge = face is not None and face.held.any() and problem.leakage.linear
+    alone = isinstance(stages.solver, BY_DISTANCES) or on_edge or not _affine(problem)
     answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
     low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
     if not alone and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
@@ -287,23 +286,42 @@ def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
 
 
 def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
-    """The distance at the limit e, to `needed` or as near as its sign."""
+    """The distance at the limit e, to `needed` or as near as its sign.
+
+    Where pairs are forbidden the mass on them is one more distance: what ignores the data is a mechanism then, too.
+    """
     program = worst_program(stages.problem, e)
-    program = dataclasses.replace(program, feasible_point=independent_release(program))
-    return stages.run(
-        program, ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
+    asked = _on_every_pair(program) if program.forbids else program
+    asked = dataclasses.replace(asked, feasible_point=independent_release(asked))
+    limits, goal = ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
+    found = stages.run(asked, limits, goal)
+    if not program.forbids:
+        return found
+    # On the allowed pairs the same rules prove more: what is left of the prices has the sum of one.
+    count = len(program.budgets)
+    share = max(float(found.price[:count].sum()), _LEAST_SHARE)
+    duals = found.k / share, found.eta / share, np.delete(found.price, count) / share
+    bound = float(certify_program(program, found.mechanism, *duals).lower_bound)
+    return dataclasses.replace(found, k=duals[0], eta=duals[1], price=duals[2], bound=bound)
+
+
+def _on_every_pair(program: Program) -> Program:
+    """The distance to the budgets and, in shares of the data, to what has no mass on a forbidden pair."""
+    mass = np.where(program.support, 0.0, program.mass[:, None])
+    return dataclasses.replace(
+        program,
+        constraints=np.concatenate([program.constraints, mass[None]]),
+        budgets=np.append(program.budgets, 0.0),
+        marks=np.append(program.marks, 1.0),
+        support=np.ones_like(program.support),
+        forbids=False,
     )
 
 
 def _on_face(stages: Stages, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
-    """The answer at distance 0 that a mechanism near the face of the budgets stands for.
-
-    Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
-    """
+    """The answer at distance 0 that a mechanism near the face of the budgets stands for."""
     best = dataclasses.replace(found, value=np.inf)
-    mass = program.mass @ found.mechanism / program.mass.sum()
-    for share in _RARE:
-        mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
+    for mechanism in moved_onto(face, program, found.mechanism):
         violation = max(violation_of(program, mechanism), stages.excess(stages.further, mechanism))
         leak = stages.leak(mechanism)
         if violation == 0 and leak < best.value:

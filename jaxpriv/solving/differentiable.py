@@ -71,6 +71,11 @@ def proved_optimum(
     Not `whole`: the mechanism has no derivative (NaN). Outside of compiled code JAX prepares the derivatives of all
     results, also of those that nobody asks for, and all take twice as long as those of the value.
     """
+    if problem.forbids:
+        raise InputError(
+            "distortion has infinite entries, which forbid pairs: solve it outside of jit, vmap and grad, where "
+            "`sensitivity` has the slopes of the optimal value"
+        )
     problem = in_one_precision(_normalised(problem))
     goal = own_goal(problem, goal)
     if problem.least_worst:

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv._compile import target_platform
+from jaxpriv.distortion import AbstractDistortion, Matrix, forbids
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
@@ -275,15 +276,25 @@ class Kinds:
     def __init__(self, solver: object, goal: Goal) -> None:
         self._solver, self._goal = solver, goal
         self._known: dict[Hashable, Kind | None] = {}
+        self._forbid: dict[int, tuple[AbstractDistortion, bool]] = {}
 
     def of(self, problem: object) -> Kind | None:
-        """The same, and the same errors."""
-        key = _likeness(problem) if isinstance(problem, DistortionProblem) else None
-        if key is None:
-            return kind_of(problem, self._solver, self._goal)
-        if key not in self._known:
-            self._known[key] = kind_of(problem, self._solver, self._goal)
-        return self._known[key]
+        """The same, and the same errors; None where pairs are forbidden, too."""
+        if not isinstance(problem, DistortionProblem):
+            return None
+        key = _likeness(problem)
+        kind = self._known[key] if key in self._known else kind_of(problem, self._solver, self._goal)
+        if key is not None:
+            self._known[key] = kind
+        return None if kind is not None and any(map(self._forbids, problem.distortions)) else kind
+
+    def _forbids(self, distortion: AbstractDistortion) -> bool:
+        """Computed once for an operator."""
+        if isinstance(distortion, Matrix):
+            return forbids(distortion)
+        if id(distortion) not in self._forbid:
+            self._forbid[id(distortion)] = distortion, forbids(distortion)
+        return self._forbid[id(distortion)][1]
 
 
 def _likeness(problem: DistortionProblem) -> Hashable:

@@ -7,7 +7,7 @@ worst outcome within budgets is not (`dense`).
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
@@ -37,12 +37,13 @@ from jaxpriv.presolve.closed_forms import (
     no_rules,
     prior_rules,
     solve_tight,
+    without_rare,
 )
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face, face_of
+from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
 from jaxpriv.program.lower import (
     Limits,
     ProblemStack,
@@ -50,6 +51,7 @@ from jaxpriv.program.lower import (
     equals_least,
     finite_limits,
     least_value,
+    limit_terms,
     limits_of,
     measured_program,
     proved_program,
@@ -64,6 +66,10 @@ from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
 AWAY = Goal(1e-9, 0.3)
+# Shares of a mechanism that uses every allowed pair, mixed with one that leaks nothing to meet limits with slack.
+_SHARES = (1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 0.0)
+# By what shares limits are lowered where a mechanism that meets them has to lose what it has on forbidden pairs.
+_LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,7 @@ class Stages:
         program = measured_program(problem, limits)
         tight = flags_of(program, problem, limits, without_slack)
         face = None
-        if program.shares or not (any(tight) and len(program.budgets)):
+        if program.shares or not (any(tight) and len(program.budgets)) or program.forbids:
             # The methods for linear programs need no interior.
             feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LinearProgram))
         else:  # no feasible point has slack there, and where the answer is a vertex none is needed
@@ -178,13 +184,13 @@ class Stages:
 
     def with_feasible_point(self, lowered: Lowered) -> Lowered:
         """The program with a feasible point that meets the budgets, also if limits have no slack (not in `lower`)."""
-        if lowered.program.shares or not (any(lowered.tight) and len(lowered.program.budgets)):
+        program = lowered.program
+        if program.shares or not (any(lowered.tight) and len(program.budgets)) or program.forbids:
             return lowered
-        feasible_point, face = self.feasible_point(
-            lowered.program, lowered.limits, not isinstance(self.solver, LinearProgram)
-        )
+        within = not isinstance(self.solver, LinearProgram)
+        feasible_point, face = self.feasible_point(program, lowered.limits, within)
         return dataclasses.replace(
-            lowered, program=dataclasses.replace(lowered.program, feasible_point=feasible_point), face=face
+            lowered, program=dataclasses.replace(program, feasible_point=feasible_point), face=face
         )
 
     def conclude(self, lowered: Lowered, answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
@@ -226,8 +232,8 @@ class Stages:
     ) -> CertifiedCandidate:
         """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
 
-        `face`: where to iterate, if the budgets of the program have no slack. With `lowered` (whose program it is)
-        progress is reported.
+        `face`: where to iterate, if the budgets of the program have no slack or pairs are forbidden. With `lowered`
+        (whose program it is) progress is reported.
         """
         known = self.closed_form(program, limits)
         if known is not None:
@@ -239,7 +245,9 @@ class Stages:
             solved = highs(reduced.program, self.clock.left)
             if solved is None:  # also what its tolerance does not distinguish from infeasible
                 return self.without_steps(program, limits)
-            answer = self.certified(program, limits, *reduced.expanded(solved.candidate), 0, self.name)
+            found = reduced.expanded(solved.candidate)
+            found = found if face is None else off_face(program, face, *found)
+            answer = self.certified(program, limits, *found, 0, self.name)
             return self.or_feasible_point(program, limits, answer, goal)
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:
@@ -299,7 +307,8 @@ class Stages:
         mechanism, k, eta, price = reduced.expanded(ran.best)
         if face is not None:
             if program.minimax:
-                program = program.at_peak(float(ran.best.bound) * reduced.factor)
+                proved = float(reduced.limit(ran.best.bound))
+                program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
             mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
         return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
 
@@ -338,10 +347,14 @@ class Stages:
         )
 
     def feasible_point(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
-        """(a mechanism that meets every limit, the face of the budgets if they have no slack and `faces`)."""
-        if not len(program.budgets) or program.shares:
+        """(a mechanism that meets every limit, the face of the budgets if they have no slack and `faces`, or of the
+        pairs that are allowed if some are forbidden).
+        """
+        free = not len(program.budgets) or program.shares
+        if free and not program.forbids:
             return np.asarray(independent_release(program)), None
-        plain = feasibility.check(program)
+        within = without_budgets(program) if free else program
+        plain = feasibility.check(within)
         if not plain.feasible:
             short = f"budget {plain.allowed:.12g} is below {plain.bound:.12g}, the least distortion of any mechanism"
             weights = np.round(plain.weights, 6).tolist()
@@ -363,11 +376,21 @@ class Stages:
                     {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
                 )
             face = dataclasses.replace(face, inside=finite)
+        if program.forbids:
+            return self._of_allowed(program, within, limits, plain.mechanism, face)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
         found = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
+        if face is not None and found.bound <= 0:
+            nearest = face.onto(program, found.mechanism)
+            if self.excess(limits, nearest) == 0:
+                return nearest, face
+        return self._met(found).mechanism, face
+
+    def _met(self, found: CertifiedCandidate) -> CertifiedCandidate:
+        """What was found at no distance to the budgets; raises where it is at some, or may be."""
         early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
         if found.bound > 0:
             raise InfeasibleError(
@@ -375,23 +398,104 @@ class Stages:
                 f"{found.bound!r} of their range",
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
             )
-        if face is not None:
-            nearest = face.onto(program, found.mechanism)
-            if self.excess(limits, nearest) == 0:
-                return nearest, face
         if found.value > 0:
             raise NotCertifiedError(
                 f"{early}limits and budget: whether they can be met together is not certified; the distance to the "
                 f"budgets lies in [{found.bound!r}, {found.value!r}] of their range"
             )
-        return found.mechanism, face
+        return found
 
-    def nearest(self, away: Program, limits: Limits) -> CertifiedCandidate:
+    def _of_allowed(
+        self, program: Program, within: Program, limits: Limits, mechanism: np.ndarray, tight: Face | None
+    ) -> tuple[np.ndarray, Face]:
+        """`feasible_point` where pairs are forbidden, from a mechanism on the others that meets the budgets.
+
+        `within`: the program with the budgets that are limits; `tight`: their face if they have no slack.
+        """
+        face = tight
+        if face is None:
+            face = whole_face(within, mechanism)
+            finite = finite_on(within, face, partial(self._largest, limits))
+            if finite is None:
+                raise InfeasibleError(
+                    "distortion: it forbids so many pairs that the leakage of every mechanism is infinite. Use a "
+                    "measure that is finite where an output excludes a private symbol",
+                    {"bound": math.inf, "allowed": 0.0, "multipliers": []},
+                )
+            support = face.support if finite is face.inside else finite > 0
+            face = whole_face(dataclasses.replace(program, support=support), finite)
+        start = self._under_limits(program, face, limits)
+        if within is not program or not limit_terms(self.problem.joints, limits):
+            return start, face
+        if tight is not None:
+            moved = face.onto(program, start)
+            if self.excess(limits, moved) > 0:
+                raise NotCertifiedError("limits and budget: whether they can be met together is not certified")
+            return moved, face
+        away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
+        on = whole_face(dataclasses.replace(away, support=face.support), start)
+        return self._met(self.nearest(away, limits, on)).mechanism, face
+
+    def _largest(self, limits: Limits, mechanism: np.ndarray) -> float:
+        """The largest value of the measures that have to be finite."""
+        own = () if self.problem.leakage_budget is not None else (self.problem.leakage,)
+        return max(self._leaks((*own, *(measure for measure, _ in finite_limits(limits))), mechanism), default=0.0)
+
+    def _under_limits(self, program: Program, face: Face, limits: Limits) -> np.ndarray:
+        """A mechanism on the support of the face that meets the limits, whatever the budgets.
+
+        Releases that ignore the private symbols are tried first. Where there are none on the support, it is the release
+        with the least mass outside of it, of all that meet the limits: next to none, which is left out.
+        """
+        terms = tuple(limit_terms(self.problem.joints, limits))
+        if not terms:
+            return face.inside
+        bare = dataclasses.replace(
+            without_budgets(program), support=face.support, terms=terms, feasible_point=face.inside
+        )
+        independent = independent_vertex(bare, self.problem)
+        if independent is not None:
+            for share in _SHARES:
+                mixed = share * face.inside + (1.0 - share) * independent
+                if self.excess(limits, mixed) == 0:
+                    return mixed
+        outside = dataclasses.replace(
+            bare,
+            cost=np.where(face.support, 0.0, program.mass[:, None]),
+            support=np.ones_like(face.support),
+            forbids=False,
+        )
+        outside = dataclasses.replace(outside, feasible_point=independent_release(outside))
+        lowest, highest = 0.0, 1.0
+        for share in _LOWERED:
+            lowered = tuple((measure, value - share * value) for measure, value in limits)
+            terms = tuple(limit_terms(self.problem.joints, lowered))
+            try:
+                found = self.nearest(dataclasses.replace(outside, terms=terms), lowered)
+            except InfeasibleError:  # below what a release that ignores the data leaks
+                continue
+            if share == 0:
+                lowest, highest = found.bound, found.value
+            if lowest > 0:
+                raise InfeasibleError(
+                    "limits and distortion contradict each other: under the limits at least a share of "
+                    f"{lowest!r} of the data is released as a symbol that is forbidden for it",
+                    {"bound": lowest, "allowed": 0.0, "multipliers": found.price.tolist()},
+                )
+            for allowed in moved_onto(face, program, found.mechanism):
+                if self.excess(limits, allowed) == 0:
+                    return allowed
+        raise NotCertifiedError(
+            "limits and distortion: whether they can be met together is not certified; the share of the data that is "
+            f"released as a forbidden symbol lies in [{lowest!r}, {highest!r}]"
+        )
+
+    def nearest(self, away: Program, limits: Limits, face: Face | None = None) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
         tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
-            return self.run(away, limits, AWAY)
+            return self.run(away, limits, AWAY, face)
         found = self.certified(away, limits, *vertex, 0, "linear-program")
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
@@ -469,6 +573,14 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
     share = xp.maximum(goal.tol, DOUBLE_TOLERANCE) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
     return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
+
+
+def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
+    """The mechanisms on a face that one near it may stand for.
+
+    Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
+    """
+    return (face.onto(program, one) for one in (mechanism, *without_rare(program, mechanism)))
 
 
 def on_face(program: Program, face: Face) -> Program:

@@ -14,7 +14,7 @@ from jaxpriv._types import Arr
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
-from jaxpriv.distortion import AbstractDistortion, check_blocks
+from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
@@ -214,7 +214,9 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     x = int(bad[0])
     for k, d in enumerate(distortions):
         row = np.asarray(d.rows(np.array([x])))[0]
+        forbidden = (row == np.inf) & (not (isinstance(d, Pairwise) and d.standard))  # ours overflow
         for wrong, kind, error in (
+            (forbidden, "infinite, which forbids the pair; use solver='interior-point'", Unsuited),
             (~np.isfinite(row), "not finite", InputError),
             (row < 0, "negative (add a constant to all costs)", Unsuited),
         ):

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxpriv._files import load_npz_safely
-from jaxpriv._validation import joint_array
+from jaxpriv._validation import finite, joint_array
 from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, by_name
@@ -136,7 +136,7 @@ class CaseParts:
 def _ends(table: np.ndarray, costs: AbstractDistortion) -> tuple[float, float]:
     """The least distortion of any mechanism, and of a constant release."""
     masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
-    weighted = masses[:, None] * dense(costs)
+    weighted = masses[:, None] * finite(dense(costs), "form budget_share: distortion")
     return weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
 
 

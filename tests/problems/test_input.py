@@ -47,7 +47,7 @@ BAD_JOINTS = {
 
 BAD_DISTORTIONS = {
     "nan": (put(TABLE, (2, 0), np.nan), r"^distortion\[2, 0\] is NaN"),
-    "inf": (put(TABLE, (2, 0), np.inf), r"^distortion\[2, 0\] is infinite"),
+    "-inf": (put(TABLE, (2, 0), -np.inf), r"^distortion\[2, 0\] is -inf"),
     "transposed": (np.zeros((5, 3)), r"^distortion has 5 rows \(axis x\), .* has 3 .* it looks transposed"),
     "wrong size": (
         np.zeros((5, 4)),
@@ -177,7 +177,7 @@ def test_messages_repeat_no_data():
     arguments = [
         {"joint": put(put(JOINT, (0, 0), secret), (1, 2), np.nan), "distortion": TABLE},
         {"joint": put(JOINT, (0, 0), -secret), "distortion": TABLE},
-        {"joint": JOINT, "distortion": put(put(TABLE, (0, 0), secret), (1, 1), np.inf)},
+        {"joint": JOINT, "distortion": put(put(TABLE, (0, 0), secret), (1, 1), -np.inf)},
         {"joint": JOINT.astype(str), "distortion": TABLE},
     ]
     for case in arguments:

@@ -486,7 +486,13 @@ def _prices(kind: str | float | ArrayLike, rule: FittedRule, column: str) -> np.
     if not isinstance(kind, str):
         from jaxpriv._validation import nonnegative, real_array
 
-        prices = nonnegative(real_array(kind, what, ndim=2), what)
+        array = real_array(kind, what, ndim=2)
+        if np.isposinf(array).any():
+            raise InputError(
+                f"{what} has an infinite price, and designs of tables take finite ones: the distortion of a problem "
+                "(DistortionProblem, PROBLEM.npz) takes inf, which forbids a pair"
+            )
+        prices = nonnegative(array, what)
         if prices.shape != (size, size):
             raise InputError(f"{what} has shape {prices.shape}; the column has {size} classes")
         return np.asarray(prices, dtype=np.float64)

@@ -273,6 +273,8 @@ def objective(data: Data, x: Arr) -> ScalarLike:
 def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     """The least mixture of x with an independent release, then with the feasible point, that meets every limit.
 
+    Where pairs are forbidden it is one with the feasible point alone.
+
     Equations are met first. The limits of a minimax program that its peak relaxes are not asked for. `feasible_point`:
     another one than the program's, (Y, X).
     """
@@ -280,10 +282,10 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     mass = program.mass
     if program.equal is not None:
         x = onto_equations(program, x.T).T
-    limits = [term for term in data.terms if term.role is Role.WORST]
-    if limits:
-        x = _independent_share(data, x, mass)
+    limits = [term for term in data.terms if term.role is Role.WORST and term.rate is None]
     feasible_point = program.feasible_point.T if feasible_point is None else feasible_point
+    if limits:
+        x = _feasible_share(data, x, feasible_point) if program.forbids else _independent_share(data, x, mass)
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
         used, at_feasible_point = (data.c * x).sum(axis=(1, 2)), (data.c * feasible_point).sum(axis=(1, 2))
@@ -344,6 +346,30 @@ def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
     share = total / (1.0 + total)
     law = xp.where(total > 0, need / xp.where(total > 0, total, 1.0), 0.0)
     return (1.0 - share) * x + share * law[:, None]
+
+
+def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
+    """Outputs that exceed a worst-outcome limit are left out where the feasible point has no slack; then it is mixed
+    with that.
+    """
+    excess, held = _excesses(data, x), _excesses(data, feasible_point)
+    kept = (excess <= 0) | (held < 0)
+    left = xp.where(kept[:, None], x, 0.0)
+    x = left + (1.0 - left.sum(axis=0)) * feasible_point
+    excess = _excesses(data, x)
+    over = (excess > 0) & (held < 0)
+    share = xp.where(over, excess / xp.where(over, excess - held, 1.0), 0.0).max()
+    return (1.0 - share) * x + share * feasible_point
+
+
+def _excesses(data: Data, x: Arr) -> Arr:
+    """By how much every output exceeds its worst-outcome limits, the largest; below 0 where it has slack: (Y,)."""
+    found = []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.role is Role.WORST and term.rate is None:
+            value = support(term, data.matvec(x)[:, place.rows]) + x @ term.offset
+            found.append(value if term.smooth else xp.where(value > _rounding(term, x), value, xp.minimum(value, 0.0)))
+    return xp.stack(found).max(axis=0)
 
 
 def _weights(program: Program, weights: Arr | None) -> Arr:

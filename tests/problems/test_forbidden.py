@@ -1,0 +1,218 @@
+"""Infinite costs: a pair is forbidden, in every form, and everything that is said of such a solution is proved."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+from jaxpriv import leakage
+from jaxpriv.presolve.reduction import Kept
+from jaxpriv.program import program_of
+from jaxpriv.solution import within_limits
+
+MEASURES = {
+    "mutual information": leakage.MutualInformation(),
+    "maximal leakage": leakage.MaximalLeakage(),
+    "max-lift": leakage.MaxLift(),
+    "Sibson": leakage.Sibson(2.0),
+}
+
+
+def drawn(seed, inputs=4, outputs=4, private=3):
+    """(joint, costs, forbidden pairs): every row has an output that is allowed."""
+    rng = np.random.default_rng(seed)
+    joint = rng.dirichlet(np.ones(private * inputs)).reshape(private, inputs)
+    forbidden = rng.uniform(size=(inputs, outputs)) < 0.35
+    forbidden[np.arange(inputs), rng.integers(outputs, size=inputs)] = False
+    return joint, rng.uniform(size=(inputs, outputs)), forbidden
+
+
+JOINT, COSTS, FORBIDDEN = drawn(2)
+TABLE = np.where(FORBIDDEN, np.inf, COSTS)
+LEAST = float(JOINT.sum(axis=0) @ TABLE.min(axis=1))
+
+
+def proved(problem, forbidden=FORBIDDEN):
+    """The solution; it is optimal, uses no forbidden pair, and its interval is that of an independent certificate."""
+    solution = jp.solve(problem)
+    assert solution.status == "optimal", solution
+    assert not solution.mechanism[forbidden].any()
+    assert np.isfinite(solution.distortion).all()
+    found = jp.certify(problem, solution)
+    assert found.valid
+    assert found.agrees, found.message
+    return solution
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("form", [{"budget": LEAST + 0.05}, {"budget": LEAST}, {"leakage_budget": 0.35}], ids=str)
+def test_it_is_the_limit_of_large_costs(name, form):
+    """A cost far above all others puts next to no mass on the pair: at most the budget over it, here 1e-7."""
+    solution = proved(jp.DistortionProblem(JOINT, TABLE, leakage=MEASURES[name], **form))
+    large = jp.DistortionProblem(JOINT, np.where(FORBIDDEN, 1e4, COSTS), leakage=MEASURES[name], **form)
+    other = jp.solve(large)
+    # The large costs allow what inf forbids: their optimum is no larger, and hardly smaller.
+    assert other.lower_bound <= solution.value + 1e-9
+    assert solution.lower_bound <= other.value + 1e-5
+
+
+def test_the_multiplier_form_is_the_limit_of_large_costs():
+    solution = proved(jp.DistortionProblem(JOINT, TABLE, multiplier=1.0))
+    other = jp.solve(jp.DistortionProblem(JOINT, np.where(FORBIDDEN, 1e4, COSTS), multiplier=1.0))
+    assert solution.value == pytest.approx(other.value, abs=2e-6)
+
+
+def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
+    inputs, outputs = TABLE.shape
+    given = JOINT / JOINT.sum(axis=1, keepdims=True)
+    size, private = inputs * outputs, len(JOINT)
+    rows = np.zeros((private * outputs + 1, size + outputs))  # P(y|s) <= t_y, E d <= D
+    for s in range(private):
+        for y in range(outputs):
+            rows[s * outputs + y, y:size:outputs] = given[s]
+            rows[s * outputs + y, size + y] = -1.0
+    rows[-1, :size] = (JOINT.sum(axis=0)[:, None] * np.where(FORBIDDEN, 0.0, COSTS)).ravel()
+    sums = np.hstack([np.kron(np.eye(inputs), np.ones(outputs)), np.zeros((inputs, outputs))])
+    limits = np.append(np.zeros(private * outputs), LEAST + 0.05)
+    bounds = [(0, 0 if pair else 1) for pair in FORBIDDEN.ravel()] + [(0, 1)] * outputs
+    best = linprog(np.append(np.zeros(size), np.ones(outputs)), rows, limits, sums, np.ones(inputs), bounds)
+    problem = jp.DistortionProblem(JOINT, TABLE, leakage=leakage.MaximalLeakage(), budget=LEAST + 0.05)
+    assert proved(problem).value == pytest.approx(np.log(best.fun), abs=1e-6)
+
+
+def test_several_distortions_joints_and_limits():
+    both = proved(jp.DistortionProblem(JOINT, [TABLE, COSTS.T], budget=[LEAST + 0.1, 0.6]))
+    assert (both.distortion <= [LEAST + 0.1 + 1e-9, 0.6 + 1e-9]).all()
+    joints = np.stack([JOINT, JOINT[::-1]])
+    proved(jp.DistortionProblem(joints, TABLE, budget=LEAST + 0.1))
+    proved(jp.DistortionProblem(joints, TABLE, leakage_budget=0.3, leakage=leakage.MaximalLeakage()))
+    limited = [(leakage.MaxLift(), 0.5)]
+    proved(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.1, limits=limited))
+
+
+def test_two_tables_forbid_what_either_forbids():
+    one, other = FORBIDDEN.copy(), FORBIDDEN.copy()
+    one[:2], other[2:] = False, False
+    tables = [np.where(part, np.inf, COSTS) for part in (one, other)]
+    parts = proved(jp.DistortionProblem(JOINT, tables, budget=[LEAST + 0.05, 9.0]))
+    whole = proved(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.05))
+    assert parts.value == pytest.approx(whole.value, abs=2e-6)
+
+
+def test_a_leakage_budget_that_the_allowed_pairs_exceed_is_infeasible():
+    """Where each x may be released as itself alone nothing is hidden."""
+    table = np.where(np.eye(4, dtype=bool), 0.0, np.inf)
+    with pytest.raises(jp.InfeasibleError, match="released as a symbol that is forbidden") as caught:
+        jp.solve(jp.DistortionProblem(JOINT, table, leakage_budget=0.01))
+    assert 0 < caught.value.proof["bound"] <= 1
+    shown = leakage.MutualInformation()(JOINT, np.eye(4))
+    solution = proved(jp.DistortionProblem(JOINT, table, leakage_budget=shown + 0.01), ~np.eye(4, dtype=bool))
+    np.testing.assert_array_equal(solution.mechanism, np.eye(4))
+
+
+def test_symbols_without_mass_keep_to_what_they_allow():
+    joint = np.insert(JOINT, 2, 0.0, axis=1)
+    table = np.insert(TABLE, 2, [np.inf, np.inf, 1.0, np.inf], axis=0)
+    solution = proved(jp.DistortionProblem(joint, table, budget=LEAST + 0.05), np.isinf(table))
+    np.testing.assert_array_equal(solution.mechanism[2], [0, 0, 1, 0])
+
+
+def test_outputs_that_no_symbol_allows_stay_empty():
+    table = np.insert(TABLE, 1, np.inf, axis=1)
+    solution = proved(jp.DistortionProblem(JOINT, table, budget=LEAST + 0.05), np.isinf(table))
+    assert not solution.mechanism[:, 1].any()
+
+
+@pytest.mark.parametrize("name", ["mutual information", "max-lift"])
+def test_the_order_of_symbols_changes_nothing(name):
+    rng = np.random.default_rng(0)
+    s, x, y = (rng.permutation(n) for n in (len(JOINT), *TABLE.shape))
+    problem = jp.DistortionProblem(JOINT, TABLE, leakage=MEASURES[name], budget=LEAST + 0.05)
+    moved = jp.DistortionProblem(JOINT[s][:, x], TABLE[x][:, y], leakage=MEASURES[name], budget=LEAST + 0.05)
+    assert proved(moved, FORBIDDEN[x][:, y]).value == pytest.approx(proved(problem).value, abs=2e-6)
+
+
+def test_symbols_that_allow_different_outputs_are_not_one():
+    """Two copies of a symbol are put together, unless they differ in what they allow."""
+    joint = np.repeat(JOINT, 2, axis=1) / 2
+    table = np.repeat(np.where(FORBIDDEN, 0.5, COSTS), 2, axis=0)
+    assert len(set(Kept.of(program_of(jp.DistortionProblem(joint, table, budget=1.0))).useful)) == 4
+    # The stand-in of a forbidden pair is the largest cost of the row: the copies differ in the support alone.
+    table[0] = [0.1, 0.2, 0.2, 0.2]
+    table[1] = [0.1, 0.2, 0.2, np.inf]
+    problem = jp.DistortionProblem(joint, table, budget=1.0)
+    assert len(set(Kept.of(program_of(problem)).useful)) == 5
+
+
+def test_a_mechanism_on_a_forbidden_pair_is_no_solution():
+    problem = jp.DistortionProblem(JOINT, [COSTS, TABLE], budget=[0.6, LEAST + 0.05])
+    solution = jp.solve(problem)
+    everywhere = 1e-15 / 4 + (1 - 1e-15) * solution.mechanism
+    found = jp.certify(problem, dataclasses.replace(solution, mechanism=everywhere))
+    assert not found.valid
+    np.testing.assert_array_equal(np.isinf(found.distortion), [False, True])
+
+
+def test_a_row_needs_an_allowed_output():
+    with pytest.raises(jp.InputError, match=r"^distortion: row 1 forbids every output"):
+        jp.DistortionProblem(JOINT, np.where(np.arange(4)[:, None] == 1, np.inf, COSTS), budget=1.0)
+    one, other = np.zeros((2, 4, 4))
+    one[3, :2], other[3, 2:] = np.inf, np.inf
+    with pytest.raises(jp.InputError, match=r"^distortion: row 3 forbids every output"):
+        jp.DistortionProblem(JOINT, [one, other], budget=[1.0, 1.0])
+    with pytest.raises(jp.InputError, match=r"^distortion\[0, 0\] is -inf"):
+        jp.DistortionProblem(JOINT, np.full((4, 4), -np.inf), budget=1.0)
+
+
+def test_a_function_that_is_infinite_forbids_too():
+    far = jp.distortion.from_function(lambda a, b: jnp.where(a[0] < b[0], jnp.inf, a[0] - b[0]), np.arange(4.0))
+    proved(jp.DistortionProblem(JOINT, far, budget=0.5), np.triu(np.ones((4, 4), dtype=bool), 1))
+
+
+def test_batches_and_curves_keep_to_the_allowed_pairs():
+    problems = [jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.01 * k) for k in range(1, 7)]
+    curve = jp.frontier(problems[0], budgets=[float(one.budget[0]) for one in problems])
+    for many, one in zip(jp.solve_many(problems), curve.solutions, strict=True):
+        assert many.status == one.status == "optimal"
+        assert not many.mechanism[FORBIDDEN].any()
+        assert not one.mechanism[FORBIDDEN].any()
+        assert many.value == pytest.approx(one.value, abs=2e-6)
+
+
+def test_slopes_are_differences():
+    below, here, above = (
+        jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + more), tol=1e-9) for more in (0.049, 0.05, 0.051)
+    )
+    assert -float(here.multipliers[0]) == pytest.approx((above.value - below.value) / 0.002, rel=1e-3)
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
+def test_compiled_code_refuses_what_it_knows(transform):
+    at = np.array([0.4, 0.5]) if transform is jax.vmap else np.float64(0.5)
+    with pytest.raises(jp.InputError, match="outside of jit, vmap and grad"):
+        transform(lambda budget: jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=budget)).value)(at)
+
+
+def test_traced_tables_with_infinite_entries_give_no_mechanism():
+    with jax.enable_x64(True):
+        tables = jax.jit(lambda table: jp.DistortionProblem(JOINT, table, multiplier=1.0).tables())(jnp.asarray(TABLE))
+    assert np.isnan(tables).all()
+    solution = jp.solve(jp.DistortionProblem(JOINT, COSTS, multiplier=1.0))
+    for unknown in (within_limits(solution, np.nan), within_limits(dataclasses.replace(solution, value=np.nan), 0.0)):
+        assert unknown.status == "not_certified"
+        assert unknown.value == np.inf
+        assert np.isnan(unknown.mechanism).all()
+
+
+def test_what_takes_finite_costs_says_so():
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.05)
+    with pytest.raises(jp.InputError, match=r"infinite, which forbids the pair; use solver='interior-point'"):
+        jp.solve(problem, "accelerated")
+    with pytest.raises(jp.InputError, match="takes finite costs"):
+        jp.solve_prior_ball(problem, 0.1)
+    with pytest.raises(jp.InputError, match=r"^distortion\[\d, \d\] is infinite"):
+        jp.baselines.exponential(TABLE, 1.0)
