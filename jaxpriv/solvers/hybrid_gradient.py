@@ -70,7 +70,7 @@ _NO_COUPLING = 1e-15
 _LEAST_SLACK = 1e-6
 
 
-class Adversary(NamedTuple):
+class DualPoint(NamedTuple):
     """The adversary's side."""
 
     v: Arr  # (Y, T) what rules are made of: a joint (smooth sets), shares (normalised), the rules themselves (others)
@@ -78,7 +78,7 @@ class Adversary(NamedTuple):
     eta: Arr  # (Y, W) of the worst-outcome limits of smooth terms
 
 
-class Released(NamedTuple):
+class MirrorPoint(NamedTuple):
     """The mechanism."""
 
     logs: Arr  # (X, Y)
@@ -89,12 +89,12 @@ class Released(NamedTuple):
 class HybridState(eqx.Module):
     """Both sides, where they began, their sums since, and the control of the steps."""
 
-    primal: Released
-    dual: Adversary
-    first: Released  # at the last restart
-    first_dual: Adversary
+    primal: MirrorPoint
+    dual: DualPoint
+    first: MirrorPoint  # at the last restart
+    first_dual: DualPoint
     sum_x: Arr
-    sum_dual: Adversary
+    sum_dual: DualPoint
     sum_lengths: Arr
     rates: Arr  # (B,) `_rates`
     eta: Arr
@@ -253,7 +253,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         k = _rules(data, dual)
         new, budget_prices = self._primal_step(data, primal, _costs(data, k, dual), dual.price, tau)
         masses = _masses(data, new.x)
-        ahead = Released(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
+        ahead = MirrorPoint(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
         after = _dual_step(data, dual, ahead, sigma, masses, state.rates)
         after = after._replace(price=jnp.concatenate([budget_prices, after.price[len(budget_prices) :]]))
         coupled = _coupling(data, _rules(data, after) - k, dual, after, new, primal)
@@ -282,7 +282,9 @@ class PrimalDualHybridGradient(AbstractSolver):
             ),
         )
 
-    def _primal_step(self, data: Data, primal: Released, costs: Arr, price: Arr, tau: Arr) -> tuple[Released, Arr]:
+    def _primal_step(
+        self, data: Data, primal: MirrorPoint, costs: Arr, price: Arr, tau: Arr
+    ) -> tuple[MirrorPoint, Arr]:
         """The mirror step within the budgets that do not share the peak, and the prices of these."""
         program = data.program
         tilt = tau * _inverse(program.mass)[:, None]
@@ -291,9 +293,9 @@ class PrimalDualHybridGradient(AbstractSolver):
         if len(prices):
             base, prices = meet_budgets(program.constraints, program.budgets, base, tilt, prices, self.dual_steps)
         logs, x = normalised(base)
-        return Released(jnp.maximum(logs, _LOWEST), x, _seen(data, x)), prices
+        return MirrorPoint(jnp.maximum(logs, _LOWEST), x, _seen(data, x)), prices
 
-    def _balanced(self, data: Data, state: HybridState, primal: Released, dual: Adversary) -> Arr:
+    def _balanced(self, data: Data, state: HybridState, primal: MirrorPoint, dual: DualPoint) -> Arr:
         """omega, moved towards the ratio of the divergences of dual and primal since the restart."""
         masses = _masses(data, primal.x)
         way = _divergence(data, primal, state.first)
@@ -320,10 +322,10 @@ def _seen(data: Data, x: Arr) -> Arr:
     return jnp.matmul(x.T, data.a.T)
 
 
-def _from(data: Data, x: Arr) -> Released:
+def _from(data: Data, x: Arr) -> MirrorPoint:
     """The mechanism (X, Y) with mass on all of the support."""
     logs, x = normalised(jnp.where(data.program.support, jnp.log(jnp.maximum(x, _TINY)), -jnp.inf))
-    return Released(jnp.maximum(logs, _LOWEST), x, _seen(data, x))
+    return MirrorPoint(jnp.maximum(logs, _LOWEST), x, _seen(data, x))
 
 
 def _masses(data: Data, x: Arr) -> Arr:
@@ -358,18 +360,18 @@ def _rule(term: Term, v: Arr) -> Arr:
             return v
 
 
-def _scales(data: Data, dual: Adversary) -> Arr:
+def _scales(data: Data, dual: DualPoint) -> Arr:
     """What the rules of every row are multiplied by, (Y, T)."""
     return row_prices(data, dual.price, dual.eta)
 
 
-def _rules(data: Data, dual: Adversary) -> Arr:
+def _rules(data: Data, dual: DualPoint) -> Arr:
     """k (Y, T)."""
     parts = [_rule(term, dual.v[:, place.rows]) for term, place in zip(data.terms, data.layout, strict=True)]
     return _scales(data, dual) * jnp.concatenate(parts, axis=1)
 
 
-def _mean(data: Data, state: HybridState) -> tuple[Arr, Adversary]:
+def _mean(data: Data, state: HybridState) -> tuple[Arr, DualPoint]:
     """The average since the restart, by the lengths of the steps; of rules by their prices too."""
     total = jnp.maximum(state.sum_lengths, _TINY)
     x, dual = jax.tree.map(lambda part: part / total, (state.sum_x, state.sum_dual))
@@ -382,7 +384,7 @@ def _mean(data: Data, state: HybridState) -> tuple[Arr, Adversary]:
     return x, dual._replace(v=jnp.concatenate(parts, axis=1))
 
 
-def _costs(data: Data, k: Arr, dual: Adversary) -> Arr:
+def _costs(data: Data, k: Arr, dual: DualPoint) -> Arr:
     """What the mechanism pays (X, Y), but the prices of budgets that are met inside of the step."""
     program = data.program
     total = program.cost + jnp.matmul(k, data.a).T
@@ -394,7 +396,7 @@ def _costs(data: Data, k: Arr, dual: Adversary) -> Arr:
     return total
 
 
-def _first_dual(data: Data, primal: Released, rates: Arr) -> Adversary:
+def _first_dual(data: Data, primal: MirrorPoint, rates: Arr) -> DualPoint:
     """The rules about the first mechanism, equal shares, half of each cap, and prices."""
     parts = []
     outputs = primal.x.shape[1]
@@ -418,7 +420,7 @@ def _first_dual(data: Data, primal: Released, rates: Arr) -> Adversary:
     span = (program.cost.mean(axis=1) - jnp.where(program.support, program.cost, jnp.inf).min(axis=1)).sum()
     limits = np.arange(len(price)) >= len(program.budgets)
     price = jnp.where(limits & (data.marks == 0), jnp.maximum(span, _TINY) * rates, price)
-    return Adversary(jnp.concatenate(parts, axis=1), price, jnp.zeros((outputs, worst), dtype))
+    return DualPoint(jnp.concatenate(parts, axis=1), price, jnp.zeros((outputs, worst), dtype))
 
 
 def _within_step(data: Data) -> int:
@@ -426,7 +428,7 @@ def _within_step(data: Data) -> int:
     return 0 if data.program.shares else data.program.budgets.shape[0]
 
 
-def _uses(data: Data, g: list[Arr], ahead: Released) -> Arr:
+def _uses(data: Data, g: list[Arr], ahead: MirrorPoint) -> Arr:
     """(B,) use - bound of every limit on a sum."""
     program = data.program
     used = (program.constraints * ahead.x).sum(axis=(1, 2)) - program.budgets
@@ -438,7 +440,7 @@ def _uses(data: Data, g: list[Arr], ahead: Released) -> Arr:
     return jnp.concatenate([used, jnp.stack(sums)]) if sums else used
 
 
-def _dual_step(data: Data, dual: Adversary, ahead: Released, sigma: Arr, masses: Arr, rates: Arr) -> Adversary:
+def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, masses: Arr, rates: Arr) -> DualPoint:
     """The proximal step of the adversary about `ahead`, whose entries may be negative; not the prices of budgets."""
     parts, rules, eta = [], [], dual.eta
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -474,7 +476,7 @@ def _dual_step(data: Data, dual: Adversary, ahead: Released, sigma: Arr, masses:
         price = dual.price * jnp.exp(jnp.clip(move, -_PRICE_MOVE, _PRICE_MOVE))
         shared = jnp.where(data.marks > 0, price, 0.0).sum()
         price = jnp.where(data.marks > 0, price / jnp.maximum(shared, _TINY), price)
-    return Adversary(jnp.concatenate(parts, axis=1), price, eta)
+    return DualPoint(jnp.concatenate(parts, axis=1), price, eta)
 
 
 def _rates(data: Data) -> Arr:
@@ -511,7 +513,7 @@ def _balanced_prices(reference: Arr, k: Arr) -> Arr:
     return jnp.maximum(k - 0.5 * (low + high) * reference, 0.0)
 
 
-def _divergence(data: Data, new: Released, old: Released) -> Arr:
+def _divergence(data: Data, new: MirrorPoint, old: MirrorPoint) -> Arr:
     """sum_x p_x KL(new_x || old_x)."""
     change = jnp.where(data.program.support, new.logs - old.logs, 0.0)
     return (data.program.mass[:, None] * new.x * change).sum()
@@ -522,7 +524,7 @@ def _relative(new: Arr, old: Arr) -> Arr:
     return new * (jnp.log(jnp.maximum(new, _TINY)) - jnp.log(jnp.maximum(old, _TINY))) - new + old
 
 
-def _dual_divergence(data: Data, old: Adversary, new: Adversary, masses: Arr, rates: Arr) -> Arr:
+def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, masses: Arr, rates: Arr) -> Arr:
     """How far the adversary has moved, in the geometry of every set, weighted by masses and prices."""
     total = jnp.zeros((), old.v.dtype)
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -544,7 +546,7 @@ def _dual_divergence(data: Data, old: Adversary, new: Adversary, masses: Arr, ra
     return total
 
 
-def _coupling(data: Data, dk: Arr, old: Adversary, new: Adversary, primal: Released, before: Released) -> Arr:
+def _coupling(data: Data, dk: Arr, old: DualPoint, new: DualPoint, primal: MirrorPoint, before: MirrorPoint) -> Arr:
     """The size of the bilinear term between both moves; `dk` is that of the rules times prices."""
     dx = primal.x - before.x
     total = (dk * (primal.ax - before.ax)).sum()
@@ -557,7 +559,7 @@ def _coupling(data: Data, dk: Arr, old: Adversary, new: Adversary, primal: Relea
     return abs(total)
 
 
-def _prices(data: Data, dual: Adversary) -> Arr:
+def _prices(data: Data, dual: DualPoint) -> Arr:
     """Prices >= 0, those that share the peak with a sum of one."""
     price = jnp.maximum(dual.price, 0.0)
     if data.program.peaked:
@@ -565,12 +567,12 @@ def _prices(data: Data, dual: Adversary) -> Arr:
     return price
 
 
-def _valid(data: Data, dual: Adversary) -> Arr:
+def _valid(data: Data, dual: DualPoint) -> Arr:
     """Rules in their sets: (Y, T)."""
     return _rules(data, dual._replace(price=_prices(data, dual)))
 
 
-def _certified(data: Data, x: Arr, dual: Adversary) -> tuple[Arr, Arr, Arr]:
+def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr]:
     """(the mechanism mixed until it meets the limits, value, bound)."""
     feasible = repaired(data, x.T)
     value = objective(data, feasible)
