@@ -46,6 +46,12 @@ def test_every_method_has_a_history_that_ends_with_its_result(solver):
             assert one.distortion[0] == pytest.approx(spent(one.mechanism))
 
 
+def test_a_long_run_can_be_recorded_step_by_step():
+    history = jp.History(every=1)
+    jp.solve(ASKED, "mirror-descent", tol=1e-15, max_steps=1100, progress=history)
+    assert len(history) >= 1100
+
+
 def test_budgets_are_met_along_the_way_and_the_interval_closes():
     history = jp.History()
     found = jp.solve(ASKED, tol=1e-8, progress=history)

@@ -494,7 +494,7 @@ def run(
             report(best, steps, _length(clock, new.state) if loop is ONE else None)
         spent = max(time.perf_counter() - begun, 1e-6)
         took = spent / max(1, int(np.max(steps)) - before)
-        portion = max(1, min(2 * portion, int(portion * min(_PORTION, clock.left) / spent)))
+        portion = max(1, min(2 * portion, limit, int(portion * min(_PORTION, clock.left) / spent)))
     return Ran(best, steps, seconds)
 
 
