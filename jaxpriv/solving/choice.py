@@ -66,6 +66,8 @@ _KERNEL_SETS, _PORTABLE_SETS, _STEP_ARRAYS = 1, 3.25, 48
 _AUTO_SHARE = 0.5
 # Mirror descent holds about this many arrays of |X| |Y| numbers.
 _TABLE_ARRAYS = 12
+# The hybrid gradient holds about this many arrays of |Y| (|X| + rows) numbers: 19 at 256 symbols, 4 or 64 private ones.
+_HYBRID_ARRAYS = 20
 # The streaming solvers hold about this many arrays of |Y| |S| numbers.
 _SCORE_ARRAYS = 16
 # Relative accuracy that streaming solvers reach quickly, and the operations of a Newton step that make
@@ -197,6 +199,9 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         else:
             other = "use solver='hybrid-gradient'" if _by_hybrid(problem) else MERGE
         need_memory(newton_bytes(problem), what, other, device)
+    elif isinstance(chosen, PrimalDualHybridGradient):
+        rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
+        need_memory(8.0 * _HYBRID_ARRAYS * outputs * (inputs + rows), what, MERGE, device)
     elif not isinstance(chosen, LinearProgram):
         other = STREAM if problem.streams else MERGE
         need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other, device)
