@@ -56,7 +56,9 @@ def in_groups(error: InputError, table: Path, columns: CostOptions, given: Mappi
 
 def without_groups(given: Mapping[str, object]) -> list[str]:
     """Those of the given options that designs of groups do not have."""
-    return [name for name in _NOT_OF_GROUPS if given.get(name) not in (None, False, _USUAL.get(name))]
+    values = {name: given.get(name) for name in _NOT_OF_GROUPS}
+    # An option of 0 is given, and equals False.
+    return [n for n, value in values.items() if not (value is None or value is False or value == _USUAL.get(n))]
 
 
 def settings(column: str, rule: "Rule") -> dict[str, str]:

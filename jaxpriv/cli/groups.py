@@ -28,7 +28,10 @@ def of_groups(
         raise InputError("give --group or --grouped, not both")
     if not group:
         return columns, {"useful": columns.useful or ()}
-    named = [next(csv.reader([text])) for text in group]
+    try:
+        named = [next(csv.reader([text])) for text in group]
+    except csv.Error as error:
+        raise InputError(f"--group: {error}") from None
     inside = {name for names in named for name in names}
     groups = [*named, *([name] for name in columns.useful or () if name not in inside)]
     return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups}

@@ -218,6 +218,8 @@ def fit(
     try:
         found = working("Fitting", work, clock)
     except InputError as error:
+        if group or grouped:
+            raise
         further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
         raise in_groups(error, table, columns, {**given, **alike, **further}) from None
     if found.unchanged and not unchanged:

@@ -33,6 +33,7 @@ from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.frontier import frontier_within
 from jaxpriv.solving.solve import solve_within
+from jaxpriv.verifier import archive
 from jaxpriv.verifier.claims import Claim, down, lower, up, upper
 
 # Combinations of one design for comparison.
@@ -203,6 +204,9 @@ def fit_groups(
         clock.begin("choosing groups")
         most = math.inf if sparse else records.design.sum() // ROWS_PER_SYMBOL
         groups = [[names[place] for place in group] for group in _chosen(records, min(most, MOST_IN_GROUP))]
+    most = archive.MAX_MEMBERS - 2  # beside a record, and in the audit the records of the design
+    if len(groups) > most:
+        raise InputError(f"groups: a design has at most {most}, and these are {len(groups)}")
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
     symbols = np.stack([side.symbols for side in sides], axis=1)

@@ -40,6 +40,7 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate, meet_budgets, normalised
@@ -139,6 +140,10 @@ class PrimalDualHybridGradient(AbstractSolver):
     patience: int = eqx.field(static=True, default=400)
     attempts: int = eqx.field(static=True, default=1)
     takes_start: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        if self.inner is not None and (isinstance(self.inner, bool) or not self.inner >= 1):
+            raise InputError("PrimalDualHybridGradient: inner must be None or an integer >= 1")
 
     @property
     def iterations(self) -> int:
@@ -373,8 +378,13 @@ def _rules(data: Data, dual: DualPoint) -> Arr:
 
 def _mean(data: Data, state: HybridState) -> tuple[Arr, DualPoint]:
     """The average since the restart, by the lengths of the steps; of rules by their prices too."""
-    total = jnp.maximum(state.sum_lengths, _TINY)
-    x, dual = jax.tree.map(lambda part: part / total, (state.sum_x, state.sum_dual))
+    some = state.sum_lengths > 0  # none, where every step since the restart was refused: then the point itself
+    weighted = state.dual._replace(v=_scales(data, state.dual) * state.dual.v)
+    x, dual = jax.tree.map(
+        lambda total, now: jnp.where(some, total / jnp.where(some, state.sum_lengths, 1.0), now),
+        (state.sum_x, state.sum_dual),
+        (state.primal.x, weighted),
+    )
     scales, parts = _scales(data, dual), []
     for term, place in zip(data.terms, data.layout, strict=True):
         v, scale = dual.v[:, place.rows], scales[:, place.rows]

@@ -315,7 +315,10 @@ def _release(
     if design is None or records is None:
         return rows, None, None, None
     if isinstance(design, GroupsFile):
-        raise InputError(f"pairs with records are not tested of a release of {len(design.parts)} groups of columns")
+        raise InputError(
+            f"records: leave them out for a release of {len(design.parts)} groups of columns, whose pairs with records "
+            "are not tested"
+        )
     table = plain_csv(read_file(records), str(records), read)
     symbols = [y for (y,) in outputs]
     return rows, *_compared(design, receipt, symbols, data, name, table, str(records), order, identity, checked)

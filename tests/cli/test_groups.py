@@ -141,6 +141,9 @@ def test_too_many_combinations_name_the_line_that_fits(run, people, tmp_path):
     assert words[2] == str(few)
     assert run(*words[1:]).exit_code == 0
     assert len(GroupedMechanism.load(out).parts) == 2
+    crowded = run("fit", few, "--private", "s", "--group", "a,b,c,d", "--budget", "0.3", "--out", out)
+    refused(crowded, 2)
+    assert "jaxpriv fit" not in crowded.stderr  # it would leave out the other groups
     advised = run("advise", few, *line, "--split", "0.2")
     refused(advised, 2, "too many for", "--group", "--split 0.2")
 
@@ -149,6 +152,8 @@ def test_options_that_groups_do_not_have(run, people, tmp_path):
     line = ("fit", people, "--private", "s", *GROUPS, "--out", tmp_path / "design.zip")
     for option in (("--disclosure", "0.1"), ("--budget", "0.1", "--leakage", "maximal-leakage")):
         refused(run(*line, *option), 2, f"{option[-2]} goes without --group")
+    refused(run(*line, "--target-leakage", "0"), 2, "--target-leakage goes without --group")
+    refused(run(*line, "--budget", "0.1", "--group", "c\nd"), 2, "--group: ")
     refused(run(*line, "--budget", "0.1", "--grouped"), 2, "not both")
     refused(run(*line, "--budget", "0.1", "--group", "b"), 2, "named once")
     chosen = (

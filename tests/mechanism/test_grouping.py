@@ -239,3 +239,11 @@ def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():
 def test_what_is_wrong_is_named(table, arguments, message):
     with pytest.raises(InputError, match=message):
         fit_groups(table, private="s", **arguments)
+
+
+def test_more_groups_than_a_file_holds_are_refused(tmp_path):
+    names = [f"x{i}" for i in range(255)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(",".join(row) for row in (["s", *names], *(["0"] * 256, ["1"] * 256) * 10)) + "\n")
+    with pytest.raises(InputError, match="groups: a design has at most 254"):
+        fit_groups(path, private="s", groups=[[name] for name in names], budget=0.1)

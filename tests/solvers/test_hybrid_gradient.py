@@ -131,6 +131,28 @@ def test_what_it_does_not_take_is_refused_with_what_does():
             jp.solve(problem, "hybrid-gradient")
 
 
+def test_steps_that_are_all_refused_change_nothing():
+    """The average over no step is the point itself, and no mechanism without mass."""
+    problem = problem_of("entropic, multiplier")
+    program = measured_program(problem, limits_of(problem))
+    program = dataclasses.replace(program, feasible_point=np.full(COSTS.shape, 0.2))
+    solver = PrimalDualHybridGradient(inner=1)
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        program = jax.tree.map(jnp.asarray, program)
+        state = solver.init(program, jnp.array(0), solver.blank(program))
+        state = jax.jit(solver.step)(program, dataclasses.replace(state, eta=jnp.asarray(1e4)))
+    assert state.sum_lengths == 0
+    np.testing.assert_allclose(state.best.mechanism.sum(axis=1), 1.0)
+    np.testing.assert_allclose(state.primal.x, 0.2)
+    assert state.best.value >= jp.solve(problem).lower_bound
+
+
+@pytest.mark.parametrize("inner", [0, -1, True])
+def test_steps_without_iterations_are_refused(inner):
+    with pytest.raises(jp.InputError, match="inner"):
+        PrimalDualHybridGradient(inner=inner)
+
+
 def test_sets_of_joints_of_linear_measures_are_taken():
     problem = jp.DistortionProblem(
         [JOINT, JOINT[::-1]], COSTS, budget=0.9, leakage=lk.FInformation(lk.TotalVariation())
