@@ -63,7 +63,7 @@ class CustomLoss(AbstractCost):
     proper: bool = eqx.field(static=True, default=False)
     steps: int = eqx.field(static=True, default=80)
 
-    traits: ClassVar[Traits] = Traits("cost", designable=True)
+    traits: ClassVar[Traits] = Traits("cost", designable=True, own_rules=True)
 
     @property
     def untraceable(self) -> str | None:

@@ -15,7 +15,7 @@ from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Sharded
-from jaxpriv.leakage import AbstractLeakage, CustomLoss
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
@@ -127,7 +127,7 @@ def _by_hybrid(problem: DistortionProblem) -> bool:
 def _check_hybrid(name: str, problem: DistortionProblem) -> None:
     """Refuse what the iterations of `PrimalDualHybridGradient` are not defined for, or do not converge on."""
     for form, measure in _measures(problem):
-        if isinstance(getattr(measure, "cost", None), CustomLoss):
+        if measure.traits.own_rules:
             raise InputError(f"solver: {name} takes no loss of one's own ({form}); use 'interior-point'")
     if problem.sizes[0] > 1 and not is_linear(problem):
         raise InputError(f"solver: {name} takes one joint, or piecewise linear measures; use 'interior-point'")
