@@ -314,7 +314,8 @@ def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tu
                 place = [int(i) for i in np.argwhere(off)[0]]
                 raise InputError(f"{name}{place if place else ''} does not sum to 1 along its last axis")
     kinds = (jnp.asarray(leaf).dtype for _, leaf in named)
-    dtype = np.result_type(np.float32, *(kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)))
+    usual = jnp.result_type(float)  # of whole numbers
+    dtype = np.result_type(np.float32, *(kind if jnp.issubdtype(kind, jnp.floating) else usual for kind in kinds))
     leaves = [jnp.asarray(leaf).astype(dtype) for _, leaf in named]
     rows = _Shapes(tree, tuple(leaf.shape for leaf in leaves))
     start = rows.packed(leaves)

@@ -335,3 +335,9 @@ def test_too_few_steps_leave_a_bound():
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(jp.InputError, match=message):
         minimise(**{"f": squares, "init": UNIFORM} | arguments)
+
+
+def test_a_start_of_whole_numbers_is_taken_in_the_usual_precision():
+    found = minimise(lambda x: ((x - jnp.array([0.5, 0.3, 0.2])) ** 2).sum(), jnp.array([1, 0, 0]))
+    assert found.x.dtype == jnp.zeros(0).dtype
+    np.testing.assert_allclose(found.x, [0.5, 0.3, 0.2], atol=2e-2)
