@@ -51,7 +51,7 @@ from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices, r
 
 # Iterations in one step; a look costs about two.
 _INNER = 25
-# The least mass, share or divergence that is told from 0, in float32 too.
+# Masses and shares below this count as 0. It is a normal number of float32 too.
 _TINY = 1e-30
 # Logarithms of a mechanism and of shares are cut here below their largest: what has less comes back by later steps.
 _LOWEST, _LOWEST_SHARE = -200.0, -69.0
@@ -101,7 +101,6 @@ class HybridState(eqx.Module):
     eta: Arr
     omega: Arr
     count: Arr  # iterations
-    looks: Arr
     since: Arr  # looks since the restart
     restart_gap: Arr
     last_gap: Arr
@@ -183,7 +182,6 @@ class PrimalDualHybridGradient(AbstractSolver):
             eta=jnp.ones((), dtype),
             omega=jnp.ones((), dtype),
             count=number,
-            looks=number,
             since=number,
             restart_gap=far,
             last_gap=far,
@@ -213,7 +211,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         best = best.with_dual(_valid(data, tightest), tightest.eta, _prices(data, tightest), bound[to])
         nearest = gaps.argmin()
         gap = gaps[nearest]
-        looks, since = state.looks + 1, state.since + 1
+        looks, since = state.count // self.iterations, state.since + 1
         fell = (gap <= self.sufficient * state.restart_gap) | (
             (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap)
         )
@@ -242,7 +240,6 @@ class PrimalDualHybridGradient(AbstractSolver):
             eta=state.eta,
             omega=jnp.where(restart, omega, state.omega),
             count=state.count,
-            looks=looks,
             since=jnp.where(restart, 0, since),
             restart_gap=jnp.where(restart | jnp.isinf(state.restart_gap), gap, state.restart_gap),
             last_gap=jnp.where(restart, jnp.inf, gap),
@@ -269,6 +266,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         taken = eta <= limit
         count = state.count + 1
         n = 1.0 + count.astype(eta.dtype)
+        # The exponents are those of PDLP (Applegate et al. 2021, adaptive step lengths).
         longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + n**-0.6) * eta)
         pick = lambda one, other: jax.tree.map(lambda a, b: jnp.where(taken, a, b), one, other)  # noqa: E731
         length = jnp.where(taken, eta, 0.0)

@@ -107,35 +107,24 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
-    if isinstance(chosen, PrimalDualHybridGradient):
-        _check_hybrid(name, problem)
+    if isinstance(chosen, PrimalDualHybridGradient) and (reason := _not_by_hybrid(problem)) is not None:
+        raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem)
     for form, measure in _measures(problem):
         measure.check(form, problem.sizes[1])
     return name, chosen, notes
 
 
-def _by_hybrid(problem: DistortionProblem) -> bool:
-    """Whether `_check_hybrid` accepts the problem."""
-    try:
-        _check_hybrid("hybrid-gradient", problem)
-    except InputError:
-        return False
-    return True
-
-
-def _check_hybrid(name: str, problem: DistortionProblem) -> None:
-    """Refuse what the iterations of `PrimalDualHybridGradient` are not defined for, or do not converge on."""
+def _not_by_hybrid(problem: DistortionProblem) -> str | None:
+    """Why the iterations of `PrimalDualHybridGradient` are not defined, or do not converge, if that is so."""
     for form, measure in _measures(problem):
         if measure.traits.own_rules:
-            raise InputError(f"solver: {name} takes no loss of one's own ({form}); use 'interior-point'")
+            return f"takes no loss of one's own ({form})"
     if problem.sizes[0] > 1 and not is_linear(problem):
-        raise InputError(f"solver: {name} takes one joint, or piecewise linear measures; use 'interior-point'")
+        return "takes one joint, or piecewise linear measures"
     if is_traced(problem) and problem.least_worst:
-        raise InputError(
-            f"solver: {name} finds the least leakage in the worst outcome outside of jit, vmap and grad only; use "
-            "'interior-point' there"
-        )
+        return "finds the least leakage in the worst outcome outside of jit, vmap and grad only"
+    return None
 
 
 def pick_for_start(
@@ -197,7 +186,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         elif problem.of_information:
             other = "use solver='mirror-descent'"
         else:
-            other = "use solver='hybrid-gradient'" if _by_hybrid(problem) else MERGE
+            other = "use solver='hybrid-gradient'" if _not_by_hybrid(problem) is None else MERGE
         need_memory(newton_bytes(problem), what, other, device)
     elif isinstance(chosen, PrimalDualHybridGradient):
         rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
@@ -268,7 +257,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     groups, private, inputs, outputs = problem.sizes
     fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
-        return ("interior-point" if fits or not _by_hybrid(problem) else "hybrid-gradient"), ()
+        return ("interior-point" if fits or _not_by_hybrid(problem) is not None else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
