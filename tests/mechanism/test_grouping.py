@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, fit, fit_groups, grouping, release
+from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -239,6 +239,16 @@ def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():
 def test_what_is_wrong_is_named(table, arguments, message):
     with pytest.raises(InputError, match=message):
         fit_groups(table, private="s", **arguments)
+
+
+def test_groups_of_too_many_combinations_are_refused_before_a_curve_is_computed(table, monkeypatch):
+    monkeypatch.setattr(grouping, "_curve", lambda *_: pytest.fail("a curve was computed"))
+    few = {name: values[:100] for name, values in table.items()}
+    with pytest.raises(InputError, match="50 rows for the design make"):
+        fit_groups(few, private="s", groups=[["d"], ["a", "b", "c"]], budget=0.1)
+    monkeypatch.setattr(counting, "MOST_SYMBOLS", 5)
+    with pytest.raises(ResourceError, match="6 useful symbols make a table"):
+        fit_groups(table, private="s", groups=[["d"], ["a", "b"], ["c"]], budget=0.1)
 
 
 def test_more_groups_than_a_file_holds_are_refused(tmp_path):
