@@ -412,29 +412,3 @@ def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
 
     return stream(on_block, joint, joint.shape[1], block_size(joint.shape[0], 8), mesh)
 
-
-def posterior_scores(columns: Arr, prior: Arr) -> Arr:
-    """g_y(s) = ln P(s|y)/P(s), (Y, S): the adversary's best rule, finite by a tiny floor."""
-    tiny = jnp.finfo(columns.dtype).tiny
-    mass = jnp.maximum(columns.sum(axis=1, keepdims=True), tiny)
-    ratio = jnp.maximum(columns, tiny * 1e8) / mass
-    seen = prior > 0
-    # An output without mass says nothing: score 0.
-    known = mass > 1e10 * tiny
-    return jnp.where(seen & known, jnp.log(ratio) - jnp.log(jnp.where(seen, prior, 1.0)), 0.0)
-
-
-def log_mean_exp(scores: Arr, prior: Arr) -> Arr:
-    """ln sum_s p(s) e^{g_y(s)}, (Y,): 0 or less where the scores are valid."""
-    seen = prior > 0
-    top = jnp.where(seen, scores, -jnp.inf).max(axis=1, keepdims=True)
-    return top[:, 0] + jnp.log(jnp.where(seen, prior * jnp.exp(scores - top), 0.0).sum(axis=1))
-
-
-def leakage(columns: Arr, prior: Arr) -> Arr:
-    """I(S;Y) of an output joint (Y, S), as a sum of terms >= 0, so that small values keep their digits."""
-    product = columns.sum(axis=1, keepdims=True) * prior
-    present = product > jnp.finfo(columns.dtype).tiny
-    ratio = jnp.where(present, columns / jnp.where(present, product, 1.0), 1.0)
-    log_ratio = jnp.log(jnp.where(ratio > 0, ratio, 1.0))
-    return jnp.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0).sum()

@@ -52,10 +52,11 @@ from jaxpriv.program.lower import (
     measured_program,
     proved_program,
     reading,
+    streamed_program,
     terms_of,
 )
 from jaxpriv.solution import Solution
-from jaxpriv.streaming import all_costs, block_size, cheapest, leakage, posterior_scores
+from jaxpriv.streaming import all_costs, block_size, cheapest
 
 # The unit of rounding: a correctly rounded operation is off by at most this share.
 _UNIT = float(np.finfo(np.float64).eps) / 2
@@ -100,33 +101,32 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
 
 
-# The certificate of mutual information for operators: the numbers of `program.certify` from sums over blocks, float64.
+# The certificate for operators: the numbers of `program.certify` from sums over blocks, float64.
 
 
-_leakage = jax.jit(leakage)
 _cheapest = jax.jit(cheapest, static_argnames="mesh")
 
 
 def certify_streamed(
-    program: StreamedProgram, mechanism: AbstractChannel, scores: Arr, multipliers: Arr, mesh: Mesh | None = None
+    program: StreamedProgram, mechanism: AbstractChannel, rules: Arr, multipliers: Arr, mesh: Mesh | None = None
 ) -> Certificate:
-    """Value and lower bound of `mechanism`, proved by the adversary's `scores`.
+    """Value and lower bound of `mechanism`, proved by the adversary's `rules`, as totals of the program.
 
-        OPT >= sum_x p_x min_y [ sum_s P(s|x) g_y(s) + sum_k l_k d_k(x, y) ] - sum_k l_k D_k
+        OPT >= sum_x p_x min_y [ sum_s P(s|x) (B' g_y)(s) + sum_k l_k d_k(x, y) ] - sum_k l_k D_k
 
     with l = `multipliers` (the program's own prices in multiplier form, where there is no last term).
 
     Args:
         program: operators in float64.
         mechanism: evaluated in float64; its output joint is its own sum over x.
-        scores: g, shape (Y, S); any numbers.
+        rules: g, shape (Y, T); any numbers.
         multipliers: l, shape (M,); any numbers, taken as 0 where they are not prices. Ignored in
             multiplier form.
         mesh: devices that share the blocks.
     """
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), np.errstate(over="ignore", invalid="ignore"):
         value, leaked, used, violation = _value(program, mechanism, mesh)
-        bound = _bound(program, np.asarray(scores, dtype=np.float64), np.asarray(multipliers, dtype=np.float64), mesh)
+        bound = _bound(program, np.asarray(rules, dtype=np.float64), np.asarray(multipliers, dtype=np.float64), mesh)
     return Certificate(value, bound, np.array([leaked]), used, violation)
 
 
@@ -135,14 +135,13 @@ def _value(
 ) -> tuple[Arr, float, np.ndarray, float]:
     pushed = push(mechanism, program.joint, program.distortions, mesh)
     columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
-    leaked = float(_leakage(columns, columns.sum(axis=0)))
-    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
-    # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
+    rows = program.rows(columns)
+    each = column_values(program.term, rows.T)
+    leaked = float(each.sum())
+    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: of mutual information, with
+    # sum w |ln(w/(p|w|))| <= I + 2/e, this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
-    # No information about S exceeds H(S), whatever rounding may do.
-    prior = columns.sum(axis=0)
-    most = -float((prior * np.log(np.where(prior > 0, prior, 1.0))).sum()) * (1 + slop) + slop
-    value = min(leaked * (1 + slop) + slop, most)
+    value = leaked + slop * float(abs(each).sum() + abs(rows).sum())
     if program.prices is not None:
         return value + float(program.prices @ used) * (1 + slop), leaked, used, 0.0
     scale = np.where(abs(program.budgets) + abs(used) > 0, abs(program.budgets) + abs(used), 1.0)
@@ -150,21 +149,23 @@ def _value(
     return value, leaked, used, float(violation)
 
 
-def _bound(program: StreamedProgram, scores: np.ndarray, multipliers: np.ndarray, mesh: Mesh | None) -> float:
-    prior = np.asarray(program.prior)
+def _bound(program: StreamedProgram, rules: np.ndarray, multipliers: np.ndarray, mesh: Mesh | None) -> float:
     if program.prices is not None:
         prices, spent = np.asarray(program.prices), 0.0
     else:
         prices = nonnegative(np, multipliers)
         spent = float(prices @ program.budgets)
-    rule, level = valid_scores(prior, scores)
-    total, size = _cheapest(program.joint, program.distortions, prior, rule, prices, mesh=mesh)
+    valid = program.term.rule_set.moved_in(program.term, np.where(np.isfinite(rules), rules, 0.0))
+    scores = program.scores(valid)
+    largest = abs(scores if program.transfer is None else abs(valid) @ abs(program.transfer)).max()
+    total, size = _cheapest(program.joint, program.distortions, program.prior, scores, prices, mesh=mesh)
     # |fl(sum) - sum| <= n u sum|terms|: chains over s inside a row, then over x. At the cheapest y the price
     # of the distortion is at most |least| plus the largest score.
-    chain = 2 * (len(prior) + program.shape[0]) + len(prices) + 8
-    size = float(size) + 2 * float(abs(rule).max() + abs(level).max()) + abs(spent)
+    chain = 2 * (len(program.prior) + program.shape[0]) + len(prices) + 8
+    size = float(size) + 4 * float(largest) + abs(spent)
     bound = float(total) - spent - chain * _UNIT * size
-    return max(bound, 0.0)  # d >= 0 and leakage is never negative
+    # Distortions are nonnegative, and no release leaks less than one that ignores the data.
+    return max(bound if np.isfinite(bound) else -np.inf, float(program.least))
 
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
@@ -264,7 +265,7 @@ class Slopes:
 
 def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
-    if problem.streams and isinstance(solution.mechanism, AbstractChannel):
+    if problem.of_information and isinstance(solution.mechanism, AbstractChannel):
         return _slopes_by_blocks(problem, solution.mechanism, np.asarray(solution.multipliers))
     mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
@@ -397,7 +398,8 @@ def _slopes_by_blocks(problem: DistortionProblem, channel: AbstractChannel, mult
     table = problem.joints
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         pushed = push(channel, joint, distortions, None)
-        scores = posterior_scores(pushed.columns, table[0].sum(axis=1))
+        program, _, _ = streamed_program(problem, joint, distortions, table[0].sum(axis=1))
+        scores = jnp.asarray(program.rules(np.asarray(pushed.columns)))
         inputs, outputs = problem.shape
         size = min(block_size(outputs, 8), inputs)
         parts = []

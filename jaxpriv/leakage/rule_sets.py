@@ -187,6 +187,7 @@ class AbstractRuleSet(ABC):
     additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
     strict: ClassVar[bool] = False  # the sum over the outputs is least only where S and Y are independent
+    smoothness: ClassVar[float] = math.inf  # a constant relative to the entropy of the mechanism, for every prior
 
     # What a solver needs.
 
@@ -247,6 +248,7 @@ class Entropic(AbstractRuleSet):
 
     additive: ClassVar[bool] = True
     strict: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 1.0
 
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing

@@ -200,8 +200,12 @@ class DistortionProblem(Module, Shown):
 
     @property
     def streams(self) -> bool:
-        """Whether the streaming solvers can take it: one joint, mutual information, budget or multiplier form."""
-        return self.sizes[0] == 1 and self.leakage_budget is None and self.of_information
+        """Whether the streaming solvers can take it: one joint, a smooth average measure whose rules have a closed form,
+        no further limits, budget or multiplier form.
+        """
+        measure = self.leakage
+        smooth = measure.designable and not (measure.worst_outcome or measure.linear or measure.traits.own_rules)
+        return smooth and self.sizes[0] == 1 and self.leakage_budget is None and not self.limits
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""

@@ -216,15 +216,21 @@ def in_lanes(program: Program) -> Program:
 
 
 class StreamedProgram(eqx.Module):
-    """Operators of one joint and its distortions, the prior, and either prices or budgets.
+    """Operators of one joint and its distortions, the prior, a smooth average measure, and either prices or budgets.
 
-    minimise  I(S;Y) + sum_k prices_k E d_k                          (budgets is None)
-    minimise  I(S;Y)   subject to  E d_k <= budgets_k,  k = 1..M     (prices is None)
+    minimise  L(W) + sum_k prices_k E d_k                          (budgets is None)
+    minimise  L(W)   subject to  E d_k <= budgets_k,  k = 1..M     (prices is None)
+
+    with L(W) = sum_y phi(B w_y) and w_y(s) = P(S=s, Y=y). Rows of a measure are linear in the joint: those of the joint J
+    are A = B J for a matrix B that depends on the prior alone.
     """
 
     joint: AbstractJoint
     distortions: tuple[AbstractDistortion, ...]
     prior: Arr  # (S,)
+    term: Term  # the measure where X has one symbol: its set of rules, reference and parameter
+    transfer: Any  # B, (T, S); None: rows are the joint itself
+    least: Arr  # (): L of a release that ignores the data
     # Exactly one is None, which tells the form.
     prices: Any  # (M,) or None
     budgets: Any  # (M,) or None
@@ -233,3 +239,32 @@ class StreamedProgram(eqx.Module):
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         return self.distortions[0].shape
+
+    def rows(self, columns: Arr) -> Arr:
+        """B w_y of an output joint (Y, S): (Y, T)."""
+        return columns if self.transfer is None else xp.matmul(columns, self.transfer.T)
+
+    def scores(self, rules: Arr) -> Arr:
+        """What rules (Y, T) say about s, B' g_y: (Y, S)."""
+        return rules if self.transfer is None else xp.matmul(rules, self.transfer)
+
+    def leakage(self, columns: Arr) -> Arr:
+        """L of an output joint (Y, S)."""
+        return self.term.rule_set.columns(self.term, self.rows(columns).T).sum()
+
+    def rules(self, columns: Arr, least: float = 0.0) -> Arr:
+        """The adversary's best rules about an output joint (Y, S), (Y, T), finite: lifts below `least` count as that.
+
+        An output without mass says nothing: its rule is the one about the prior.
+        """
+        tiny = np.finfo(columns.dtype).tiny  # times 1e8: a ratio that stays normal when XLA rounds it
+        mass = columns.sum(axis=1, keepdims=True)
+        present = xp.maximum(columns, xp.maximum(least * mass * self.prior, 1e8 * tiny))
+        present = xp.where(mass > 1e10 * tiny, present, self.prior)
+        return self.term.rule_set.gradient(self.term, self.rows(present))
+
+    def slack(self, rules: Arr) -> Arr:
+        """By how much all scores of an output rise, at least, when its rule is moved to the boundary of the set: (Y,)."""
+        term, rule_set = self.term, self.term.rule_set
+        moved = rule_set.normalised(term, rules, rule_set.boundary(term, rules, 0.0).level)
+        return xp.where(self.prior > 0, self.scores(moved - rules), np.inf).min(axis=1)

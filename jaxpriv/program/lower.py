@@ -20,9 +20,10 @@ from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
+from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Program, StreamedProgram
 
 
 def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
@@ -290,6 +291,27 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
         return scale, 0.0
     whole = is_traced(problem) or isinstance(problem, ProblemStack)
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
+
+
+def streamed_program(
+    problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: np.ndarray
+) -> tuple[StreamedProgram, Scale, float]:
+    """(program, scale, shift) of a problem that streams, over operators: as `reading`, from the prior (S,) alone."""
+    measure, alone = problem.leakage, prior[:, None]
+    (term,) = terms_of(measure, alone, Role.OBJECTIVE, whole=True)
+    transfer = None
+    if term.rows is not alone:
+        (each,) = terms_of(measure, np.diag(prior), Role.OBJECTIVE, whole=True)
+        transfer = np.divide(each.rows, prior, out=np.zeros(each.rows.shape), where=prior > 0)
+    scale, shift = measure.scale_for(len(prior)), float(shift_of(measure, alone, whole=True))
+    least = measure.least
+    if least is None:
+        (least,) = exact_values((measure,), alone, np.ones((1, 1)))
+        least = least * (1 - 1e-12) if abs(least) > _ROUNDING else 0.0
+    prices = None if problem.multiplier is None else scale.inner(1.0) * np.asarray(problem.multiplier, np.float64)
+    budgets = None if problem.budget is None else np.asarray(problem.budget, np.float64)
+    least = np.float64(scale.inner(least) - shift)
+    return StreamedProgram(joint, distortions, prior, term, transfer, least, prices, budgets), scale, shift
 
 
 def program_of(problem: DistortionProblem) -> Program:

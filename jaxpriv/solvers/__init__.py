@@ -19,7 +19,7 @@ from jaxpriv.solvers._base import (
     last_state,
     resume,
 )
-from jaxpriv.solvers.accelerated import AcceleratedGradient
+from jaxpriv.solvers.accelerated import AcceleratedGradient, AcceleratedMirrorDescent
 from jaxpriv.solvers.hybrid_gradient import PrimalDualHybridGradient
 from jaxpriv.solvers.interior_point import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.interior_point.candidate import consider, slope_of
@@ -30,6 +30,7 @@ from jaxpriv.solvers.two_grid import TwoGrid
 __all__ = [
     "AbstractSolver",
     "AcceleratedGradient",
+    "AcceleratedMirrorDescent",
     "Candidate",
     "Course",
     "Form",

@@ -28,12 +28,13 @@ from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
+from jaxpriv._importing import renamed
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers._newton_system import small_solve
-from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores
+from jaxpriv.streaming import Pass, check_mesh, gibbs_pass
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
@@ -45,6 +46,8 @@ _SINGLE, _DOUBLE = (3e-7, 20.0), (1e-13, 1e3)
 # Each step tries a gain this factor below the last one, and raises it by the square of the factor until the test
 # passes, so often at most; no gain is below the least.
 _UP, _LEAST_GAIN, _MOST_TRIES = 1.2, 1e-3, 40
+# The cap where no constant of the measure is known.
+_MOST_GAIN = 1e6
 # The leakage that an error in the budgets may be worth: this share of the first leakage, then of the estimated gap.
 _FIRST_ALLOWANCE, _ALLOWANCE = 1e-3, 0.1
 # Passes that meeting the budgets may take, at the start and in a step.
@@ -55,12 +58,12 @@ _LEAST_MISS, _MOST_MISS = 1e-9, 1e-3
 
 
 class StreamedCandidate(eqx.Module):
-    """The best mechanism and the best rule so far, both as scores (Y, S) and prices (M,)."""
+    """The best mechanism and the best rules so far, both as rules (Y, T) and prices (M,)."""
 
-    scores: Arr  # A of the best Gibbs mechanism
+    gibbs: Arr  # A of the best Gibbs mechanism
     prices: Arr  # t
     value: Arr
-    rule: Arr  # the adversary's scores
+    rule: Arr  # the adversary's
     multipliers: Arr
     bound: Arr
 
@@ -82,7 +85,7 @@ class Problem(eqx.Module):
 class AcceleratedState(eqx.Module):
     """The Gibbs state z, the average x as an output joint, and the step's control."""
 
-    scores: Arr  # (Y, S) A
+    rules: Arr  # (Y, T) A
     prices: Arr  # (M,) t
     total: Arr  # () T, the sum of the steps
     now: Pass  # of z
@@ -97,8 +100,8 @@ class AcceleratedState(eqx.Module):
     best: StreamedCandidate
 
 
-class AcceleratedGradient(AbstractSolver):
-    """Streaming accelerated Bregman proximal gradient (the `accelerated` solver).
+class AcceleratedMirrorDescent(AbstractSolver):
+    """Streaming accelerated Bregman proximal gradient, for every smooth average measure (the `accelerated` solver).
 
     Args:
         single: passes in float32 (sums and tests in float64), good to a relative gap of about 1e-3; None:
@@ -114,26 +117,25 @@ class AcceleratedGradient(AbstractSolver):
 
     def __check_init__(self) -> None:
         if not (self.single is None or isinstance(self.single, bool)):
-            raise InputError("AcceleratedGradient: single must be None, True or False")
+            raise InputError("AcceleratedMirrorDescent: single must be None, True or False")
         if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 1:
-            raise InputError("AcceleratedGradient: patience must be an integer >= 1")
-        check_mesh(self.mesh, "AcceleratedGradient")
+            raise InputError("AcceleratedMirrorDescent: patience must be an integer >= 1")
+        check_mesh(self.mesh, "AcceleratedMirrorDescent")
 
     def blank(self, problem: Problem) -> StreamedCandidate:
         """No mechanism yet, and the bound that leakage >= 0 gives."""
         program = problem.program
-        outputs, private, count = program.shape[1], program.joint.shape[0], len(program.distortions)
-        scores, prices = jnp.zeros((outputs, private)), jnp.zeros(count)
-        return StreamedCandidate(scores, prices, jnp.array(jnp.inf), scores, prices, jnp.array(-jnp.inf))
+        rules, prices = jnp.zeros((program.shape[1], len(program.term.reference))), jnp.zeros(len(program.distortions))
+        return StreamedCandidate(rules, prices, jnp.array(jnp.inf), rules, prices, jnp.array(-jnp.inf))
 
     def init(self, problem: Problem, attempt: ScalarLike, best: StreamedCandidate) -> AcceleratedState:
         """From the release that is uniform, or as near to it as the budgets allow."""
         del attempt
         blank = self.blank(problem)
         none = jnp.zeros_like(blank.prices)
-        prices, now = self._meet(problem, blank.scores, jnp.zeros(()), none, none, jnp.zeros(()), _FIRST_PASSES)
+        prices, now = self._meet(problem, blank.rule, jnp.zeros(()), none, none, jnp.zeros(()), _FIRST_PASSES)
         return AcceleratedState(
-            scores=blank.scores,
+            rules=blank.rule,
             prices=prices,
             total=jnp.zeros(()),
             now=now,
@@ -141,7 +143,7 @@ class AcceleratedGradient(AbstractSolver):
             control=jnp.array(jnp.inf),
             gain=jnp.ones(()),
             rates=prices,
-            allowance=_FIRST_ALLOWANCE * leakage(now.columns, problem.program.prior),
+            allowance=_FIRST_ALLOWANCE * (problem.program.leakage(now.columns) - problem.program.least),
             since=jnp.array(0),
             mark=jnp.array(jnp.inf),
             stalled=jnp.array(False),
@@ -150,7 +152,7 @@ class AcceleratedGradient(AbstractSolver):
 
     def resume(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
         """Go on from `state` with passes in another precision; what the old ones claimed is forgotten."""
-        now = self._pass(problem, state.scores, state.prices, state.total)
+        now = self._pass(problem, state.rules, state.prices, state.total)
         fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(jnp.inf), jnp.array(False))
         fresh = (*fresh, self.blank(problem))
         return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.mark, s.stalled, s.best), state, fresh)
@@ -159,6 +161,7 @@ class AcceleratedGradient(AbstractSolver):
         """One accelerated step; the gain is raised until its test passes (it mostly does at once)."""
         program = problem.program
         slack, cap = _SINGLE if self.single else _DOUBLE
+        cap = min(cap * program.term.rule_set.smoothness, _MOST_GAIN)
 
         def attempt(carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
             gain, tries = carry[0], carry[1]
@@ -166,27 +169,28 @@ class AcceleratedGradient(AbstractSolver):
             root = 0.5 * (jnp.sqrt(ratio * ratio + 4.0 * ratio) - ratio)
             theta = jnp.where(jnp.isinf(state.control), 1.0, root)
             middle = (1.0 - theta) * state.average + theta * state.now.columns
-            g = posterior_scores(middle, program.prior)
+            rules = program.rules(middle)
+            g = program.scores(rules)
             step = 1.0 / (theta * gain)
-            scores, total = state.scores + step * g, state.total + step
+            rules, total = state.rules + step * rules, state.total + step
             if program.prices is not None:
                 prices = total * program.prices
-                new = self._pass(problem, scores, prices, total)
+                new = self._pass(problem, rules, prices, total)
             else:
                 guess = state.prices + step * state.rates
-                prices, new = self._meet(problem, scores, total, guess, state.prices, state.allowance, _PASSES)
+                prices, new = self._meet(problem, rules, total, guess, state.prices, state.allowance, _PASSES)
             average = (1.0 - theta) * state.average + theta * new.columns
             moved = ((average - middle) * g).sum()
-            rise = leakage(average, program.prior) - leakage(middle, program.prior) - moved
+            rise = program.leakage(average) - program.leakage(middle) - moved
             divergence = -step * (new.columns * g).sum() - (prices - state.prices) @ new.distortions
             divergence = divergence - (new.log_mass - state.now.log_mass)
             good = (rise <= gain * theta**2 * jnp.maximum(divergence, 0.0) + slack) | (gain >= cap)
-            result = (scores, prices, total, new, average, gain * theta**2, gain, (prices - state.prices) / step)
+            result = (rules, prices, total, new, average, gain * theta**2, gain, (prices - state.prices) / step)
             return jnp.where(good, gain, gain * _UP**2), tries + 1, good, result
 
         first = (jnp.maximum(state.gain / _UP, _LEAST_GAIN), jnp.array(0), jnp.array(False))
         none = (
-            state.scores,
+            state.rules,
             state.prices,
             state.total,
             state.now,
@@ -196,13 +200,13 @@ class AcceleratedGradient(AbstractSolver):
             state.rates,
         )
         _, _, _, result = lax.while_loop(lambda c: ~c[2] & (c[1] < _MOST_TRIES), attempt, (*first, none))
-        scores, prices, total, now, average, control, gain, rates = result
+        rules, prices, total, now, average, control, gain, rates = result
 
-        best, believed = self._record(problem, scores, prices, total, now, state.best)
+        best, believed = self._record(problem, rules, prices, total, now, state.best)
         fell = best.gap < 0.9 * state.mark  # by a tenth: see `patience`
         since = jnp.where(fell, 0, state.since + 1)
         return AcceleratedState(
-            scores=scores,
+            rules=rules,
             prices=prices,
             total=total,
             now=now,
@@ -217,21 +221,23 @@ class AcceleratedGradient(AbstractSolver):
             best=best,
         )
 
-    def _pass(self, problem: Problem, scores: Arr, prices: Arr, total: Arr) -> Pass:
-        low = problem.operators
-        spread = problem.program.budgets is not None
-        levels = total * log_mean_exp(scores / jnp.maximum(total, 1e-300), problem.program.prior)
+    def _pass(self, problem: Problem, rules: Arr, prices: Arr, total: Arr) -> Pass:
+        low, program = problem.operators, problem.program
+        spread, scores = program.budgets is not None, program.scores(rules)
+        slack = program.slack(rules / jnp.maximum(total, 1e-300))
+        levels = -jnp.where(total > 0, total * slack, 0.0)  # no rule yet: outside of some sets
         return gibbs_pass(low.joint, low.distortions, low.prior, scores, prices, levels, spread=spread, mesh=self.mesh)
 
     def _meet(
-        self, problem: Problem, scores: Arr, total: Arr, guess: Arr, least: Arr, allowance: Arr, passes: int
+        self, problem: Problem, rules: Arr, total: Arr, guess: Arr, least: Arr, allowance: Arr, passes: int
     ) -> tuple[Arr, Pass]:
         """Prices t >= `least` with E d <= D and (t - least)(E d - D) = 0, to `allowance` of leakage."""
         budgets = problem.program.budgets
         if budgets is None:
-            return guess, self._pass(problem, scores, guess, total)
+            return guess, self._pass(problem, rules, guess, total)
         zero, square = jnp.zeros(()), jnp.eye(len(guess))
-        blank = Pass(jnp.zeros_like(scores), jnp.zeros_like(guess), square, zero, zero)
+        columns = jnp.zeros((len(rules), len(problem.program.prior)))
+        blank = Pass(columns, jnp.zeros_like(guess), square, zero, zero)
         slack = jnp.maximum(budgets - problem.at_feasible_point, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
 
@@ -241,7 +247,8 @@ class AcceleratedGradient(AbstractSolver):
             below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / slack, 0.0)
             return jnp.maximum(jnp.maximum(over, 0.0) / slack, below).max()
 
-        floor = jnp.maximum(allowance / jnp.maximum(problem.feasible_leakage, 1e-300), _LEAST_MISS)
+        worth = jnp.maximum(problem.feasible_leakage - problem.program.least, 1e-300)
+        floor = jnp.maximum(allowance / worth, _LEAST_MISS)
         floor = jnp.minimum(floor, _MOST_MISS)
 
         def missing(carry: tuple[Arr, Pass, Array]) -> Arr:
@@ -260,17 +267,17 @@ class AcceleratedGradient(AbstractSolver):
             # Doubling and halving at most keeps Newton where its model holds.
             moved = jnp.maximum(jnp.clip(prices + move, 0.5 * prices, 2.0 * prices + unit), least)
             prices = jnp.where(count == 0, guess, moved)  # the first pass is at the guess: one copy of the code
-            return prices, self._pass(problem, scores, prices, total), count + 1
+            return prices, self._pass(problem, rules, prices, total), count + 1
 
         prices, now, _ = lax.while_loop(missing, newton, (guess, blank, jnp.array(0)))
         return prices, now
 
     def _record(
-        self, problem: Problem, scores: Arr, prices: Arr, total: Arr, now: Pass, best: StreamedCandidate
+        self, problem: Problem, rules: Arr, prices: Arr, total: Arr, now: Pass, best: StreamedCandidate
     ) -> tuple[StreamedCandidate, Arr]:
         """Keep the better value and the better bound; also the gap as if the budgets were met exactly."""
         program = problem.program
-        leaked = leakage(now.columns, program.prior)
+        leaked = program.leakage(now.columns)
         multipliers = prices / total
         bound = -now.hard / total
         if program.prices is not None:
@@ -285,11 +292,17 @@ class AcceleratedGradient(AbstractSolver):
         better, tighter = value < best.value, bound > best.bound
         pick = lambda flag, new, old: jnp.where(flag, new, old)  # noqa: E731
         best = StreamedCandidate(
-            scores=pick(better, scores, best.scores),
+            gibbs=pick(better, rules, best.gibbs),
             prices=pick(better, prices, best.prices),
             value=pick(better, value, best.value),
-            rule=pick(tighter, scores / total, best.rule),
+            rule=pick(tighter, rules / total, best.rule),
             multipliers=pick(tighter, multipliers, best.multipliers),
             bound=pick(tighter, bound, best.bound),
         )
         return best, jnp.maximum(believed - best.bound, 0.0)
+
+
+def AcceleratedGradient(single: bool | None = None, patience: int = 200, mesh: Mesh | None = None) -> AbstractSolver:  # noqa: N802
+    """`AcceleratedMirrorDescent`, by its name of before version 0.2."""
+    renamed("AcceleratedGradient", "AcceleratedMirrorDescent")
+    return AcceleratedMirrorDescent(single, patience, mesh)

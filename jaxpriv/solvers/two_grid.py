@@ -2,7 +2,7 @@
 
 Merge `width` neighbouring symbols into a cell, solve the small problem, and read its solution finely:
 
-* proof: the adversary's scores, interpolated linearly in y. A convex combination of valid scores is valid,
+* proof: the adversary's rules, interpolated linearly in y. A convex combination of valid rules is valid,
   so one pass min_y over the fine problem is a lower bound of the FINE optimum, whatever the data;
 * mechanism: a coset mechanism draws a new cell and keeps the place in it (`channel.ShiftedCoset`,
   `channel.SpreadCoset`). A distance of two symbols then changes as that of their cells does.
@@ -12,6 +12,7 @@ shrinks fourfold with every halving of the cells until it stops (rough data): ev
 the fine problem. Source: own derivation.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -193,17 +194,17 @@ class Coarse(NamedTuple):
         place = self.x.position - self.x.starts[cell]
         return SpreadCoset(np.asarray(moves), cell, place, sizes, self.y.starts, self.y.order, most)
 
-    def rule(self, scores: np.ndarray) -> np.ndarray:
-        """Scores (n, S) of the cells, interpolated to the symbols: (Y, S)."""
+    def rule(self, rules: np.ndarray) -> np.ndarray:
+        """Rules (n, T) of the cells, interpolated to the symbols: (Y, T)."""
         if self.grid.shared and (self.grid.even or self.grid.numbered):  # by position, from the first cell's middle
             at, where = np.arange(len(self.y.centres)) * self.width, self.y.position - 0.5 * (self.width - 1)
         else:
             at, where = self.y.centres, self.grid.y
         if len(at) == 1:
-            return np.repeat(scores, len(where), axis=0)
+            return np.repeat(rules, len(where), axis=0)
         left = np.clip(np.searchsorted(at, where) - 1, 0, len(at) - 2)
         share = np.clip((where - at[left]) / (at[left + 1] - at[left]), 0.0, 1.0)[:, None]
-        return (1.0 - share) * scores[left] + share * scores[left + 1]
+        return (1.0 - share) * rules[left] + share * rules[left + 1]
 
 
 def coarsen(program: StreamedProgram, width: int, mesh: Mesh | None) -> Coarse:
@@ -215,7 +216,7 @@ def coarsen(program: StreamedProgram, width: int, mesh: Mesh | None) -> Coarse:
     xs, ys = (c.labels.astype(float) if grid.numbered else c.centres for c in (x, y))
     distortions = tuple(Pairwise(xs[:, None], ys[:, None], rule) for rule in grid.rules)
     joint = _merged(program.joint, x.cell, cells=len(x.centres), mesh=mesh)
-    coarse = StreamedProgram(Stored(np.asarray(joint)), distortions, program.prior, program.prices, program.budgets)
+    coarse = dataclasses.replace(program, joint=Stored(np.asarray(joint)), distortions=distortions)
     return Coarse(coarse, x, y, grid, width)
 
 

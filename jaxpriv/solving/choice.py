@@ -21,7 +21,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
-    AcceleratedGradient,
+    AcceleratedMirrorDescent,
     Goal,
     InteriorPoint,
     MirrorDescent,
@@ -39,7 +39,7 @@ SOLVERS: Mapping[str, Solver] = {
     "interior-point": InteriorPoint(),
     "mirror-descent": MirrorDescent(adaptive=True),
     "blahut-arimoto": MirrorDescent(adaptive=False),
-    "accelerated": AcceleratedGradient(),
+    "accelerated": AcceleratedMirrorDescent(),
     "two-grid": TwoGrid(),
     "linear-program": LinearProgram(),
     "hybrid-gradient": PrimalDualHybridGradient(),
@@ -49,7 +49,7 @@ SOLVERS: Mapping[str, Solver] = {
 SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
-STREAMING = (AcceleratedGradient, TwoGrid)
+STREAMING = (AcceleratedMirrorDescent, TwoGrid)
 # Solvers that take any measure (of losses of a user's own the first one alone); `LinearProgram` takes those that are
 # piecewise linear, all others take mutual information alone.
 ANY_MEASURE = (InteriorPoint, PrimalDualHybridGradient)
@@ -98,7 +98,9 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
                 f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
                 "'interior-point' or 'hybrid-gradient'"
             )
-    elif not isinstance(chosen, ANY_MEASURE) and not problem.of_information:
+    elif not (
+        isinstance(chosen, ANY_MEASURE) or problem.of_information or (isinstance(chosen, STREAMING) and problem.streams)
+    ):
         raise InputError(
             f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
             "auto, interior-point, linear-program, hybrid-gradient"

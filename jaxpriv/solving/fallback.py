@@ -14,7 +14,7 @@ from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import AcceleratedGradient, Candidate, Goal, InteriorPoint, MirrorDescent, no_candidate
+from jaxpriv.solvers import AcceleratedMirrorDescent, Candidate, Goal, InteriorPoint, MirrorDescent, no_candidate
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
 from jaxpriv.solving.choice import is_linear, step_limit
@@ -207,7 +207,7 @@ def with_next_method(
     name = "accelerated" if problem.streams else "mirror-descent"
     try:
         if problem.streams:
-            solver = AcceleratedGradient()
+            solver = AcceleratedMirrorDescent()
             steps = step_limit(solver, max_steps)
             second = solve_streamed(problem, name, solver, goal, steps, False, (), clock)
             second = dataclasses.replace(second, mechanism=second.mechanism.matrix())

@@ -1,6 +1,7 @@
 """Problems too large for tables: survey, iterate block by block, certify in float64, fall back and say so."""
 
 import dataclasses
+import math
 import os
 from typing import NamedTuple
 
@@ -18,16 +19,18 @@ from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.leakage._base import Scale
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
+from jaxpriv.program.lower import streamed_program
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
-from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
+from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
-from jaxpriv.streaming import Survey, all_devices, check_place, marginal, of_first, posterior_scores, survey
+from jaxpriv.streaming import Survey, all_devices, check_place, marginal, of_first, survey
 
 # The share of the allowed gap that the coarse problem may use.
 _COARSE_SHARE = 0.3
@@ -47,7 +50,7 @@ class StreamedResult(NamedTuple):
     """A mechanism with its proof."""
 
     mechanism: AbstractChannel
-    scores: np.ndarray  # (Y, S)
+    rules: np.ndarray  # (Y, T)
     multipliers: np.ndarray  # (M,)
     certificate: Certificate
     steps: int
@@ -57,7 +60,7 @@ class StreamedResult(NamedTuple):
 def solve_streamed(
     problem: DistortionProblem,
     name: str,
-    solver: AcceleratedGradient | TwoGrid,
+    solver: AcceleratedMirrorDescent | TwoGrid,
     goal: Goal,
     limit: int,
     throw: bool,
@@ -73,7 +76,7 @@ def solve_streamed(
     mesh = solver.mesh if solver.mesh is not None else all_devices()
     task = Task(goal, limit, mesh, list(notes), clock)
     try:
-        program, known = _ready(problem, mesh)
+        (program, task.scale, task.shift), known = _ready(problem, mesh)
     except InfeasibleError:
         if throw:
             raise
@@ -81,13 +84,13 @@ def solve_streamed(
         return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
     if checkpoint is not None:
         task.checkpoint = checkpoint_of(checkpoint, program, solver, goal, mesh)
-    found = _closed_form(program, known, mesh)
+    found = _closed_form(task, program, known)
     if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
-        found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
+        found = _nearest(task, program, known, np.zeros(len(program.distortions)))._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)
     if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found.certificate)):
-        on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
+        on_all = solver if isinstance(solver, AcceleratedMirrorDescent) else AcceleratedMirrorDescent()
         on_all = dataclasses.replace(on_all, mesh=mesh)
         if found is not None:
             task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
@@ -127,7 +130,7 @@ def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> So
         mechanism=found.mechanism,
         leakage=np.float64(certificate.leakages[0]),
         distortion=np.asarray(certificate.constraint_values),
-        scores=found.scores[None],
+        scores=found.rules[None],
         weights=np.zeros((program.shape[1], 0)),
         multipliers=found.multipliers if program.prices is None else np.zeros(0),
         code=np.int32(code),
@@ -148,7 +151,7 @@ def _better(one: StreamedResult | None, two: StreamedResult) -> StreamedResult:
     primal, dual = (one if a.value <= b.value else two), (one if a.lower_bound >= b.lower_bound else two)
     joined = dataclasses.replace(primal.certificate, lower_bound=dual.certificate.lower_bound)
     return StreamedResult(
-        primal.mechanism, dual.scores, dual.multipliers, joined, one.steps + two.steps, f"{one.solver}, {two.solver}"
+        primal.mechanism, dual.rules, dual.multipliers, joined, one.steps + two.steps, f"{one.solver}, {two.solver}"
     )
 
 
@@ -171,8 +174,8 @@ def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], bud
     return Survey(prior, np.zeros(inputs, int), faults, columns, none, np.zeros(count, int), none, constant)
 
 
-def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
-    """The program and what one pass over all its blocks computes; refuses what cannot be solved."""
+def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[tuple[StreamedProgram, Scale, float], Survey]:
+    """The program with its reading, and what one pass over all its blocks computes; refuses what cannot be solved."""
     joint, distortions = problem.operators()
     check_place(joint, mesh)
     joint = in_double(joint)
@@ -182,9 +185,8 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
     _check_faults(known, joint, distortions)
     if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
         raise InputError(f"joint sums to {float(known.prior.sum()):.12g}, not 1")
-    prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
-    budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
-    program = StreamedProgram(joint, distortions, np.asarray(known.prior), prices, budgets)
+    stated = streamed_program(problem, joint, distortions, np.asarray(known.prior))
+    budgets = stated[0].budgets
     if budgets is not None:
         short = budgets < known.least * (1 - BOUNDARY)
         if short.any():
@@ -204,7 +206,7 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
             raise Unsuited(
                 "budget: it leaves a choice between cheapest symbols and nothing else; use solver='interior-point'"
             )
-    return program, known
+    return stated, known
 
 
 def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...]) -> None:
@@ -227,28 +229,28 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     raise InputError(f"joint at [{s}, {x}] (axes s, x) is negative or not finite")
 
 
-def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> StreamedResult | None:
+def _closed_form(task: Task, program: StreamedProgram, known: Survey) -> StreamedResult | None:
     """Budgets that one constant release meets need no leakage; budgets without slack leave one mechanism."""
     if program.budgets is None:
         return None
     inputs, outputs = program.shape
-    nothing, idle = np.zeros((outputs, len(program.prior))), np.zeros(len(program.budgets))
+    nothing, idle = np.zeros((outputs, len(program.term.reference))), np.zeros(len(program.budgets))
     free = (known.constant <= program.budgets[:, None]).all(axis=0)
     if free.any():
         best = int(np.where(free, known.constant.sum(axis=0), np.inf).argmin())
         constant = Deterministic(np.full(inputs, best), outputs)
-        return _certified(program, constant, nothing, idle, mesh, 0, "closed-form")
+        return _certified(task, program, constant, nothing, idle, "closed-form")
     full = program.budgets <= known.least * (1 + BOUNDARY)
     if not full.any():
         return None  # (that each x has ONE cheapest output then was checked before)
     nearest = Deterministic(known.nearest, outputs)
-    scores = _excluding(known)
+    rules = _excluding(program, known)
     span = np.maximum(known.constant.max(axis=1) - known.least, 1.0 / _HIGHEST_PRICE)
     # The price of a budget without slack has no upper end: raise it until the bound no longer grows.
     first = np.where(full, np.minimum(1.0 / span, _HIGHEST_PRICE), 0.0)
-    found = _certified(program, nearest, scores, first, mesh, 0, "closed-form")
+    found = _certified(task, program, nearest, rules, first, "closed-form")
     for power in range(2, 40, 2):  # to 2^38 = 3e11 times the first price: a choice
-        trial = _certified(program, nearest, scores, 2.0**power * first, mesh, 0, "closed-form")
+        trial = _certified(task, program, nearest, rules, 2.0**power * first, "closed-form")
         if 0 < trial.certificate.lower_bound <= found.certificate.lower_bound:
             break
         found = trial
@@ -259,23 +261,24 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
 
 
 def _certified(
-    program: StreamedProgram,
-    mechanism: AbstractChannel,
-    scores: Arr,
-    multipliers: Arr,
-    mesh: Mesh | None,
-    steps: int,
-    solver: str,
+    task: Task, program: StreamedProgram, mechanism: AbstractChannel, rules: Arr, multipliers: Arr, solver: str
 ) -> StreamedResult:
-    scores, multipliers = np.asarray(scores), np.asarray(multipliers)
-    certificate = certify_streamed(program, mechanism, scores, multipliers, mesh)
-    return StreamedResult(mechanism, scores, multipliers, certificate, steps, solver)
+    rules, multipliers = np.asarray(rules), np.asarray(multipliers)
+    found = certify_streamed(program, mechanism, rules, multipliers, task.mesh)
+    (leaked,) = found.leakages
+    certificate = dataclasses.replace(
+        found,
+        value=task.value(found.value),
+        lower_bound=task.value(found.lower_bound),
+        leakages=np.array([max(task.value(leaked), 0.0)]),
+    )
+    return StreamedResult(mechanism, rules, multipliers, certificate, 0, solver)
 
 
-def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> StreamedResult:
+def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedMirrorDescent) -> StreamedResult:
     def certified(best: StreamedCandidate) -> StreamedResult:
         channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
-        return _certified(program, channel, best.rule, best.multipliers, solver.mesh, 0, "accelerated")
+        return _certified(task, program, channel, best.rule, best.multipliers, "accelerated")
 
     candidates, used = iterate(
         task, "all symbols", program, known, solver, task.goal, lambda best: certified(best).certificate
@@ -287,27 +290,27 @@ def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: Ac
             break
     assert found is not None  # there always is a candidate
     if task.goes_on(found.certificate):
-        found = _better(found, _nearest(program, known, found.multipliers, solver.mesh))
+        found = _better(found, _nearest(task, program, known, found.multipliers))
     return found._replace(steps=used, solver="accelerated")
 
 
-def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, mesh: Mesh | None) -> StreamedResult:
+def _nearest(task: Task, program: StreamedProgram, known: Survey, multipliers: np.ndarray) -> StreamedResult:
     """The release of the nearest symbol and its adversary: the answer at a high price, and near the least budget."""
     if program.prices is not None:  # nearest outputs are computed only where there is a budget
         scales = np.divide(1.0, program.prices, out=np.full(len(program.prices), np.inf), where=program.prices > 0)
-        known = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=mesh))
+        known = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=task.mesh))
     mechanism = Deterministic(known.nearest, program.shape[1])
-    return _certified(program, mechanism, _excluding(known), multipliers, mesh, 0, "accelerated")
+    return _certified(task, program, mechanism, _excluding(program, known), multipliers, "accelerated")
 
 
-def _excluding(known: Survey) -> np.ndarray:
-    """The adversary's scores after the nearest release; a symbol that an output excludes has a finite price."""
-    # e^-50 = 2e-22 is below the rounding of a probability; any scores give a bound that holds.
-    return np.maximum(np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior)), -50.0)
+def _excluding(program: StreamedProgram, known: Survey) -> np.ndarray:
+    """The adversary's rules after the nearest release; a symbol that an output excludes has a finite price."""
+    # e^-50 = 2e-22 is below the rounding of a probability; any rules give a bound that holds.
+    return np.asarray(program.rules(np.asarray(known.columns), math.exp(-50.0)))
 
 
 def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
-    return Gibbs(program.joint, program.distortions, program.prior, np.asarray(best.scores), np.asarray(best.prices))
+    return Gibbs(program.joint, program.distortions, program.prior, program.scores(np.asarray(best.gibbs)), np.asarray(best.prices))
 
 
 def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel, mesh: Mesh | None) -> AbstractChannel:
@@ -334,7 +337,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
     """
     goal, mesh, said = task.goal, task.mesh, task.said
     symbols = program.shape[0]
-    on_cells = AcceleratedGradient(single=False)
+    on_cells = AcceleratedMirrorDescent(single=False)
     inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
     best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
     while True:
@@ -355,7 +358,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         ) -> StreamedResult:
             mechanism = _repaired(on, seen, by.lift(moves), mesh)
             rule = by.rule(np.asarray(solved.rule))
-            return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
+            return _certified(task, on, mechanism, rule, solved.multipliers, "two-grid")
 
         stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.expired(mesh)
         large = program.shape[0] * program.shape[1] > _LARGE_PASS and not task.expired(mesh)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
@@ -33,11 +32,12 @@ from jaxpriv._types import ScalarLike
 from jaxpriv.certificates import Certificate
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 from jaxpriv.joints import arrays_of
+from jaxpriv.leakage._base import PLAIN
 from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.solvers import AcceleratedGradient, Goal, TwoGrid, advance
+from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
-from jaxpriv.streaming import Survey, agreed, leakage, of_first, shared
+from jaxpriv.streaming import Survey, agreed, of_first, shared
 
 # Seconds between two files, and the share of the time that writing may take.
 _SECONDS, _SHARE = 10.0, 0.05
@@ -234,7 +234,7 @@ class Checkpoint:
 def checkpoint_of(
     path: str | os.PathLike[str],
     program: StreamedProgram,
-    solver: AcceleratedGradient | TwoGrid,
+    solver: AcceleratedMirrorDescent | TwoGrid,
     goal: Goal,
     mesh: Mesh | None,
 ) -> Checkpoint:
@@ -244,7 +244,7 @@ def checkpoint_of(
     return Checkpoint(Path(path), _identity(program, solver, goal), most_bytes, mesh)
 
 
-def _identity(program: StreamedProgram, solver: AcceleratedGradient | TwoGrid, goal: Goal) -> str:
+def _identity(program: StreamedProgram, solver: AcceleratedMirrorDescent | TwoGrid, goal: Goal) -> str:
     """SHA-256 of all arrays of the problem, of samples of what its operators compute, and of the settings.
 
     A function of the user's cannot be hashed, so its values are, at 64 useful symbols and rounded to 20 bits, since
@@ -322,6 +322,7 @@ class Task:
         self.goal, self.mesh, self.said, self.clock = goal, mesh, said, clock
         self.left = self.limit = limit
         self.checkpoint: Checkpoint | None = None
+        self.scale, self.shift = PLAIN, 0.0  # how the value follows from the total of the program
         self._value, self._bound = float("inf"), float("-inf")
         self.begun, self.compiling = time.perf_counter(), 0.0
 
@@ -354,40 +355,57 @@ class Task:
         """Whether another method is to be tried after a result with this certificate."""
         return not self.goal.met(certificate) and not self.expired(self.mesh)
 
+    def value(self, total: ScalarLike) -> float:
+        """A total of the program in the unit of the measure."""
+        return float(self.scale.outer(float(total) + self.shift))
+
+    def in_totals(self, goal: Goal, best: StreamedCandidate) -> Goal:
+        """The goal for totals of the program; of a logarithm that at the value of `best`."""
+        if self.scale.proportional:
+            tol, rtol, shift = self.scale.inner(goal.tol), goal.rtol, self.shift
+        else:
+            value = self.value(best.value)
+            allowed = max(float(goal.tol), float(goal.rtol) * abs(value)) if math.isfinite(value) else 0.0
+            tol, rtol, shift = self.scale.inner(value) - self.scale.inner(value - allowed), 0.0, 0.0
+        return Goal(*(np.asarray(part, np.float64) for part in (tol, rtol, shift)))
+
+    def met(self, goal: Goal, best: StreamedCandidate) -> bool:
+        """Whether a candidate, in totals, meets the goal."""
+        return bool(self.in_totals(goal, best).met(best))
+
     def say(self, note: str) -> None:
         """Add a note, once."""
         if note and note not in self.said:
             self.said.append(note)
 
-    def show(self, value: ScalarLike, bound: ScalarLike) -> None:
+    def show(self, value: float, bound: float) -> None:
         """Numbers of the problem that earlier runs have reached: reports are never worse from then on."""
-        self._value, self._bound = min(self._value, float(value)), max(self._bound, float(bound))
+        self._value, self._bound = min(self._value, value), max(self._bound, bound)
 
     def report(self, best: StreamedCandidate, used: int) -> None:
         """Tell the progress function, if there is one, of the best so far."""
         if self.clock.reports:
-            value, bound = min(self._value, float(best.value)), max(self._bound, float(best.bound))
+            value, bound = min(self._value, self.value(best.value)), max(self._bound, self.value(best.bound))
             self.clock.report("accelerated", self.limit - self.left + used, value, bound)
 
     def seconds(self) -> dict[str, float]:
         return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
 
 
-def _start(solver: AcceleratedGradient, problem: Problem) -> AcceleratedState:
+def _start(solver: AcceleratedMirrorDescent, problem: Problem) -> AcceleratedState:
     return solver.init(problem, 0, solver.blank(problem))
 
 
 def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
     dtype = np.dtype(np.float32 if single else np.float64)
-    low = StreamedProgram(
-        program.joint.as_dtype(dtype),
-        tuple(d.as_dtype(dtype) for d in program.distortions),
-        program.prior.astype(dtype),
-        None,
-        None,
+    low = dataclasses.replace(
+        program,
+        joint=program.joint.as_dtype(dtype),
+        distortions=tuple(d.as_dtype(dtype) for d in program.distortions),
+        prior=program.prior.astype(dtype),
     )
     scales = np.maximum(known.constant.min(axis=1), np.finfo(float).tiny)
-    feasible_point = np.asarray(leakage(jnp.asarray(known.columns), known.prior))
+    feasible_point = np.asarray(program.leakage(known.columns))
     return Problem(program, low, np.asarray(known.at_feasible_point), feasible_point, scales)
 
 
@@ -396,7 +414,7 @@ def iterate(
     method: str,
     program: StreamedProgram,
     known: Survey,
-    solver: AcceleratedGradient,
+    solver: AcceleratedMirrorDescent,
     goal: Goal,
     prove: Callable[[StreamedCandidate], Certificate] | None = None,
 ) -> tuple[list[StreamedCandidate], int]:
@@ -419,8 +437,9 @@ def iterate(
         run = _run(task, f"{method}, float32", quick, problem, partial(task.run, _start, quick, problem), coarser, 0)
         used = run.steps
         found.append(jax.device_get(run.best))
-        gap, value = float(run.best.gap), abs(float(run.best.value))
-        met = inner.met(run.best) and gap > _SINGLE_ACCURACY * value
+        value = task.value(run.best.value)
+        gap, value = value - task.value(run.best.bound), abs(value)
+        met = task.met(inner, run.best) and gap > _SINGLE_ACCURACY * value
         if met or used >= task.left or not task.allows("float64", program, solver.mesh):
             task.left -= used
             return found, used
@@ -429,15 +448,15 @@ def iterate(
         # What float32 claims is not reported beside float64: its rounding could hide all that is found later.
         if prove is not None and agreed(solver.mesh, task.clock.reports):
             certificate = prove(found[-1])
-            task.show(certificate.value, certificate.lower_bound)
+            task.show(float(certificate.value), float(certificate.lower_bound))
     problem, best = _problem(program, known, bool(solver.single)), None
     if useful:
         start = partial(_continued, task, exact, problem, float32)
         run = _run(task, f"{method}, continued", exact, problem, start, inner, used)
         used, best = run.steps, run.best
         found.append(jax.device_get(best))
-        task.show(best.value, best.bound)
-    if best is None or not (inner.met(best) or used >= task.left or task.expired(solver.mesh)):
+        task.show(task.value(best.value), task.value(best.bound))
+    if best is None or not (task.met(inner, best) or used >= task.left or task.expired(solver.mesh)):
         start = partial(task.run, _start, exact, problem)
         run = _run(task, f"{method}, started again", exact, problem, start, inner, used)
         used = run.steps
@@ -446,12 +465,12 @@ def iterate(
     return found[::-1], used
 
 
-def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedState) -> AcceleratedState:
+def _resumed(solver: AcceleratedMirrorDescent, problem: Problem, state: AcceleratedState) -> AcceleratedState:
     return solver.resume(problem, state)
 
 
 def _continued(
-    task: Task, solver: AcceleratedGradient, problem: Problem, state: AcceleratedState | None
+    task: Task, solver: AcceleratedMirrorDescent, problem: Problem, state: AcceleratedState | None
 ) -> AcceleratedState:
     if state is None:  # a checkpoint that holds a complete run holds the state of the one after it
         raise IntegrityError(
@@ -471,7 +490,7 @@ class _Ended(NamedTuple):
 def _run(
     task: Task,
     label: str,
-    solver: AcceleratedGradient,
+    solver: AcceleratedMirrorDescent,
     problem: Problem,
     start: Callable[[], AcceleratedState],
     goal: Goal,
@@ -489,12 +508,13 @@ def _run(
             task.said.append(f"checkpoint: went on from step {used} of {label}")
     state = start() if state is None else state
     begin, coming = used, 0.0
-    while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh, coming)):
+    while not (task.met(goal, state.best) or state.stalled or used >= task.left or task.expired(solver.mesh, coming)):
         begun, compiling = time.perf_counter(), task.compiling
         until = min(used + min(portion, task.clock.every or portion), task.left)
         before = used
         with task.clock.held():
-            new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
+            own = task.in_totals(goal, state.best)
+            new, count = task.run(advance, solver, problem, state, own, np.asarray(used), np.asarray(until))
             state, used = new, int(count)
             task.report(state.best, used)
         spent = time.perf_counter() - begun - (task.compiling - compiling)
@@ -504,7 +524,7 @@ def _run(
         wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
         portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
     if file is not None:
-        if goal.met(state.best) or state.stalled:
+        if task.met(goal, state.best) or state.stalled:
             file.note(label, state.best, used)
         elif used > begin:
             task.say(file.save(label, state, used))

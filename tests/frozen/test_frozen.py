@@ -70,7 +70,7 @@ def test_a_checkpoint_is_gone_on_from(old):
         jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(steps, steps), budget=budget)
         for budget in (1.0, 1.1)
     )
-    state = {"solver": jp.AcceleratedGradient(), "tol": 1e-9, "max_steps": 9, "checkpoint": old / "state.npz"}
+    state = {"solver": jp.AcceleratedMirrorDescent(), "tol": 1e-9, "max_steps": 9, "checkpoint": old / "state.npz"}
     with pytest.raises(jp.InputError, match="another"):  # so the file was read, and is that of the problem below
         jp.solve(other, **state)
     assert jp.solve(problem, **state).steps == 9

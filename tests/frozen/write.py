@@ -44,7 +44,7 @@ import numpy as np, jaxpriv as jp
 steps = np.arange(12.0)
 joint = np.exp(-((steps[:, None] - steps)/ 3.0) ** 2)
 problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(steps, steps), budget=1.0)
-print(jp.solve(problem, solver=jp.AcceleratedGradient(), tol=1e-9, max_steps=8, checkpoint="state.npz").status)
+print(jp.solve(problem, solver=jp.AcceleratedMirrorDescent(), tol=1e-9, max_steps=8, checkpoint="state.npz").status)
 """
 
 

@@ -96,7 +96,7 @@ def test_the_price_of_the_budget_is_the_slope():
 @pytest.mark.parametrize("single", [True, False])
 def test_single_precision_passes_give_a_float64_proof(single):
     problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
-    solution = jp.solve(problem, jp.AcceleratedGradient(single=single), tol=1e-12, rtol=2e-3)
+    solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=single), tol=1e-12, rtol=2e-3)
     assert solution.status == "optimal"
     agree(problem, solution, 2e-3 * solution.value)
     assert solution.mechanism.matrix().dtype == np.float64

@@ -147,7 +147,7 @@ def test_a_file_of_another_solve_is_refused_and_left(stopped, change):
     elif change == "distortion":
         asked = jp.DistortionProblem(smooth_joint(40, 4), jp.distortion.squared(line(40)), budget=0.1)
     elif change == "solver":
-        solver = jp.AcceleratedGradient(patience=150)
+        solver = jp.AcceleratedMirrorDescent(patience=150)
     else:
         tol = 2 * TOL
     with pytest.raises(jp.InputError, match=r"^checkpoint: another problem, solver setting or tolerance"):

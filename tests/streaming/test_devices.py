@@ -54,7 +54,7 @@ def put(*spec):
 joint = jp.joints.sharded(put(None, "columns"))
 out = {"held": [list(shard.data.shape) for shard in joint.values.addressable_shards], "errors": []}
 for name, solver, cost, form in (
-    ("accelerated", jp.AcceleratedGradient(single=False), jp.distortion.squared(x), {"budget": 0.01}),
+    ("accelerated", jp.AcceleratedMirrorDescent(single=False), jp.distortion.squared(x), {"budget": 0.01}),
     ("two-grid", jp.TwoGrid(), jp.distortion.absolute(x), {"multiplier": 1.0}),
 ):
     for kind, data in (("stored", table), ("sharded", joint)):
@@ -70,7 +70,7 @@ problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.02)
 for wrong in (
     lambda: jp.joints.sharded(put()),
     lambda: jp.joints.sharded(jax.device_put(table, NamedSharding(mesh, PartitionSpec(None, "columns"))).T),
-    lambda: jp.solve(problem, jp.AcceleratedGradient(mesh=other), rtol=3e-3),
+    lambda: jp.solve(problem, jp.AcceleratedMirrorDescent(mesh=other), rtol=3e-3),
     lambda: jp.solve(problem, "accelerated", rtol=3e-3, device=jax.devices()[0]),
 ):
     try:

@@ -188,7 +188,7 @@ def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
 
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
-    monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedGradient(single=True, patience=3))
+    monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedMirrorDescent(single=True, patience=3))
     joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))
     solution = jp.solve(jp.DistortionProblem(joint, table, budget=0.2), tol=1e-7)
     assert solution.status == "optimal"

@@ -48,32 +48,32 @@ _BEGIN = """
 
 _SHARED = """
     found = []
-    for solver in (jp.AcceleratedGradient(mesh=mesh), jp.TwoGrid(mesh=mesh)):
+    for solver in (jp.AcceleratedMirrorDescent(mesh=mesh), jp.TwoGrid(mesh=mesh)):
         solution = jp.solve(problem, solver, rtol=1e-2)
         rows = np.asarray(solution.mechanism.rows(np.arange(3)))
         found.append([solution.status, solution.value, solution.lower_bound, rows.sum(), float(rows[0, 0])])
     # A time limit of one process ends the work of both.
     limit = 1e-9 if process == 0 else None
-    stopped = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-9, time_limit=limit)
+    stopped = jp.solve(problem, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-9, time_limit=limit)
     found.append([stopped.status, stopped.value, stopped.lower_bound])
     path = own("shared.npz")
     state = Path(path)
     for steps in (8, 1000):
-        solution = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path, max_steps=steps)
+        solution = jp.solve(problem, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-2, checkpoint=path, max_steps=steps)
         kept = solution.status != "optimal"
         assert process > 0 or state.exists() == kept, (steps, solution)
         found.append([solution.status, solution.value, solution.lower_bound, int(solution.steps), solution.notes])
     if process == 0:
         state.write_bytes(b"damaged")
     try:
-        jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path)
+        jp.solve(problem, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-2, checkpoint=path)
     except jp.IntegrityError as error:
         found.append([type(error).__name__, str(error).replace(path, "")])
     assert process > 0 or state.read_bytes() == b"damaged"
     # Of two problems none is solved: both processes refuse.
     other = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05 + 0.01 * (process > 0))
     try:
-        jp.solve(other, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path + "-other")
+        jp.solve(other, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-2, checkpoint=path + "-other")
     except jp.InputError as error:
         found.append([type(error).__name__, str(error)])
     say(found)
@@ -94,7 +94,7 @@ _KILLED = """
     found = []
     for name in ("state.npz", "other.npz"):
         one = jp.solve(
-            problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-3, checkpoint=own(name), progress=kill
+            problem, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-3, checkpoint=own(name), progress=kill
         )
         found.append([one.status, float(one.value), float(one.lower_bound), int(one.steps), one.notes])
     say(found)
@@ -115,13 +115,13 @@ _HALVES = """
     held = sum(shard.data.shape[1] for shard in joint.values.addressable_shards)
     found = [[held, joint.held, joint.values.is_fully_addressable]]
     problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
-    for solver in (jp.AcceleratedGradient(single=False), jp.TwoGrid()):
+    for solver in (jp.AcceleratedMirrorDescent(single=False), jp.TwoGrid()):
         solution = jp.solve(problem, solver, rtol=1e-3)
         rows = solution.mechanism.rows(np.array([0, 29, 59]))
         found.append([solution.status, solution.value, solution.lower_bound, *rows[:, 20], rows.sum()])
     for steps in (8, 1000):
         solution = jp.solve(
-            problem, jp.AcceleratedGradient(single=False), rtol=1e-3, checkpoint=own("half.npz"), max_steps=steps
+            problem, jp.AcceleratedMirrorDescent(single=False), rtol=1e-3, checkpoint=own("half.npz"), max_steps=steps
         )
         found.append([solution.status, solution.value, solution.lower_bound, solution.notes])
     with jax.enable_x64(True):
