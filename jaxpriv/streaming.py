@@ -411,4 +411,3 @@ def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
         return columns.sum(axis=0), jnp.where(fine, 0, 3)
 
     return stream(on_block, joint, joint.shape[1], block_size(joint.shape[0], 8), mesh)
-

@@ -18,9 +18,9 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
+from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
-from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program, StreamedProgram

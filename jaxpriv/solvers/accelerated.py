@@ -302,7 +302,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
         return best, jnp.maximum(believed - best.bound, 0.0)
 
 
-def AcceleratedGradient(single: bool | None = None, patience: int = 200, mesh: Mesh | None = None) -> AbstractSolver:  # noqa: N802
+def AcceleratedGradient(single: bool | None = None, patience: int = 200, mesh: Mesh | None = None) -> AbstractSolver:
     """`AcceleratedMirrorDescent`, by its name of before version 0.2."""
     renamed("AcceleratedGradient", "AcceleratedMirrorDescent")
     return AcceleratedMirrorDescent(single, patience, mesh)

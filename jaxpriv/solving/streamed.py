@@ -6,7 +6,6 @@ import os
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -18,8 +17,8 @@ from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
 from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
-from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.leakage._base import Scale
+from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
 from jaxpriv.program.lower import streamed_program
@@ -275,7 +274,9 @@ def _certified(
     return StreamedResult(mechanism, rules, multipliers, certificate, 0, solver)
 
 
-def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedMirrorDescent) -> StreamedResult:
+def _accelerated(
+    task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedMirrorDescent
+) -> StreamedResult:
     def certified(best: StreamedCandidate) -> StreamedResult:
         channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
         return _certified(task, program, channel, best.rule, best.multipliers, "accelerated")
@@ -310,7 +311,8 @@ def _excluding(program: StreamedProgram, known: Survey) -> np.ndarray:
 
 
 def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
-    return Gibbs(program.joint, program.distortions, program.prior, program.scores(np.asarray(best.gibbs)), np.asarray(best.prices))
+    scores, prices = program.scores(np.asarray(best.gibbs)), np.asarray(best.prices)
+    return Gibbs(program.joint, program.distortions, program.prior, scores, prices)
 
 
 def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel, mesh: Mesh | None) -> AbstractChannel:

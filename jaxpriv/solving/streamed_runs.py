@@ -33,6 +33,8 @@ from jaxpriv.certificates import Certificate
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 from jaxpriv.joints import arrays_of
 from jaxpriv.leakage._base import PLAIN
+from jaxpriv.leakage.rule_sets import ENTROPIC
+from jaxpriv.program.certify import column_values
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
@@ -239,8 +241,8 @@ def checkpoint_of(
     mesh: Mesh | None,
 ) -> Checkpoint:
     """The checkpoint of a solve on `mesh`; errors as those of `Checkpoint`."""
-    private, outputs = program.joint.shape[0], program.shape[1]
-    most_bytes = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (private + len(program.distortions) + 1) + 2**20
+    rows, outputs = max(len(program.prior), len(program.term.reference)), program.shape[1]
+    most_bytes = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (rows + len(program.distortions) + 1) + 2**20
     return Checkpoint(Path(path), _identity(program, solver, goal), most_bytes, mesh)
 
 
@@ -254,10 +256,18 @@ def _identity(program: StreamedProgram, solver: AcceleratedMirrorDescent | TwoGr
     digest = hashlib.sha256()
     settings = [(f.name, getattr(solver, f.name)) for f in dataclasses.fields(solver) if f.name != "mesh"]
     names = [type(part).__qualname__ for part in (program.joint, *program.distortions)]
-    facts = (type(solver).__qualname__, settings, float(goal.tol), float(goal.rtol), program.shape, names)
+    kind = "TwoGrid" if isinstance(solver, TwoGrid) else "AcceleratedGradient"  # its name in the first files
+    facts = (kind, settings, float(goal.tol), float(goal.rtol), program.shape, names)
     digest.update(repr(facts).encode())
     budgets = ("multipliers", program.prices) if program.budgets is None else ("budgets", program.budgets)
     data = jax.tree.leaves((*budgets, program.distortions))
+    inputs, outputs = program.shape
+    index = np.unique(np.linspace(0, inputs - 1, _SAMPLED_X).astype(int))
+    columns, term = np.asarray(program.joint.columns(index)), program.term
+    sampled = [columns]
+    if program.transfer is not None or term.rule_set != ENTROPIC:  # the first files are of mutual information
+        data += [type(term.rule_set).__qualname__, *jax.tree.leaves((term.reference, term.parameter, program.transfer))]
+        sampled.append(column_values(term, program.rows(columns.T).T))
     for leaf in itertools.chain(data, arrays_of(program.joint)):
         if isinstance(leaf, str):
             digest.update(leaf.encode())
@@ -265,11 +275,9 @@ def _identity(program: StreamedProgram, solver: AcceleratedMirrorDescent | TwoGr
         array = np.ascontiguousarray(leaf)
         digest.update(f"{array.dtype.str} {array.shape}".encode())
         digest.update(array)
-    inputs, outputs = program.shape
-    index = np.unique(np.linspace(0, inputs - 1, _SAMPLED_X).astype(int))
     x = np.repeat(index, _SAMPLED_Y)
     y = (x + np.tile(np.arange(_SAMPLED_Y) * outputs // _SAMPLED_Y, len(index))) % outputs
-    for values in (program.joint.columns(index), *(d.pairs(x, y) for d in program.distortions)):
+    for values in (*sampled, *(d.pairs(x, y) for d in program.distortions)):
         mantissa, exponent = np.frexp(np.asarray(values, dtype=np.float64))
         # The offset keeps numbers of few bits off the places at which rounding changes sides.
         rounded = np.floor(mantissa * 2**20 + 0.377).astype(np.int64)

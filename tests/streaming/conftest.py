@@ -5,6 +5,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._compile import own_settings
+from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.lower import streamed_program
 
 
 def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
@@ -14,6 +16,11 @@ def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
     place, width = np.sort(rng.uniform(0, 1, private)), rng.uniform(0.1, 0.3, private)
     likelihood = np.exp(-0.5 * ((x[:, None] - place) / width) ** 2) / width + 1e-3
     return (likelihood / likelihood.sum()).T.copy()
+
+
+def stated(problem: jp.DistortionProblem) -> StreamedProgram:
+    """The program that the streaming solvers iterate on."""
+    return streamed_program(problem, *problem.operators(), problem.joints[0].sum(axis=1))[0]
 
 
 def line(size: int) -> np.ndarray:

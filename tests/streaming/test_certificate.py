@@ -9,20 +9,15 @@ import jaxpriv as jp
 from jaxpriv.certificates import certify_streamed
 from jaxpriv.channel import Gibbs
 from jaxpriv.joints import Stored
-from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import measured_program
 from tests.information import certify
 
-
-def streamed(problem):
-    joint, distortions = problem.operators()
-    prior = problem.joints[0].sum(axis=1)
-    return StreamedProgram(joint, distortions, prior, problem.multiplier, problem.budget)
+from .conftest import stated
 
 
 def mechanism_of(problem, seed):
     rng = np.random.default_rng(seed)
-    program = streamed(problem)
+    program = stated(problem)
     scores = rng.normal(size=(problem.shape[1], len(program.prior)))
     return Gibbs(program.joint, program.distortions, program.prior, scores, rng.uniform(0, 5, 1))
 
@@ -34,7 +29,7 @@ def test_it_agrees_with_the_dense_certificate(rough, form, seed):
     rng = np.random.default_rng(seed)
     mechanism, scores = mechanism_of(problem, seed), 0.005 * rng.normal(size=(19, 5))
     multipliers = rng.uniform(0, 2, 1)
-    got = certify_streamed(streamed(problem), mechanism, scores, multipliers)
+    got = certify_streamed(stated(problem), mechanism, scores, multipliers)
     rows = np.zeros(0) if "multiplier" in form else multipliers
     program = measured_program(problem, (), whole=True)
     want = certify(program, mechanism.matrix(), scores[None], np.ones(1), rows)
@@ -58,7 +53,7 @@ def test_no_rule_proves_more_than_the_optimum(rough, seed, scale):
     optimum = jp.solve(problem, tol=1e-7).value
     rng = np.random.default_rng(seed)
     scores, multipliers = scale * rng.normal(size=(19, 5)), scale * rng.uniform(size=1)
-    got = certify_streamed(streamed(problem), mechanism_of(problem, 0), scores, multipliers)
+    got = certify_streamed(stated(problem), mechanism_of(problem, 0), scores, multipliers)
     assert got.lower_bound <= optimum
 
 
@@ -70,14 +65,14 @@ def test_junk_from_a_solver_costs_tightness_only(rough, junk):
     scores, multipliers = solution.scores[0].copy(), solution.multipliers
     scores[3, 1] = junk
     for rule, price in ((scores, multipliers), (solution.scores[0], np.full(1, junk))):
-        got = certify_streamed(streamed(problem), mechanism, rule, price)
+        got = certify_streamed(stated(problem), mechanism, rule, price)
         assert 0 <= got.lower_bound <= solution.value
 
 
 def test_the_rule_of_another_solver_proves_the_same(rough):
     problem = jp.DistortionProblem(*rough, budget=0.2)
     solution = jp.solve(problem, "interior-point", tol=1e-7)
-    got = certify_streamed(streamed(problem), mechanism_of(problem, 0), solution.scores[0], solution.multipliers)
+    got = certify_streamed(stated(problem), mechanism_of(problem, 0), solution.scores[0], solution.multipliers)
     np.testing.assert_allclose(got.lower_bound, solution.lower_bound, atol=1e-11)
 
 
@@ -85,6 +80,6 @@ def test_a_violated_budget_is_told(rough):
     joint, table = rough
     problem = jp.DistortionProblem(joint, table, budget=0.05)
     mechanism = Gibbs(Stored(joint), problem.distortions, joint.sum(axis=1), np.zeros((19, 5)), np.zeros(1))
-    got = certify_streamed(streamed(problem), mechanism, np.zeros((19, 5)), np.ones(1))
+    got = certify_streamed(stated(problem), mechanism, np.zeros((19, 5)), np.ones(1))
     used = joint.sum(axis=0) @ table.mean(axis=1)
     np.testing.assert_allclose(got.violation, (used - 0.05) / (used + 0.05), rtol=1e-9)

@@ -7,10 +7,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import _resources, channel
 from jaxpriv.joints import Stored
-from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers.two_grid import coarsen
 
-from .conftest import line, smooth_joint
+from .conftest import line, smooth_joint, stated
 
 RNG = np.random.default_rng(1)
 SIZE, PRIVATE = 24, 3
@@ -29,7 +28,7 @@ def coset(size, width, values=None, other=None):
     values = line(size) if values is None else values
     cost = jp.distortion.absolute(values, other)
     joint = smooth_joint(size, PRIVATE)
-    coarse = coarsen(StreamedProgram(Stored(joint), (cost,), joint.sum(axis=1), np.ones(1), None), width, None)
+    coarse = coarsen(stated(jp.DistortionProblem(joint, cost, multiplier=1.0)), width, None)
     moves = RNG.dirichlet(np.ones(len(coarse.y.centres)), len(coarse.x.centres))
     return coarse.lift(moves), joint, cost
 

@@ -292,8 +292,14 @@ def test_a_bound_above_the_value_is_an_error():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: jp.AcceleratedMirrorDescent(patience=-5), "^AcceleratedMirrorDescent: patience must be an integer >= 1"),
-        (lambda: jp.AcceleratedMirrorDescent(patience=True), "^AcceleratedMirrorDescent: patience must be an integer >= 1"),
+        (
+            lambda: jp.AcceleratedMirrorDescent(patience=-5),
+            "^AcceleratedMirrorDescent: patience must be an integer >= 1",
+        ),
+        (
+            lambda: jp.AcceleratedMirrorDescent(patience=True),
+            "^AcceleratedMirrorDescent: patience must be an integer >= 1",
+        ),
         (lambda: jp.TwoGrid(mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("y",))), "^TwoGrid: mesh must be"),
     ],
 )
@@ -302,7 +308,9 @@ def test_solvers_check_their_own_arguments(make, message):
         make()
 
 
-@pytest.mark.parametrize("solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedMirrorDescent(), jp.TwoGrid()])
+@pytest.mark.parametrize(
+    "solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedMirrorDescent(), jp.TwoGrid()]
+)
 def test_solver_objects_are_refused_like_names_where_memory_is_short(monkeypatch, solver):
     problem = jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1)
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)

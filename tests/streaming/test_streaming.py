@@ -11,6 +11,8 @@ from jaxpriv import streaming
 from jaxpriv.certificates import average_leakage
 from jaxpriv.joints import Stored
 
+from .conftest import stated
+
 pytestmark = pytest.mark.usefixtures("inside")
 
 
@@ -73,17 +75,19 @@ def test_leakage_and_scores_of_an_output_joint(rough):
     w = np.exp(-3 * table)
     w /= w.sum(axis=1, keepdims=True)
     columns, prior = jnp.asarray((joint @ w).T), joint.sum(axis=1)
-    value = streaming.leakage(columns, prior)
+    program = stated(jp.DistortionProblem(joint, table, budget=0.1))
+    value = program.leakage(columns)
     np.testing.assert_allclose(value, average_leakage(joint, w), rtol=1e-12)
-    scores = streaming.posterior_scores(columns, prior)
+    scores = program.rules(columns)
     # The posterior's own scores are tight and valid.
     np.testing.assert_allclose((scores * columns).sum(), value, rtol=1e-12)
-    np.testing.assert_allclose(streaming.log_mean_exp(scores, prior), 0.0, atol=1e-12)
+    np.testing.assert_allclose(program.slack(scores), 0.0, atol=1e-12)
 
 
 def test_an_output_without_mass_says_nothing():
     columns = jnp.asarray([[0.2, 0.3], [0.0, 0.0], [0.0, 0.5]])
-    scores = streaming.posterior_scores(columns, jnp.asarray([0.2, 0.8]))
+    program = stated(jp.DistortionProblem(np.diag([0.2, 0.8]), np.ones((2, 3)), budget=1.0))
+    scores = program.rules(columns)
     np.testing.assert_array_equal(scores[1], [0.0, 0.0])
     assert np.isfinite(np.asarray(scores)).all()
 

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.joints import Stored
-from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers.two_grid import coarsen, grid_of
 
-from .conftest import DISTORTIONS, line, smooth_joint
+from .conftest import DISTORTIONS, line, smooth_joint, stated
 
 RNG = np.random.default_rng(4)
 # Every size of an alphabet and of its cells is compiled: one of each serves wherever no other is needed.
@@ -114,7 +112,7 @@ def test_cells_of_any_two_alphabets_are_intervals_in_order():
         x, y = (np.unique(rng.normal(size=rng.integers(2, 90)) ** power) for _ in range(2))
         y = rng.permutation(spread * y + rng.normal())
         joint = rng.dirichlet(np.ones(len(x)), 2) / 2
-        program = StreamedProgram(Stored(joint), (jp.distortion.absolute(x, y),), joint.sum(axis=1), np.ones(1), None)
+        program = stated(jp.DistortionProblem(joint, jp.distortion.absolute(x, y), multiplier=1.0))
         coarse = coarsen(program, int(rng.integers(1, 12)), None)
         cells = coarse.y
         assert (np.diff(cells.centres) > 0).all()
@@ -250,17 +248,11 @@ def test_auto_takes_the_quick_way_for_loose_relative_tolerances(monkeypatch):
 
 def test_cells_of_equal_symbols_merge_the_joint():
     joint = smooth_joint(10, 3)
-    program = StreamedProgram(*coarse_parts(joint), joint.sum(axis=1), np.ones(1), None)
+    program = stated(jp.DistortionProblem(joint, jp.distortion.absolute(line(10)), multiplier=1.0))
     coarse = coarsen(program, 4, None)
     table = np.asarray(coarse.program.joint.matrix())
     np.testing.assert_allclose(table.T, [joint[:, i : i + 4].sum(axis=1) for i in (0, 4, 8)], atol=1e-15)
     np.testing.assert_allclose(coarse.x.centres, (np.array([1.5, 5.5, 9.5]) + 0.5) / 10)
-
-
-def coarse_parts(joint):
-    from jaxpriv.joints import Stored
-
-    return Stored(joint), (jp.distortion.absolute(line(joint.shape[1])),)
 
 
 @pytest.mark.parametrize(
