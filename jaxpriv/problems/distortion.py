@@ -200,8 +200,8 @@ class DistortionProblem(Module, Shown):
 
     @property
     def streams(self) -> bool:
-        """Whether the streaming solvers can take it: one joint, a smooth average measure whose rules have a closed form,
-        no further limits, budget or multiplier form.
+        """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
+        further limits, budget or multiplier form.
         """
         measure = self.leakage
         smooth = measure.designable and not (measure.worst_outcome or measure.linear or measure.traits.own_rules)

@@ -221,8 +221,8 @@ class StreamedProgram(eqx.Module):
     minimise  L(W) + sum_k prices_k E d_k                          (budgets is None)
     minimise  L(W)   subject to  E d_k <= budgets_k,  k = 1..M     (prices is None)
 
-    with L(W) = sum_y phi(B w_y) and w_y(s) = P(S=s, Y=y). Rows of a measure are linear in the joint: those of the joint J
-    are A = B J for a matrix B that depends on the prior alone.
+    with L(W) = sum_y phi(B w_y) and w_y(s) = P(S=s, Y=y). The rows of a measure are linear in the joint: A = B J, for a
+    matrix B that depends on the prior alone.
     """
 
     joint: AbstractJoint
@@ -264,7 +264,7 @@ class StreamedProgram(eqx.Module):
         return self.term.rule_set.gradient(self.term, self.rows(present))
 
     def slack(self, rules: Arr) -> Arr:
-        """By how much all scores of an output rise, at least, when its rule is moved to the boundary of the set: (Y,)."""
+        """By how much every score of an output rises, at least, where its rule is moved to the boundary: (Y,)."""
         term, rule_set = self.term, self.term.rule_set
         moved = rule_set.normalised(term, rules, rule_set.boundary(term, rules, 0.0).level)
         return xp.where(self.prior > 0, self.scores(moved - rules), np.inf).min(axis=1)

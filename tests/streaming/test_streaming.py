@@ -74,7 +74,7 @@ def test_leakage_and_scores_of_an_output_joint(rough):
     joint, table = rough
     w = np.exp(-3 * table)
     w /= w.sum(axis=1, keepdims=True)
-    columns, prior = jnp.asarray((joint @ w).T), joint.sum(axis=1)
+    columns = jnp.asarray((joint @ w).T)
     program = stated(jp.DistortionProblem(joint, table, budget=0.1))
     value = program.leakage(columns)
     np.testing.assert_allclose(value, average_leakage(joint, w), rtol=1e-12)

@@ -59,7 +59,8 @@ _SHARED = """
     path = own("shared.npz")
     state = Path(path)
     for steps in (8, 1000):
-        solution = jp.solve(problem, jp.AcceleratedMirrorDescent(mesh=mesh), rtol=1e-2, checkpoint=path, max_steps=steps)
+        solver = jp.AcceleratedMirrorDescent(mesh=mesh)
+        solution = jp.solve(problem, solver, rtol=1e-2, checkpoint=path, max_steps=steps)
         kept = solution.status != "optimal"
         assert process > 0 or state.exists() == kept, (steps, solution)
         found.append([solution.status, solution.value, solution.lower_bound, int(solution.steps), solution.notes])
