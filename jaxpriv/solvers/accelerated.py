@@ -1,19 +1,22 @@
 """Accelerated Bregman proximal gradient in a streaming form: memory 5 |Y||S|, one pass over (x, y) a step.
 
-The leakage is 1-smooth relative to the negative entropy of W weighted by p(x) (see mirror_descent), so
-with z the proximal (mirror) sequence, x its weighted average and 0 < theta <= 1,
+A smooth average measure is sum_y phi(B w_y) with w_y(s) = P(S=s, Y=y) (`program.convex.StreamedProgram`). Mutual
+information is 1-smooth relative to the negative entropy of W weighted by p(x) (see mirror_descent); other measures are
+with a constant that depends on the lifts that mechanisms reach, which the gain G finds. With z the proximal (mirror)
+sequence, x its weighted average and 0 < theta <= 1,
 
-    y = (1 - theta) x + theta z,                g_y(s) = ln( P(s|y) / P(s) ) at y
-    z+ = argmin_W  <g, W> + sum_k l_k E d_k + G theta sum_x p_x KL(W_x || z_x)
+    y = (1 - theta) x + theta z,                g_y = gradient of phi at B w_y of y, a rule of the adversary
+    z+ = argmin_W  sum_y <g_y, B w_y> + sum_k l_k E d_k + G theta sum_x p_x KL(W_x || z_x)
     x+ = (1 - theta) x + theta z+
 
-converges like 1/k^2 while the gain G passes  f(x+) <= f(y) + <g, x+ - y> + G theta^2 KL(z+ || z).
+converges like 1/k^2 while the gain passes  f(x+) <= f(y) + <g, x+ - y> + G theta^2 KL(z+ || z).
 
-Why it streams: I(S;Y) depends on a mechanism only through w = J W, so x and y are held as output joints
-(Y, S), and z has Gibbs form softmax( -P(.|x).A - t.d ) whatever happens. A pass over blocks of x gives
-its output joint, its distortion, and, as a by-product, sum_x p_x max_y of its logits. That is the
-certificate: A/T, T the sum of the steps, is a convex combination of valid scores and therefore valid,
-and stays so when every output's scores are raised until sum_s p_s e^g = 1, which about halves the gap.
+Why it streams: the measure depends on a mechanism only through w, so x and y are held as output joints (Y, S), and z
+has Gibbs form softmax( -P(.|x).B'A - t.d ) whatever happens, A the sum of the rules times their steps. A pass over
+blocks of x gives its output joint, its distortion, and, as a by-product, sum_x p_x max_y of its logits. That is the
+certificate: A/T, T the sum of the steps, is a convex combination of valid rules and therefore valid, and stays so when
+every output's rule is moved to the boundary of its set. Of mutual information, where that raises the scores until
+sum_s p_s e^g = 1, it about halves the gap.
 
 Budgets are met inside the proximal step: t rises by the multipliers of that step's own small problem,
 a concave maximisation by Newton's method that takes about two passes. The iteration then is the same
@@ -39,9 +42,8 @@ from jaxpriv.streaming import Pass, check_mesh, gibbs_pass
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
 # What the descent test forgives of rounding, and the gain G at which it is not asked any more: sums of float32 passes
-# are good to some units of rounding (6e-8) of a leakage of order one, those of float64 to 1e-13. The leakage is
-# 1-smooth relative to the entropy, so that G = 1 always passes in exact arithmetic; the cap ends a search that
-# rounding fools.
+# are good to some units of rounding (6e-8) of a leakage of order one, those of float64 to 1e-13. A constant of the
+# measure is a gain that always passes in exact arithmetic; the cap, relative to it, ends a search that rounding fools.
 _SINGLE, _DOUBLE = (3e-7, 20.0), (1e-13, 1e3)
 # Each step tries a gain this factor below the last one, and raises it by the square of the factor until the test
 # passes, so often at most; no gain is below the least.

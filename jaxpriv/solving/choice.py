@@ -51,7 +51,7 @@ SOLVER_NAMES = ("auto", *SOLVERS)
 # Solvers that work block by block.
 STREAMING = (AcceleratedMirrorDescent, TwoGrid)
 # Solvers that take any measure (of losses of a user's own the first one alone); `LinearProgram` takes those that are
-# piecewise linear, all others take mutual information alone.
+# piecewise linear, those of STREAMING smooth averages (`DistortionProblem.streams`), all others mutual information.
 ANY_MEASURE = (InteriorPoint, PrimalDualHybridGradient)
 # Solvers that find the least worst outcome by one distance to the budgets after another.
 BY_DISTANCES = (LinearProgram, PrimalDualHybridGradient)
