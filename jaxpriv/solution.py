@@ -135,7 +135,8 @@ class Solution(AbstractSolution):
         scores: the adversary's rules times their prices, shape (1, Y, T) for the T rows of all terms of the program
             (`program.program_of`, program/certify.py). Of mutual information in the objective these are
             ln P(s|y)/P(s) at the optimum, joint by joint for every private symbol; other measures have rows for symbols
-            of positive mass that do not follow from each other (from inside of jit and vmap: for all).
+            of positive mass that do not follow from each other (from inside of jit and vmap, and where the solver
+            streams: for all).
         weights: the prices of smooth worst-outcome limits at every output, shape (Y, W); W is 0 where there is none.
         multipliers: the prices of the budgets, one for each joint and distortion, then those of limits on averages,
             then (of a set of joints) the weights of the joints, which sum to one. With mutual information each price is

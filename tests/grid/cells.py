@@ -61,11 +61,12 @@ def refusal(cell: Cell) -> str | None:
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
     if measured(cell):
-        if cell.solver in (*FIRST_ORDER, *STREAMING):
-            return "solver takes mutual information without further limits only"
+        streams = cell.also != "limits" and not (reference.linear or reference.worst or _own_loss(cell))
+        if cell.solver in FIRST_ORDER or (cell.solver in STREAMING and not streams):
+            return "solver takes mutual information, or smooth averages, without further limits only"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
-        if cell.solver == "hybrid-gradient" and cell.measure.endswith(("user-loss", "user-cubic")):
+        if cell.solver == "hybrid-gradient" and _own_loss(cell):
             return "solver takes no loss of one's own"
         if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
             return refused
@@ -78,13 +79,14 @@ def refusal(cell: Cell) -> str | None:
             return "solver takes linear programs only"
         if cell.also == "joints" and cell.form != "budget":
             return "a set of joints: budget form only"
-        if cell.solver in STREAMING and cell.transform in TRACED:
+    if cell.solver in STREAMING:
+        if cell.transform in TRACED:
             return "streaming solvers run outside of jit, vmap and grad only"
-        if cell.solver in STREAMING and (cell.form == "leakage-budget" or cell.also == "joints"):
+        if cell.form == "leakage-budget" or cell.also == "joints":
             return "streaming solvers take one joint, in budget or multiplier form"
-        if cell.solver in STREAMING and cell.transform == "frontier":
+        if cell.transform == "frontier":
             return "streaming solvers solve one point at a time"
-        if cell.solver in STREAMING and cell.form == "budget" and cell.level == "least":
+        if cell.form == "budget" and cell.level == "least":
             if cell.also == "distortions":
                 return "streaming solvers meet several budgets by the nearest symbol only"
             if least_support(data_of(*cell[1:6]).costs).sum(axis=1).max() > 1:
@@ -96,6 +98,10 @@ def refusal(cell: Cell) -> str | None:
     if cell.form == "leakage-budget" and cell.also == "distortions":
         return "leakage_budget minimises one distortion"
     return None
+
+
+def _own_loss(cell: Cell) -> bool:
+    return cell.measure.endswith(("user-loss", "user-cubic"))
 
 
 def _untraceable(cell: Cell) -> str | None:

@@ -1,0 +1,142 @@
+"""Other measures than mutual information, block by block: the same rows, optimum and proof as on tables."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+from jaxpriv import streaming
+from jaxpriv.certificates import certify_streamed
+from jaxpriv.channel import Gibbs
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.lower import terms_of
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.streamed_runs import _identity
+
+from .conftest import DISTORTIONS, line, smooth_joint, stated
+
+MEASURES = {
+    "sibson-2": lk.Sibson(2.0),
+    "sibson-half": lk.Sibson(0.5),
+    "arimoto-3": lk.Arimoto(3.0),
+    "chi-squared": lk.FInformation(lk.ChiSquared()),
+    "reverse-kl": lk.FInformation(lk.ReverseKullbackLeibler()),
+    "hellinger": lk.FInformation(lk.SquaredHellinger()),
+    "jensen-shannon": lk.FInformation(lk.JensenShannon()),
+    "brier": lk.AverageCostGain(lk.BrierLoss()),
+    "user": lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2 / (t + 1.0), 1.0)),
+}
+RNG = np.random.default_rng(3)
+
+
+def problem_of(name, size=16, private=3, **form):
+    return jp.DistortionProblem(
+        smooth_joint(size, private), DISTORTIONS["absolute"](size), leakage=MEASURES[name], **form
+    )
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_rows_and_values_are_those_of_the_measure(rough, name):
+    """Of a joint with a symbol s without mass: what the prior and the output joint make is what the whole joint does."""
+    joint, table = rough
+    problem = jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name])
+    program, mechanism = stated(problem), RNG.dirichlet(np.ones(19), 23)
+    columns = (joint @ mechanism).T
+    (term,) = terms_of(problem.leakage, joint, Role.OBJECTIVE, whole=True)
+    np.testing.assert_allclose(program.rows(columns).T, term.rows @ mechanism, atol=1e-15)
+    # Rules are read in the same pairing, and are tight: phi(w) = <g, w> for the best g.
+    rules = program.rules(columns)
+    np.testing.assert_allclose((program.scores(rules) * columns).sum(), program.leakage(columns), rtol=1e-9)
+    np.testing.assert_allclose(program.slack(jnp.asarray(rules)), 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("blocks", [4, 64])
+def test_a_certificate_does_not_depend_on_blocks(rough, name, blocks, monkeypatch):
+    joint, table = rough
+    monkeypatch.setattr(streaming, "block_size", lambda *_: blocks)
+    problem = jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name])
+    program = stated(problem)
+    gibbs = Gibbs(program.joint, program.distortions, program.prior, np.eye(19, 5), np.array([4.0]))
+    columns = (joint @ gibbs.matrix()).T
+    found = certify_streamed(program, gibbs, program.rules(columns), np.array([0.3]))
+    np.testing.assert_allclose(found.leakages, [program.leakage(columns)], rtol=1e-11)
+    assert program.least <= found.lower_bound <= found.value
+    for junk in (np.full_like(program.rules(columns), np.nan), 30.0 * RNG.normal(size=program.rules(columns).shape)):
+        assert certify_streamed(program, gibbs, junk, np.array([0.3])).lower_bound <= found.value
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("sibson-2", {"budget": 0.05}),
+        ("brier", {"multiplier": 0.3}),
+        *(
+            pytest.param(name, {"budget": 0.05}, marks=pytest.mark.thorough)
+            for name in MEASURES
+            if name not in ("sibson-2", "brier")
+        ),
+    ],
+    ids=str,
+)
+def test_it_finds_the_optimum_of_the_interior_point(name, form):
+    problem = problem_of(name, **form)
+    solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=False), tol=1e-12, rtol=1e-3)
+    exact = jp.solve(problem, "interior-point", tol=1e-7)
+    assert solution.status == "optimal"
+    assert solution.lower_bound <= exact.value
+    assert exact.lower_bound <= solution.value
+    np.testing.assert_allclose(solution.value, exact.value, rtol=1e-3)
+    checked = jp.certify(problem, solution)
+    assert checked.valid
+    assert checked.agrees
+    leaked = problem.leakage(problem.joints[0], solution.mechanism.matrix())
+    np.testing.assert_allclose(solution.leakage, leaked, rtol=1e-9)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["sibson-2", "chi-squared"])
+def test_ordered_symbols_are_solved_on_cells(name):
+    problem = problem_of(name, 2000, 16, budget=0.05)
+    solution = jp.solve(problem, "two-grid", rtol=1e-2)
+    assert solution.status == "optimal"
+    assert solution.solver == "two-grid"
+    assert jp.certify(problem, solution).valid
+
+
+@pytest.mark.thorough
+def test_float32_passes_prove_what_they_claim():
+    problem = problem_of("chi-squared", 40, 4, budget=0.05)
+    solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=True), rtol=1e-2)
+    exact = jp.solve(problem, "interior-point", tol=1e-7)
+    assert solution.status == "optimal"
+    assert solution.lower_bound <= exact.value <= solution.value
+
+
+def test_a_checkpoint_belongs_to_one_measure():
+    orders = {f"arimoto-{order}": lk.Arimoto(order) for order in (0.5, 2.0)}
+    measures = {**MEASURES, **orders, "mutual-information": lk.MutualInformation()}
+    joint, distortion = smooth_joint(12, 3), jp.distortion.absolute(line(12))
+    found = {
+        _identity(
+            stated(jp.DistortionProblem(joint, distortion, budget=0.1, leakage=measure)),
+            jp.AcceleratedMirrorDescent(),
+            Goal(1e-6),
+        )
+        for measure in measures.values()
+    }
+    assert len(found) == len(measures)
+
+
+@pytest.mark.parametrize("measure", [lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation()), lk.Lift()])
+def test_measures_that_are_not_smooth_averages_are_refused(measure):
+    problem = jp.DistortionProblem(smooth_joint(12, 3), DISTORTIONS["absolute"](12), budget=0.1, leakage=measure)
+    with pytest.raises(jp.InputError, match=r"^solver 'accelerated' takes"):
+        jp.solve(problem, "accelerated")
+
+
+def test_the_old_name_says_the_new_one():
+    with pytest.warns(DeprecationWarning, match="called AcceleratedMirrorDescent now") as caught:
+        assert jp.AcceleratedGradient(patience=3) == jp.AcceleratedMirrorDescent(patience=3)
+    assert caught[0].filename == __file__
