@@ -387,15 +387,17 @@ class Power(AbstractRuleSet):
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
         r, b = term.reference[..., None, :], xp.of(term.parameter).asarray(term.parameter)[..., None, None]
+        seen = r > 0
         # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
         if self.negative:
-            y = xp.clip(-g, 1e-150, 1e150)
+            y = xp.where(seen, xp.clip(-g, 1e-150, 1e150), 1e150)
             y = y / y.min(axis=-1, keepdims=True)
         else:
+            g = xp.where(seen, g, 0.0)
             top = g.max(axis=-1, keepdims=True)
             y = xp.where(top > 0, xp.maximum(g, 0.0) / xp.where(top > 0, top, 1.0), 1.0)
         y = y * ((r * y**b).sum(axis=-1, keepdims=True)) ** (-1.0 / b)
-        return -y if self.negative else y
+        return xp.where(seen, -y if self.negative else y, 0.0)
 
 
 @dataclass(frozen=True)

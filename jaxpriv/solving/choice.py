@@ -102,8 +102,9 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         isinstance(chosen, ANY_MEASURE) or problem.of_information or (isinstance(chosen, STREAMING) and problem.streams)
     ):
         raise InputError(
-            f"solver {name!r} takes {'smooth averages' if isinstance(chosen, STREAMING) else 'mutual information'} without "
-            "further limits only; this problem needs one of: auto, interior-point, linear-program, hybrid-gradient"
+            f"solver {name!r} takes {'smooth averages' if isinstance(chosen, STREAMING) else 'mutual information'} "
+            "without further limits only; this problem needs one of: auto, interior-point, linear-program, "
+            "hybrid-gradient"
         )
     if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
         raise InputError(

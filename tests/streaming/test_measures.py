@@ -1,6 +1,5 @@
 """Other measures than mutual information, block by block: the same rows, optimum and proof as on tables."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -38,7 +37,7 @@ def problem_of(name, size=16, private=3, **form):
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_rows_and_values_are_those_of_the_measure(rough, name):
-    """Of a joint with a symbol s without mass: what the prior and the output joint make is what the whole joint does."""
+    """Prior and output joint make of a joint, in which an s has no mass, what its own rows do."""
     joint, table = rough
     problem = jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name])
     program, mechanism = stated(problem), RNG.dirichlet(np.ones(19), 23)
@@ -48,14 +47,13 @@ def test_rows_and_values_are_those_of_the_measure(rough, name):
     # Rules are read in the same pairing, and are tight: phi(w) = <g, w> for the best g.
     rules = program.rules(columns)
     np.testing.assert_allclose((program.scores(rules) * columns).sum(), program.leakage(columns), rtol=1e-9)
-    np.testing.assert_allclose(program.slack(jnp.asarray(rules)), 0.0, atol=1e-6)
+    np.testing.assert_allclose(program.slack(rules), 0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("blocks", [4, 64])
-def test_a_certificate_does_not_depend_on_blocks(rough, name, blocks, monkeypatch):
+def test_a_certificate_does_not_depend_on_blocks(rough, name, monkeypatch):
     joint, table = rough
-    monkeypatch.setattr(streaming, "block_size", lambda *_: blocks)
+    monkeypatch.setattr(streaming, "block_size", lambda *_: 4)
     problem = jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name])
     program = stated(problem)
     gibbs = Gibbs(program.joint, program.distortions, program.prior, np.eye(19, 5), np.array([4.0]))
