@@ -284,11 +284,11 @@ def fit_groups(
         distortion=Claim(down(low), up(high), "distortion"),
         cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
         confidence=confidence,
-        population=None if records.held_out is None else _of_population(mechanism, evidence, 1 - level),
+        population=None if records.held_out is None else of_population(mechanism, evidence, 1 - level),
     )
 
 
-def _of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: float) -> float:
+def of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: float) -> float:
     """A bound on I(S; Y_1, ..., Y_k) for the population with a failure of beta, from the held-out records.
 
     The release is one mechanism, W = prod_g W_g, that these records did not choose: the bound for such a mechanism
