@@ -321,7 +321,7 @@ OTHERS = {
     "jaxpriv.report": "compare report",
     "jaxpriv.simplex": "minimise",  # a function of JAX, in its precision
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
-        "advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
+        "AcceleratedGradient advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
     ),
     "jaxpriv.datasets": (
         "census census_csv census_from_raw census_small census_table compas_arrays fetch_census fetch_compas "
