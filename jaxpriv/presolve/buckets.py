@@ -26,7 +26,7 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.forms import AbstractForm
+from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.lower import ProblemStack, stacked, tables_of, terms_of
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
@@ -91,7 +91,7 @@ class Lanes:
 
     joints: Arr  # (N, K, S, X)
     tables: Arr  # (N, M, X, Y)
-    form: AbstractForm  # its target is (N, M), or (N,) of a limit on the leakage
+    form: AbstractProblemForm  # its target is (N, M), or (N,) of a limit on the leakage
     limits: Arr  # (N, L)
     measures: Measures = dataclasses.field(metadata={"static": True})
 

@@ -32,7 +32,7 @@ from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
-from jaxpriv.problems.forms import AbstractForm, form_of
+from jaxpriv.problems.forms import AbstractProblemForm, form_of
 
 
 class DistortionTarget(TypedDict, total=False):
@@ -94,7 +94,7 @@ class DistortionProblem(Module, Shown):
     # The host or a trace decides which library it is of: a union would have to be narrowed at every use.
     data: Any  # (K, S, X), or an operator for one joint
     distortions: tuple[AbstractDistortion, ...]
-    form: AbstractForm
+    form: AbstractProblemForm
     leakage: AbstractLeakage
     limits: tuple[tuple[AbstractLeakage, float], ...]
 

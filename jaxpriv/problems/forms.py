@@ -23,7 +23,7 @@ from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 
 
-class AbstractForm(Module):
+class AbstractProblemForm(Module):
     """A form with its target, a pytree of one leaf.
 
     Attributes:
@@ -51,7 +51,7 @@ class AbstractForm(Module):
         return cls(_per_distortion(value, cls.name, distortions))
 
 
-class Budget(AbstractForm):
+class Budget(AbstractProblemForm):
     """The least average leakage within budgets (M,) of the distortions."""
 
     target: Any
@@ -59,7 +59,7 @@ class Budget(AbstractForm):
     sums_leakage = limits_distortion = True
 
 
-class LeastLimit(AbstractForm):
+class LeastLimit(AbstractProblemForm):
     """The least limit on a measure of the worst outcome that budgets (M,) of the distortions allow."""
 
     target: Any
@@ -67,7 +67,7 @@ class LeastLimit(AbstractForm):
     limits_distortion = minimax = True
 
 
-class Multiplier(AbstractForm):
+class Multiplier(AbstractProblemForm):
     """The least sum of the average leakage and the priced distortions; prices (M,)."""
 
     target: Any
@@ -84,7 +84,7 @@ class Multiplier(AbstractForm):
         return cls(prices)
 
 
-class LeakageBudget(AbstractForm):
+class LeakageBudget(AbstractProblemForm):
     """The least distortion under a limit () on the leakage."""
 
     target: Any
@@ -103,10 +103,10 @@ class LeakageBudget(AbstractForm):
 
 
 # The forms by the keywords that state them.
-FORMS: dict[str, type[AbstractForm]] = {one.name: one for one in (Budget, Multiplier, LeakageBudget)}
+FORMS: dict[str, type[AbstractProblemForm]] = {one.name: one for one in (Budget, Multiplier, LeakageBudget)}
 
 
-def form_of(given: Mapping[str, object], worst_outcome: bool, joints: int, distortions: int) -> AbstractForm:
+def form_of(given: Mapping[str, object], worst_outcome: bool, joints: int, distortions: int) -> AbstractProblemForm:
     """The form that the one keyword states which is not None."""
     chosen = [name for name in FORMS if given[name] is not None]
     if len(chosen) != 1:

@@ -22,7 +22,7 @@ from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInf
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.forms import AbstractForm
+from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.convex import Program
 
 
@@ -47,7 +47,7 @@ def _same(distortion: AbstractDistortion) -> Hashable:
     return id(distortion)
 
 
-def stacked(problems: Sequence[DistortionProblem]) -> AbstractForm:
+def stacked(problems: Sequence[DistortionProblem]) -> AbstractProblemForm:
     """The form that all problems have, with their targets along a leading axis."""
     targets = [np.asarray(problem.form.target, dtype=np.float64) for problem in problems]
     return type(problems[0].form)(np.stack(targets))
@@ -63,7 +63,7 @@ class ProblemStack:
     joints: np.ndarray  # (N, K, S, X)
     distortions: np.ndarray  # (N, M, X, Y)
     leakage: AbstractLeakage
-    form: AbstractForm  # its target is (N, M), or (N,) of a limit on the leakage
+    form: AbstractProblemForm  # its target is (N, M), or (N,) of a limit on the leakage
 
     @staticmethod
     def of(problems: Sequence[DistortionProblem]) -> "ProblemStack":

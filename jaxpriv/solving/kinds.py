@@ -20,7 +20,7 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.forms import AbstractForm
+from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.lower import stacked, tables_of
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
@@ -62,7 +62,7 @@ class Kind(NamedTuple):
     bucket: Bucket
     groups: int
     distortions: int
-    form: type[AbstractForm]
+    form: type[AbstractProblemForm]
     measures: Measures
     name: str
     solver: InteriorPoint
