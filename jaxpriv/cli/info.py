@@ -163,6 +163,7 @@ def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
 
 def _compile(private: int, inputs: int, outputs: int) -> None:
     from jaxpriv.problems import DistortionProblem
+    from jaxpriv.problems.forms import FORMS
     from jaxpriv.solving.loops import SWITCH
     from jaxpriv.solving.solve import solve
 
@@ -174,12 +175,8 @@ def _compile(private: int, inputs: int, outputs: int) -> None:
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "always"
     try:
-        for problem in (
-            DistortionProblem(joint, costs, budget=0.1),
-            DistortionProblem(joint, costs, multiplier=1.0),
-            DistortionProblem(joint, costs, leakage_budget=0.01),
-        ):
-            solve(problem)
+        for form, target in zip(FORMS, (0.1, 1.0, 0.01), strict=True):
+            solve(DistortionProblem(joint, costs, **{form: target}))
     finally:
         os.environ.pop(SWITCH)
         if before is not None:

@@ -398,10 +398,7 @@ def _designed(
         found = solve_within(clock, asked_of, "auto", Goal(tol, 0.0))
         assert isinstance(found, FunnelSolution)
         return found.mechanism, _prices(asked_of, found), found.status
-    if problem == "budget":
-        asked = DistortionProblem(joint, costs, leakage=measure, budget=target)
-    else:
-        asked = DistortionProblem(joint, costs, leakage=measure, leakage_budget=target)
+    asked = DistortionProblem(joint, costs, leakage=measure, **{problem.replace("-", "_"): target})
     solution = solve_within(clock, asked, "auto", Goal(tol, 0.0))
     parts = solution.scores, solution.weights, solution.multipliers
     if isinstance(measure, MutualInformation):
