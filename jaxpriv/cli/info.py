@@ -163,7 +163,6 @@ def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
 
 def _compile(private: int, inputs: int, outputs: int) -> None:
     from jaxpriv.problems import DistortionProblem
-    from jaxpriv.problems.forms import FORMS
     from jaxpriv.solving.loops import SWITCH
     from jaxpriv.solving.solve import solve
 
@@ -175,8 +174,12 @@ def _compile(private: int, inputs: int, outputs: int) -> None:
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "always"
     try:
-        for form, target in zip(FORMS, (0.1, 1.0, 0.01), strict=True):
-            solve(DistortionProblem(joint, costs, **{form: target}))
+        for problem in (
+            DistortionProblem(joint, costs, budget=0.1),
+            DistortionProblem(joint, costs, multiplier=1.0),
+            DistortionProblem(joint, costs, leakage_budget=0.01),
+        ):
+            solve(problem)
     finally:
         os.environ.pop(SWITCH)
         if before is not None:
