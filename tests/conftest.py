@@ -66,10 +66,13 @@ install_import_hook(_SHAPED, "beartype.beartype")
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
 from jaxpriv import _compile, _native  # noqa: E402  # after the hook
 from jaxpriv.solving import loops  # noqa: E402
+from tests.compiling import QUICKLY  # noqa: E402
 
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")
 
+# Bits differ from those of processes that compile with the options of a release.
+exec(QUICKLY)
 # Memory that the compiler has freed is left for the next program.
 _compile._trim = lambda: None
 
