@@ -5,7 +5,6 @@ import gc
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from pathlib import Path
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What one process has compiled of Python's files, the processes that tests start load: without it each compiles JAX anew,
-# four seconds of processor time.
+# The files of Python that one process has compiled, workers and the processes that tests start load: otherwise each of
+# them compiles JAX anew, four seconds of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # Most of the suite's time is compiling. This setting of JAX's own (few optimisations) is for the code that the tests
 # compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,
