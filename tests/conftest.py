@@ -69,7 +69,8 @@ from tests.compiling import QUICKLY  # noqa: E402
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")
 
-# Bits differ from those of processes that compile with the options of a release.
+# Last bits differ from those of a release, which a test of them asks for (`options_of_a_release`).
+_LEVEL = _compile._OPTIONS["xla_backend_optimization_level"]
 exec(QUICKLY)
 # Memory that the compiler has freed is left for the next program.
 _compile._trim = lambda: None
@@ -117,6 +118,20 @@ def _settings_of_numpy_stay() -> Iterator[None]:
     before = np.geterr()
     yield
     assert np.geterr() == before
+
+
+@pytest.fixture
+def options_of_a_release(monkeypatch) -> Iterator[None]:
+    """Programs of the library are compiled as everywhere else: a tolerance near rounding is asked for."""
+
+    def forget() -> None:
+        _compile._options.cache_clear()
+        _compile._PROGRAMS.clear()
+
+    monkeypatch.setitem(_compile._OPTIONS, "xla_backend_optimization_level", _LEVEL)
+    forget()
+    yield
+    forget()
 
 
 @pytest.fixture
