@@ -332,12 +332,22 @@ def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
 
 
 def _name_others(axes: "Axes", others: Sequence[tuple[float, float, str]]) -> None:
-    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge."""
+    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge.
+
+    Of two marks close to each other the name of the upper one is above.
+    """
     below = {"xytext": (0, -4), "ha": "center", "va": "top"}
     above = {"xytext": (0, 4), "ha": "center", "va": "bottom"}
     right = {"xytext": (5, 0), "ha": "left", "va": "center"}
+    wide, tall = axes.get_xlim()[1], axes.get_ylim()[1]
     for distortion, leakage, name in others:
-        place = right if distortion == 0 else below if leakage > 0.25 * axes.get_ylim()[1] else above
+        crowded = any(
+            (lower, spent) < (leakage, distortion)
+            and abs(distortion - spent) < 0.2 * wide
+            and leakage - lower < 0.1 * tall
+            for spent, lower, _ in others
+        )
+        place = right if distortion == 0 else above if crowded or leakage <= 0.25 * tall else below
         axes.annotate(name, (distortion, leakage), textcoords="offset points", fontsize=6, linespacing=0.95, **place)
 
 
