@@ -230,7 +230,7 @@ class StreamedProgram(eqx.Module):
     prior: Arr  # (S,)
     term: Term  # the measure where X has one symbol: its set of rules, reference and parameter
     transfer: Any  # B, (T, S); None: rows are the joint itself
-    least: Arr  # (): L of a release that ignores the data
+    least: ScalarLike  # (): L of a release that ignores the data
     # Exactly one is None, which tells the form.
     prices: Any  # (M,) or None
     budgets: Any  # (M,) or None

@@ -307,4 +307,4 @@ class AcceleratedMirrorDescent(AbstractSolver):
 def AcceleratedGradient(single: bool | None = None, patience: int = 200, mesh: Mesh | None = None) -> AbstractSolver:
     """`AcceleratedMirrorDescent`, by its name of before version 0.2."""
     renamed("AcceleratedGradient", "AcceleratedMirrorDescent")
-    return AcceleratedMirrorDescent(single, patience, mesh)
+    return AcceleratedMirrorDescent(single=single, patience=patience, mesh=mesh)

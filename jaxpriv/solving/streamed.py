@@ -93,7 +93,7 @@ def solve_streamed(
         on_all = dataclasses.replace(on_all, mesh=mesh)
         if found is not None:
             task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
-            task.show(found.certificate.value, found.certificate.lower_bound)
+            task.show(float(found.certificate.value), float(found.certificate.lower_bound))
         found = _better(found, _accelerated(task, program, known, on_all))
     _check_order(found.certificate)
     if notes and task.left > 0 and task.goes_on(found.certificate) and fits_for_newton(problem):

@@ -267,7 +267,7 @@ def _identity(program: StreamedProgram, solver: AcceleratedMirrorDescent | TwoGr
     sampled = [columns]
     if program.transfer is not None or term.rule_set != ENTROPIC:  # the first files are of mutual information
         data += [type(term.rule_set).__qualname__, *jax.tree.leaves((term.reference, term.parameter, program.transfer))]
-        sampled.append(column_values(term, program.rows(columns.T).T))
+        sampled.append(np.asarray(column_values(term, program.rows(columns.T).T)))
     for leaf in itertools.chain(data, arrays_of(program.joint)):
         if isinstance(leaf, str):
             digest.update(leaf.encode())
