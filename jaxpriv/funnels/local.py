@@ -286,11 +286,6 @@ class _FromStarts(AbstractFunnelSolver):
         return self.starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
 
 
-def whole_value(problem: FunnelProblem | BottleneckProblem) -> bool:
-    """Whether the measure's value has a price, not the sum over outputs that it is made of."""
-    return problem.form == "multiplier" and not isinstance(problem.leakage, AbstractMeanLeakage)
-
-
 @dataclass(frozen=True)
 class AlongTheHull(_FromStarts):
     """A method whose local optima at prices are points of a hull.
@@ -421,6 +416,11 @@ class AlongTheHull(_FromStarts):
         )
 
 
+def _of_value(problem: FunnelProblem | BottleneckProblem) -> bool:
+    """Whether the price is one of the measure's value, and that is not the sum over outputs itself."""
+    return problem.form == "multiplier" and not isinstance(problem.leakage, AbstractMeanLeakage)
+
+
 @dataclass(frozen=True)
 class DifferenceOfConvex(AlongTheHull):
     """Mirror descent with difference-of-convex steps from many starts, and the hull of what they find.
@@ -440,7 +440,8 @@ class DifferenceOfConvex(AlongTheHull):
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target."""
-        solve, measure, whole = self.steps(problem), problem.leakage, whole_value(problem)
+        solve, measure = self.steps(problem), problem.leakage
+        whole = _of_value(problem)
         target = {
             "disclosure": lambda: Target("disclosure", problem.target),
             "leakage_budget": lambda: Target("cost", float(measure.outer_inverse(np.asarray(problem.target)))),
@@ -452,7 +453,7 @@ class DifferenceOfConvex(AlongTheHull):
     def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
         if not isinstance(problem, FunnelProblem):
             raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
-        measure, whole = problem.leakage, whole_value(problem)
+        measure, whole = problem.leakage, _of_value(problem)
 
         def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
             return descend(given, measure, prices, starts, np.asarray(tol), np.asarray(most), whole=whole)

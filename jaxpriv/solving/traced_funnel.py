@@ -26,8 +26,8 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, FunnelSolution
-from jaxpriv.funnels.local import AlongTheHull, blended, random_starts, whole_value, widened
-from jaxpriv.funnels.local_steps import channel, log_rows, survey
+from jaxpriv.funnels.local import AlongTheHull, blended, random_starts, widened
+from jaxpriv.funnels.local_steps import channel
 from jaxpriv.funnels.solve import pick_funnel_solver
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
@@ -71,9 +71,12 @@ def solve_traced_funnel(
 
     source = problem.joint.sum(axis=0)
     disclosure, leakage = _measured(problem, mechanism)
-    told, leaked = _measured(problem, lax.stop_gradient(mechanism))
-    value = leaked - price * told
-    lower, upper = (_lower_bound(problem), value) if funnel else (value, _upper_bound(problem))
+    value = _value(problem, lax.stop_gradient(mechanism))
+    # A bound that the mechanism crosses by rounding is the value.
+    if funnel:
+        lower, upper = jnp.minimum(_lower_bound(problem), value), value
+    else:
+        lower, upper = value, jnp.maximum(_upper_bound(problem), value)
     code = jnp.where(residual <= goal.tol, Status.STATIONARY.value, Status.BEST_KNOWN.value)
     joint = (source[:, None] * mechanism).T
     masses = joint.sum(axis=1)
@@ -132,28 +135,31 @@ def _best(
     if start is not None:
         starts = starts.at[0].set(blended(widened(start, outputs)))
     one = descent(given, jnp.full(count, price), starts, tol, limit)
-    best = one.log_mechanism[_ranks(sign * one.value)[:_TOGETHER]]
-    shared = jnp.concatenate(list(best), axis=1)
+    ranks = _ranks(sign * one.value)
+    shared = jnp.concatenate(list(one.log_mechanism[ranks[:_TOGETHER]]), axis=1)
     two = descent(given, price[None], shared[None], tol, limit)
 
+    plain = jnp.eye(symbols, dtype=price.dtype), jnp.ones((symbols, 1), price.dtype)
+    values = two.value[0], one.value[ranks[0]], *(_value(problem, mechanism) for mechanism in plain)
+    residuals = two.residual[0], one.residual[ranks[0]], jnp.inf, jnp.inf
+    mechanisms = jnp.exp(two.log_mechanism[0]), jnp.exp(one.log_mechanism[ranks[0]]), *plain
     width = max(shared.shape[1], symbols)
-    known = two.log_mechanism[0], best[0], jnp.log(jnp.eye(symbols, dtype=price.dtype)), jnp.zeros((symbols, 1), price.dtype)
-    tried = jnp.stack([jnp.pad(logs, ((0, 0), (0, width - logs.shape[1])), constant_values=-jnp.inf) for logs in known])
-    whole = whole_value(problem)
-    disclosure, leakage, residual = jax.vmap(
-        lambda logs: survey(given, problem.leakage, logs, sign * price, sign, whole)
-    )(tried)
-    chosen = _ranks(sign * (leakage - price * disclosure))[0]
-    mechanism = jnp.exp(log_rows(tried[chosen]))
+    chosen = _ranks(sign * jnp.stack(values))[0]
+    mechanism = jnp.stack([widened(mechanism, width) for mechanism in mechanisms])[chosen]
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)
     source = problem.joint.sum(axis=0)
     mechanism = jnp.where(source[:, None] > 0, mechanism / mechanism.sum(axis=1, keepdims=True), source @ mechanism)
-    return mechanism, residual[chosen], one.steps.max() + two.steps[0]
+    return mechanism, jnp.stack(residuals)[chosen], one.steps.max() + two.steps[0]
 
 
 def _ranks(values: Arr) -> Arr:
     """Which are the least ones, in order; NaN last."""
     return jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
+
+
+def _value(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> Arr:
+    disclosure, leakage = _measured(problem, mechanism)
+    return leakage - problem.multiplier * disclosure
 
 
 def _measured(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> tuple[Arr, Arr]:
