@@ -456,7 +456,7 @@ class DifferenceOfConvex(AlongTheHull):
         measure, whole = problem.leakage, _of_value(problem)
 
         def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return descend(given, measure, prices, starts, np.asarray(tol), np.asarray(most), whole=whole)
+            return descend(given, measure, prices, starts, jnp.asarray(tol), jnp.asarray(most), whole=whole)
 
         return solve
 
@@ -488,7 +488,7 @@ class BottleneckIteration(AlongTheHull):
             raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
 
         def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return squeeze(given, prices, starts, np.asarray(tol), np.asarray(most))
+            return squeeze(given, prices, starts, jnp.asarray(tol), jnp.asarray(most))
 
         return solve
 

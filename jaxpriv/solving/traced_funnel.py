@@ -36,8 +36,9 @@ from jaxpriv.solution import Status
 from jaxpriv.solving.differentiable import no_tangent
 from jaxpriv.solving.traced import in_one_precision
 
-# Starts that share the outputs of the second descent.
-_TOGETHER = 8
+# Steps that every start takes at most, and how many of them then share outputs. With 1000 steps the second descents of
+# 6 x 20 and 14 x 55 joints end as near to the certified optima as with these, and with 16 starts as with 8.
+_SCOUT, _TOGETHER = 100, 8
 
 
 def solve_traced_funnel(
@@ -134,7 +135,7 @@ def _best(
     starts = random_starts(jax.random.key(method.seed), count, symbols, outputs, given.joint.dtype)
     if start is not None:
         starts = starts.at[0].set(blended(widened(start, outputs)))
-    one = descent(given, jnp.full(count, price), starts, tol, limit)
+    one = descent(given, jnp.full(count, price), starts, tol, jnp.minimum(limit, _SCOUT))
     ranks = _ranks(sign * one.value)
     shared = jnp.concatenate(list(one.log_mechanism[ranks[:_TOGETHER]]), axis=1)
     two = descent(given, price[None], shared[None], tol, limit)
