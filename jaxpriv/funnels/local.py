@@ -38,7 +38,7 @@ from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGenerati
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
-from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
+from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 

@@ -214,7 +214,11 @@ def _descend(
         after = at(new)
         before, reached = now.leak - lam * now.disclosure, after.leak - lam * after.disclosure
         moved = (given.source[:, None] * jnp.exp(old) * (old - new)).sum()
-        enough = before - _KEPT * jnp.maximum(moved, 0.0) / state.step + _ROUNDING * jnp.finfo(before.dtype).eps * (1.0 + jnp.abs(before))
+        enough = (
+            before
+            - _KEPT * jnp.maximum(moved, 0.0) / state.step
+            + _ROUNDING * jnp.finfo(before.dtype).eps * (1.0 + jnp.abs(before))
+        )
         taken = reached <= enough
         kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (new, after), (old, now))
         step = jnp.where(taken, jnp.minimum(_GROWTH * state.step, _LONGEST), _CUT * state.step)

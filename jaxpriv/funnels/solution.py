@@ -118,8 +118,8 @@ class FunnelSolution(AbstractSolution):
         lower_bound, upper_bound: a proved interval that holds the optimum, rounding included. The end on the
             side of the mechanism is its own value; the other one comes from prices that any reader can check
             (`jaxpriv.funnels.proved_value`), at worst from the elementary bounds.
-        code: a `Status` (in a trace its integer, so that it batches): OPTIMAL (the interval is no wider than the tolerance), STATIONARY (a local method came to
-            rest) or BEST_KNOWN.
+        code: a `Status` (in a trace its integer, so that it batches): OPTIMAL (the interval is no wider than the
+            tolerance), STATIONARY (a local method came to rest) or BEST_KNOWN.
         mechanism: P(y|x), shape (X, Y), rows sum to one, the target met; symbols without mass release the
             marginal of Y.
         disclosure: I(X;Y) of the mechanism.

@@ -165,7 +165,9 @@ def _value(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> Arr:
 
 def _measured(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> tuple[Arr, Arr]:
     """(I(X;Y), L(S->Y)) of a mechanism (X, Y)."""
-    return MutualInformation()(jnp.diag(problem.joint.sum(axis=0)), mechanism), problem.leakage(problem.joint, mechanism)
+    return MutualInformation()(jnp.diag(problem.joint.sum(axis=0)), mechanism), problem.leakage(
+        problem.joint, mechanism
+    )
 
 
 def _lower_bound(problem: FunnelProblem | BottleneckProblem) -> Arr:

@@ -67,7 +67,7 @@ def test_symbols_without_mass_and_data_that_is_none():
     assert best.lower_bound - 1e-12 <= found.value <= best.value + 1e-6
     np.testing.assert_allclose(found.mechanism[2], found.masses, atol=1e-14)
     assert np.isnan(funnels(JOINT, -PRICES).value).all()
-    assert np.isnan(funnels(JOINT - 0.2 * (JOINT == JOINT.min()), PRICES).value).all()
+    assert np.isnan(funnels(JOINT - 0.2 * (JOINT.min() == JOINT), PRICES).value).all()
 
 
 def test_bottlenecks_by_beta():
