@@ -122,11 +122,15 @@ def _found(
 
 @eqx.filter_jit
 def _best(
-    problem: FunnelProblem | BottleneckProblem, start: Arr | None, method: AlongTheHull, tol: float, limit: ScalarLike
+    problem: FunnelProblem | BottleneckProblem,
+    start: Arr | None,
+    method: AlongTheHull,
+    tol: ScalarLike,
+    limit: ScalarLike,
 ) -> tuple[Arr, Arr, Arr]:
     """(mechanism (X, Y), residual of the first-order conditions, steps)."""
     given, price, descent = channel(problem.joint), problem.multiplier, method.steps(problem)
-    sign = 1.0 if problem.minimises_leakage else -1.0
+    sign, tol = 1.0 if problem.minimises_leakage else -1.0, jnp.asarray(tol, price.dtype)
     symbols = len(given.source)
     outputs = method.outputs or symbols + 1
     if start is not None:

@@ -91,7 +91,7 @@ def test_single_precision():
 def test_descents_in_single_precision_never_raise_the_lagrangian_by_more_than_rounding():
     logs = np.log(np.random.default_rng(0).dirichlet(np.ones(6), size=(8, 10)) + 1e-9).astype(np.float32)
     given, prices = channel(JOINT.astype(np.float32)), np.linspace(0.05, 0.9, 8, dtype=np.float32)
-    measure, tol = jp.leakage.MutualInformation(), np.asarray(1e-6)
+    measure, tol = jp.leakage.MutualInformation(), np.float32(1e-6)
     values = [np.asarray(descend(given, measure, prices, logs, tol, np.asarray(k)).value) for k in (0, 1, 2, 4, 16, 64)]
     assert (np.diff(values, axis=0) <= 100 * np.finfo(np.float32).eps).all()
     assert (values[-1] < values[0]).all()
