@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import logsumexp
 from jaxtyping import Array
-from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
@@ -53,7 +52,7 @@ _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _BLEND = 1e-3
 
 
-def random_starts(key: Array, count: int, symbols: int, outputs: int, dtype: DTypeLike = "float64") -> Array:
+def random_starts(key: Array, count: int, symbols: int, outputs: int, dtype: Any = "float64") -> Array:  # noqa: ANN401 (what JAX takes as a dtype)
     """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
     noise = jax.random.gumbel(key, (count, symbols, outputs), dtype=dtype)
     logits = noise * jnp.asarray(np.resize(_SHARPNESS, count)[:, None, None], dtype)

@@ -237,7 +237,7 @@ class FunnelProblem(_Envelope):
         given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "multiplier": multiplier}
         self.joint, form, target = _prepared(joint, given)
         if form == "disclosure" and not is_traced(self):
-            target = _reachable(form, target, whole_entropy(self.joint), "H(X)")
+            target = _reachable(form, float(target), whole_entropy(self.joint), "H(X)")
         setattr(self, form, target)
 
 
@@ -284,7 +284,7 @@ class BottleneckProblem(_Envelope):
             form, target = "multiplier", 1.0 / scalar(target, "beta", low=0.0, open_low=True)
         if form == "relevance" and not is_traced(self):
             _, most, _ = information_interval(self.joint, np.eye(self.joint.shape[1]))
-            target = _reachable(form, target, most, "I(S;X)")
+            target = _reachable(form, float(target), most, "I(S;X)")
         setattr(self, form, target)
 
     @property

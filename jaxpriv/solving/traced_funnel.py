@@ -108,7 +108,8 @@ def _found(
 
     @jax.custom_jvp
     def best(arrays: PyTree) -> tuple[Arr, Arr, Arr]:
-        return _best(*eqx.combine(arrays, rest), method, tol, limit)
+        problem, start = eqx.combine(arrays, rest)
+        return _best(problem, start, method, tol, limit)
 
     @best.defjvp
     def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
