@@ -350,7 +350,7 @@ def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
     prior, faults = jax.device_get(_marginal(joint, mesh=None))
     if faults.any():
         raise InputError(f"joint: its column x = {int(np.argmax(faults != 0))} is negative or not finite")
-    program, scale, shift = streamed_program(problem, joint, distortions, np.asarray(prior))
+    program, scale, shift = streamed_program(problem, joint, distortions, prior)
     rules = _fitting("scores", solution.scores, (1, problem.shape[1], len(program.term.reference)))
     rates = _fitting("multipliers", solution.multipliers, (0,) if problem.budget is None else (len(distortions),))
     found = certify_streamed(program, solution.mechanism, rules[0], rates)

@@ -288,6 +288,7 @@ def streamed_program(
     problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Arr
 ) -> tuple[StreamedProgram, Scale, float]:
     """(program, scale, shift) of a problem that streams, over operators: as `reading`, from the prior (S,) alone."""
+    prior = np.asarray(prior)
     measure, alone = problem.leakage, prior[:, None]
     (term,) = terms_of(measure, alone, Role.OBJECTIVE, whole=True)
     transfer = None
@@ -299,10 +300,10 @@ def streamed_program(
     if least is None:
         (least,) = exact_values((measure,), alone, np.ones((1, 1)))
         least = least * (1 - 1e-12) if abs(least) > _ROUNDING else 0.0
-    prices = None if problem.multiplier is None else scale.inner(1.0) * np.asarray(problem.multiplier, np.float64)
-    budgets = None if problem.budget is None else np.asarray(problem.budget, np.float64)
+    target = np.asarray(problem.form.target, dtype=np.float64)
+    either = (scale.inner(1.0) * target, None) if problem.form.prices_distortion else (None, target)
     least = np.float64(scale.inner(least) - shift)
-    return StreamedProgram(joint, distortions, prior, term, transfer, least, prices, budgets), scale, shift
+    return StreamedProgram(joint, distortions, prior, term, transfer, least, *either), scale, shift
 
 
 def program_of(problem: DistortionProblem) -> Program:

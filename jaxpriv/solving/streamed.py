@@ -184,7 +184,7 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[tuple[Streame
     _check_faults(known, joint, distortions)
     if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
         raise InputError(f"joint sums to {float(known.prior.sum()):.12g}, not 1")
-    stated = streamed_program(problem, joint, distortions, np.asarray(known.prior))
+    stated = streamed_program(problem, joint, distortions, known.prior)
     budgets = stated[0].budgets
     if budgets is not None:
         short = budgets < known.least * (1 - BOUNDARY)
