@@ -216,7 +216,7 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
     if not kind.least_worst:
-        goal = inner_goal(goal, reading(stack)[0], stack)
+        goal = inner_goal(goal, *reading(stack), stack)
     program = in_lanes(least_worst_program(stack) if kind.least_worst else measured_program(stack, limits))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
     program = dataclasses.replace(program, feasible_point=start(program))
