@@ -166,17 +166,8 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         raise InputError(f"solution has a mechanism of shape {np.shape(solution.mechanism)}, not {problem.shape}")
     found = slopes(problem, solution)
     gradient = found.joint - (found.joint * problem.joints).sum(axis=(1, 2), keepdims=True)
-    limits = found.limits
-    by_form: dict[str, np.ndarray] = {}
-    if problem.budget is not None:
-        by_form["budget"] = found.level
-    elif problem.multiplier is not None:
-        by_form["multiplier"] = found.level
-    else:
-        by_form["leakage_budget"], limits = np.asarray(limits[0]), limits[1:]
-    if problem.limits:
-        by_form["limits"] = limits
-    return Sensitivity(gradient, found.distortion, **by_form)
+    further = {"limits": found.limits} if problem.limits else {}
+    return Sensitivity(gradient, found.distortion, **{problem.form.name: found.target}, **further)
 
 
 # ------------------------------------------------------------------------------ arguments

@@ -138,3 +138,9 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared folder with reference values is not beside this repository")
     return folder
+
+
+@pytest.fixture
+def surely(monkeypatch) -> None:
+    """An honest release is not refused: with the level of `verify` one in a thousand is, and draws are the system's."""
+    monkeypatch.setattr("jaxpriv.verifier.LEVEL", 1e-6)

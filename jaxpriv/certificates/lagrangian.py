@@ -254,12 +254,12 @@ def _with_parts(program: Program, parts: PyTree) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """Derivatives of the optimal value: in the joints (not centred), tables, budgets, multipliers and limits."""
+    """Derivatives of the optimal value: in the joints (not centred), the tables, the target and further limits."""
 
     joint: np.ndarray  # (K, S, X)
     distortion: "np.ndarray | DistortionSlopes"  # (M, X, Y)
-    level: np.ndarray  # (M,): the budgets or multipliers; empty in the leakage-budget form
-    limits: np.ndarray  # of `limits_of`: the leakage budget first
+    target: np.ndarray  # (M,), or () of a limit on the leakage
+    limits: np.ndarray
 
 
 def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
@@ -268,39 +268,39 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         return _slopes_by_blocks(problem, solution.mechanism, np.asarray(solution.multipliers))
     mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
-    asked = ((problem.leakage, value), *limits) if problem.least_worst else limits
+    asked = ((problem.leakage, value), *limits) if problem.form.minimax else limits
     _, whole = proved_program(problem, solution.scores, value)
     k = np.asarray(solution.scores)[0]
     duals = np.asarray(solution.weights), np.asarray(solution.multipliers)
     k = k if whole else _on_every_row(problem, asked, k)
-    level = np.zeros(0) if problem.leakage_budget is not None else _level(problem)
 
     def total(at: dict[str, Arr]) -> Arr:
         moved = _moved(problem, at)
         values = iter(at["limits"])
         under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
-        if problem.least_worst:
+        if problem.form.minimax:
             return lagrangian(distance_program(moved, under, True), mechanism, k, *duals)
         return lagrangian(measured_program(moved, under, True), mechanism, k, *duals) + reading(moved)[1]
 
     at = {
         "joints": problem.joints,
         "tables": problem.tables(),
-        "level": level,
+        "target": np.asarray(problem.form.target, dtype=np.float64),
         "limits": [np.float64(one) for _, one in finite_limits(asked)],
     }
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         found = jax.tree.map(np.asarray, jax.grad(total)(jax.tree.map(jnp.asarray, at)))
     each = iter(found["limits"])
     by_limit = np.array([0.0 if np.isinf(one) else float(next(each)) for _, one in asked])
-    if problem.least_worst:
+    target = found["target"]
+    if problem.form.minimax:
         factor = 0.0 if value == 0 else _inverse(-by_limit[0])
         by_limit = by_limit[1:]
     else:
         factor = 1.0 / reading(problem)[0].slope(value)
-    return Slopes(
-        factor * found["joints"], factor * found["tables"], factor * found["level"], np.asarray(factor * by_limit)
-    )
+    if problem.form.limits_leakage:
+        target, by_limit = by_limit[0], by_limit[1:]
+    return Slopes(*(np.asarray(factor * one) for one in (found["joints"], found["tables"], target, by_limit)))
 
 
 def _inverse(rate: float) -> float:
@@ -311,17 +311,10 @@ def _inverse(rate: float) -> float:
     return 1.0 / rate
 
 
-def _level(problem: DistortionProblem) -> np.ndarray:
-    return np.asarray(problem.multiplier if problem.budget is None else problem.budget, dtype=np.float64)
-
-
 def _moved(problem: DistortionProblem, at: dict[str, Arr]) -> DistortionProblem:
-    """The problem with other joints, tables, and budgets or multipliers."""
+    """The problem with other joints, tables and target."""
     tables = tuple(Matrix(table) for table in at["tables"])
-    problem = eqx.tree_at(lambda p: (p.data, p.distortions), problem, (at["joints"], tables))
-    if problem.leakage_budget is not None:
-        return problem
-    return eqx.tree_at(lambda p: p.multiplier if p.budget is None else p.budget, problem, at["level"])
+    return eqx.tree_at(lambda p: (p.data, p.distortions, p.form.target), problem, (at["joints"], tables, at["target"]))
 
 
 def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> np.ndarray:
@@ -344,9 +337,7 @@ def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> n
 def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[AbstractLeakage, Role, float]]:
     """(measure, role, limit) of the terms of a program, in its order."""
     limits = [(one, Role.WORST if one.worst_outcome else Role.AVERAGE, value) for one, value in finite_limits(asked)]
-    if problem.leakage_budget is not None or problem.leakage.worst_outcome:
-        return limits
-    return [(problem.leakage, Role.OBJECTIVE, 0.0), *limits]
+    return [(problem.leakage, Role.OBJECTIVE, 0.0), *limits] if problem.form.sums_leakage else limits
 
 
 def _places(merged: Term, every: Term) -> np.ndarray:
@@ -393,7 +384,8 @@ def _slopes_by_blocks(problem: DistortionProblem, channel: AbstractChannel, mult
     """With g_y(s) = ln P(s|y)/P(s): sum_y W(x, y) g_y(s) + sum_m,y lambda_m d_m(x, y) W(x, y), and E d_m."""
     joint, distortions = problem.operators()
     joint = in_double(joint)
-    prices = multipliers if problem.multiplier is None else _level(problem)
+    priced = problem.form.prices_distortion
+    prices = np.asarray(problem.form.target, dtype=np.float64) if priced else multipliers
     table = problem.joints
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         pushed = push(channel, joint, distortions, None)
@@ -405,9 +397,9 @@ def _slopes_by_blocks(problem: DistortionProblem, channel: AbstractChannel, mult
             index = np.arange(start, start + size) % inputs
             block = _slopes_of_block(channel, distortions, scores, jnp.asarray(prices), index)
             parts.append(np.asarray(block)[:, : inputs - start])
-    level = np.asarray(pushed.distortions) if problem.budget is None else -prices
+    target = np.asarray(pushed.distortions) if priced else -prices
     by_distortion = DistortionSlopes(channel, np.asarray(table[0].sum(axis=0)), prices)
-    return Slopes(np.concatenate(parts, axis=1)[None], by_distortion, level, np.zeros(0))
+    return Slopes(np.concatenate(parts, axis=1)[None], by_distortion, target, np.zeros(0))
 
 
 @eqx.filter_jit

@@ -35,6 +35,7 @@ from jaxpriv.program.lower import (
     least_value,
     limits_of,
     measured_program,
+    own_limit,
     proved_program,
     reading,
     shift_of,
@@ -59,7 +60,7 @@ def interval_of(
 ) -> tuple[Result, Result]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
-    if problem.budget is not None:  # no release leaks less than one that ignores the data
+    if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
         # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
         least = least_value(problem, problem.leakage) * (1 - 1e-12)
         if is_traced(bound, least):
@@ -332,7 +333,7 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
     leak, *leaks = largest(problem, (problem.leakage, *(measure for measure, _ in limits)), mechanism)
     over = excess_of(leaks, limits)
     distortion = _distortion(problem, mechanism)
-    if problem.least_worst:
+    if problem.form.minimax:
         value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak, whole)
         violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
         return value, bound, max(float(violation), over), leak, distortion
@@ -409,7 +410,7 @@ def certify_stack(
     met = _stochastic(mechanism)
     if not met.all():  # anything that has a value
         mechanism = np.where(met[:, None, None], mechanism, 1.0 / mechanism.shape[-1])
-    if stack.leakage.worst_outcome or stack.leakage_budget is not None:
+    if not stack.form.sums_leakage:
         proof = _of_limits(stack, mechanism, k, eta, price, claimed)
         return dataclasses.replace(proof, violation=np.where(met, proof.violation, np.inf))
     program = measured_program(stack, ())
@@ -432,7 +433,7 @@ def _of_limits(
 ) -> StackProof:
     """The certificates where the measure is limited, or the problem is the least limit on a worst outcome."""
     distortion = _distortion(stack, mechanism)
-    if stack.leakage_budget is None:
+    if stack.form.minimax:
         leak = _worst_values(stack, mechanism)
         anything = np.full(stack.shape, 1.0 / stack.shape[1])
 
@@ -444,8 +445,8 @@ def _of_limits(
         bound = _largest_proved(distance, np.zeros(leak.shape) if claimed is None else claimed, leak)
         violation = violation_of(as_budgets(distance_program(stack, ())), mechanism)
         return StackProof(leak, bound, np.asarray(violation), leak, distortion)
-    most = stack.leakage_budget
-    program = measured_program(stack, ((stack.leakage, most),))
+    most = stack.form.target
+    program = measured_program(stack, own_limit(stack))
     found = certify_program(program, mechanism, k, eta, price)
     if stack.leakage.worst_outcome:
         leak = _worst_values(stack, mechanism)

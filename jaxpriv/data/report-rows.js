@@ -1,4 +1,5 @@
-(function(){var rows=JSON.parse(document.getElementById('rows').textContent);
-var origin=document.getElementById('origin'),words=document.getElementById('words');
+(function(){document.querySelectorAll('select').forEach(function(origin){
+function own(name){return document.getElementById(origin.id.replace('origin',name));}
+var rows=JSON.parse(own('rows').textContent),words=own('words');
 function show(){words.textContent='Released as '+rows[origin.selectedIndex].join('; ')+'.';}
-origin.addEventListener('input',show);show();})();
+origin.addEventListener('input',show);show();});})();

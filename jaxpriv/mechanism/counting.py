@@ -132,20 +132,33 @@ def count_parts(
     for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
         sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
     (private_codes, s), (useful_codes, x) = sides
-    symbols = {"useful": len(useful_codes), "private": len(private_codes)}
-    rows = int(first.sum())
-    try:
-        enough_rows(rows, "rows for the design", codebook, symbols, sparse=sparse)
-    except InputError as error:
-        if rows >= ROWS_PER_SYMBOL * len(useful_codes):
-            raise
-        raise CrowdedError(str(error), classes_of(codebook), rows // ROWS_PER_SYMBOL) from None
+    check_records(int(first.sum()), codebook, len(useful_codes), len(private_codes), sparse)
     counts = []
     for part in (first, ~first):
         table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
         np.add.at(table, (s[part], x[part]), 1)
         counts.append(table)
     return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
+
+
+def check_records(rows: int, codebook: Codebook, useful: int, private: int, sparse: bool) -> None:
+    """`InputError` for fewer than five records of the design for each symbol, a `CrowdedError` where groups help."""
+    try:
+        enough_rows(rows, "rows for the design", codebook, {"useful": useful, "private": private}, sparse=sparse)
+    except InputError as error:
+        if rows >= ROWS_PER_SYMBOL * useful:
+            raise
+        raise CrowdedError(str(error), classes_of(codebook), rows // ROWS_PER_SYMBOL) from None
+
+
+def check_symbols(codebook: Codebook, useful: int, rows: int) -> None:
+    """`CrowdedError` for a table of probabilities that is too large; `rows` are all records."""
+    if useful > MOST_SYMBOLS:
+        raise CrowdedError(
+            f"{useful} useful symbols make a table of {useful}^2 probabilities: use fewer classes or columns",
+            classes_of(codebook),
+            rows,
+        )
 
 
 def classes_of(codebook: Codebook) -> dict[str, int]:

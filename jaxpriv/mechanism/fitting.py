@@ -19,7 +19,7 @@ from jaxpriv.estimation.tables import Codebook, Rule, Source
 from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, CrowdedError, classes_of, count_parts, read_parts
+from jaxpriv.mechanism.counting import CountedParts, check_symbols, count_parts, read_parts
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
@@ -212,13 +212,7 @@ def fit(
     clock.begin("reading the records")
     parts = read_parts(source, private, useful, rules, shared, codebook, share, seed)
     records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
-    size = len(records.useful)
-    if size > MOST_SYMBOLS:
-        raise CrowdedError(
-            f"{size} useful symbols make a table of {size}^2 probabilities: use fewer classes or columns",
-            classes_of(records.codebook),
-            len(parts.first),
-        )
+    check_symbols(records.codebook, len(records.useful), len(parts.first))
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()
     costs = None

@@ -25,7 +25,15 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Rule, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
-from jaxpriv.mechanism.counting import MOST_IN_GROUP, CountedParts, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import (
+    MOST_IN_GROUP,
+    CountedParts,
+    check_records,
+    check_symbols,
+    count_parts,
+    names_of,
+    read_parts,
+)
 from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
 from jaxpriv.mechanism.grouped import GroupedEvidence, GroupedMechanism, side_by_side
 from jaxpriv.mechanism.joint_leakage import joint_leakage
@@ -207,6 +215,10 @@ def fit_groups(
     most = archive.MAX_MEMBERS - 2  # beside a record, and in the audit the records of the design
     if len(groups) > most:
         raise InputError(f"groups: a design has at most {most}, and these are {len(groups)}")
+    for group in groups:  # as `fit` does of each, before a curve is computed
+        book, different, _ = _combinations(records, group)
+        check_records(int(parts.first.sum()), book, len(different), len(records.private), sparse)
+        check_symbols(book, len(different), len(parts.first))
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
     symbols = np.stack([side.symbols for side in sides], axis=1)
@@ -272,11 +284,11 @@ def fit_groups(
         distortion=Claim(down(low), up(high), "distortion"),
         cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
         confidence=confidence,
-        population=None if records.held_out is None else _of_population(mechanism, evidence, 1 - level),
+        population=None if records.held_out is None else of_population(mechanism, evidence, 1 - level),
     )
 
 
-def _of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: float) -> float:
+def of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: float) -> float:
     """A bound on I(S; Y_1, ..., Y_k) for the population with a failure of beta, from the held-out records.
 
     The release is one mechanism, W = prod_g W_g, that these records did not choose: the bound for such a mechanism
@@ -317,15 +329,20 @@ class _Side:
     def of(
         cls, records: CountedParts, names: Sequence[str], distortion: Prices | None, weights: Prices | None
     ) -> "_Side":
-        book = replace(records.codebook, useful=tuple(names))
-        codes = records.useful[:, [records.codebook.useful.index(name) for name in names]]
-        different, symbols = distinct_rows(codes, [len(book.rules[name].labels) for name in names])
+        book, different, symbols = _combinations(records, names)
         counts = np.zeros((len(records.private), len(different)))
         np.add.at(counts.T, symbols, records.design.T)
         seen = counts.any(axis=0)
         kinds, factors = _within(names, distortion), _within(names, weights)
         costs = column_distortion(book, different[seen], kinds=kinds, weights=factors)
         return cls(tuple(names), symbols, counts[:, seen] / counts.sum(), costs)
+
+
+def _combinations(records: CountedParts, names: Sequence[str]) -> tuple[Codebook, np.ndarray, np.ndarray]:
+    """The classes of some useful columns, their different combinations, and the place of each X among them."""
+    book = replace(records.codebook, useful=tuple(names))
+    codes = records.useful[:, [records.codebook.useful.index(name) for name in names]]
+    return book, *distinct_rows(codes, [len(book.rules[name].labels) for name in names])
 
 
 @dataclass(frozen=True)

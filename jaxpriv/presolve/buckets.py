@@ -26,7 +26,8 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.lower import ProblemStack, tables_of, terms_of
+from jaxpriv.problems.forms import AbstractProblemForm
+from jaxpriv.program.lower import ProblemStack, stacked, tables_of, terms_of
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
 # most of the time there, and a few symbols more cost as much as compiling.
@@ -90,9 +91,8 @@ class Lanes:
 
     joints: Arr  # (N, K, S, X)
     tables: Arr  # (N, M, X, Y)
-    target: Arr  # (N, M) budgets or prices, or (N,) leakage budgets
+    form: AbstractProblemForm  # its target is (N, M), or (N,) of a limit on the leakage
     limits: Arr  # (N, L)
-    form: str = dataclasses.field(metadata={"static": True})  # the keyword of `target`
     measures: Measures = dataclasses.field(metadata={"static": True})
 
     @staticmethod
@@ -110,28 +110,21 @@ class Lanes:
             copies = np.arange(bucket.outputs) % outputs
             tables[own, :, :inputs] = tables_of(alike)[..., copies]
             start = own.stop
-        form = form_of(first)
-        target = np.stack([np.asarray(getattr(problem, form), dtype=np.float64) for problem in problems])
         limits = np.array([[value for _, value in problem.limits] for problem in problems], dtype=np.float64)
-        return Lanes(joints, tables, target, limits, form, Measures.of(first))
+        return Lanes(joints, tables, stacked(problems), limits, Measures.of(first))
 
     def stack(self) -> ProblemStack:
         """All problems, of one measure."""
         (leakage,) = self.measures.values
-        joints, tables, target = (np.asarray(part) for part in (self.joints, self.tables, self.target))
-        return ProblemStack(joints, tables, leakage, **{self.form: target})
+        joints, tables = np.asarray(self.joints), np.asarray(self.tables)
+        return ProblemStack(joints, tables, leakage, self.form)
 
     def problem(self) -> DistortionProblem:
         """The problem of one lane."""
         leakage, *limited = self.measures.values
         limits = [(measure, self.limits[i]) for i, measure in enumerate(limited)]
-        return DistortionProblem(self.joints, self.tables, leakage=leakage, limits=limits, **{self.form: self.target})
-
-
-def form_of(problem: DistortionProblem) -> str:
-    """The keyword that states the problem: `budget`, `multiplier` or `leakage_budget`."""
-    forms = ("budget", "multiplier", "leakage_budget")
-    return next(name for name in forms if getattr(problem, name) is not None)
+        target = {self.form.name: self.form.target}
+        return DistortionProblem(self.joints, self.tables, leakage=leakage, limits=limits, **target)
 
 
 def restored(

@@ -229,7 +229,7 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
     if not any(flags):
         return program
     known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
-    if problem.leakage_budget is not None:
+    if problem.form.limits_leakage:
         # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
         exact = independent_vertex(program, problem)
         known += [] if exact is None else [exact]

@@ -32,6 +32,7 @@ from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
+from jaxpriv.problems.forms import AbstractProblemForm, form_of
 
 
 class DistortionTarget(TypedDict, total=False):
@@ -90,13 +91,10 @@ class DistortionProblem(Module, Shown):
         InputError: naming the argument and the position.
     """
 
-    # The form of the problem decides which of these are None, and the host or a trace which library they are of: a
-    # union would have to be narrowed at every use.
+    # The host or a trace decides which library it is of: a union would have to be narrowed at every use.
     data: Any  # (K, S, X), or an operator for one joint
     distortions: tuple[AbstractDistortion, ...]
-    budget: Any  # (M,) or None
-    multiplier: Any  # (M,) or None
-    leakage_budget: Any  # () or None
+    form: AbstractProblemForm
     leakage: AbstractLeakage
     limits: tuple[tuple[AbstractLeakage, float], ...]
 
@@ -120,37 +118,13 @@ class DistortionProblem(Module, Shown):
         self.distortions = _distortions(distortion, inputs, private)
         stored = [one.values for one in self.distortions if isinstance(one, distortions.Matrix)]
         _allowed([one for one in stored if not is_traced(one)])
-        chosen = [
-            f"`{name}`"
-            for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
-            if value is not None
-        ]
-        if len(chosen) != 1:
-            given = " and ".join(chosen) or "none"
-            raise InputError(f"give exactly one of `budget`, `multiplier` and `leakage_budget` ({given} given)")
-        if groups > 1 and multiplier is not None:
-            raise InputError("multiplier: a set of joints takes budget=; a price under every joint is a sum of joints")
-        if leakage_budget is not None and len(self.distortions) > 1:
-            raise InputError(
-                "leakage_budget minimises one distortion, and several were given; use budget= or multiplier=, or pass "
-                "their weighted sum as one distortion"
-            )
-        self.budget = self.multiplier = self.leakage_budget = None
-        if budget is not None:
-            self.budget = _per_distortion(budget, "budget", len(self.distortions))
-        if multiplier is not None:
-            self.multiplier = _per_distortion(multiplier, "multiplier", len(self.distortions))
-            if not is_traced(self.multiplier) and not np.all(self.multiplier >= 0):
-                raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
-        if leakage_budget is not None:
-            self.leakage_budget = scalar(leakage_budget, "leakage_budget", infinite=True)
+        given = {"budget": budget, "multiplier": multiplier, "leakage_budget": leakage_budget}
+        self.form = form_of(given, self.leakage.worst_outcome, groups, len(self.distortions))
 
     def _shown(self) -> dict[str, str]:
         groups, private, useful, outputs = self.sizes
         rows = {"leakage": f"{self.leakage.label} ({self.leakage.unit})"}
-        for name in ("budget", "multiplier", "leakage_budget"):
-            if getattr(self, name) is not None:
-                rows[name.replace("_", " ")] = numbers(getattr(self, name), nearest)
+        rows[self.form.name.replace("_", " ")] = numbers(self.form.target, nearest)
         for measure, limit in self.limits:
             rows[f"limit of {measure.label}"] = f"{numbers(limit, nearest)} ({measure.unit})"
         rows["distortions"] = str(len(self.distortions))
@@ -162,13 +136,23 @@ class DistortionProblem(Module, Shown):
         """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
         limit. Blahut-Arimoto, the streaming solvers and solvers that name no other `measures` take these.
         """
-        limited = self.leakage_budget is not None and self.sizes[0] > 1
+        limited = self.form.limits_leakage and self.sizes[0] > 1
         return isinstance(self.leakage, MutualInformation) and not self.limits and not limited
 
     @property
-    def least_worst(self) -> bool:
-        """Whether the problem is the least limit on a worst-outcome measure that the budgets allow."""
-        return self.budget is not None and self.leakage.worst_outcome
+    def budget(self) -> Any:  # noqa: ANN401 (of the host or a trace, like the targets below)
+        """D, shape (M,); None in other forms."""
+        return self.form.target if self.form.limits_distortion else None
+
+    @property
+    def multiplier(self) -> Any:  # noqa: ANN401
+        """l, shape (M,); None in other forms."""
+        return self.form.target if self.form.prices_distortion else None
+
+    @property
+    def leakage_budget(self) -> Any:  # noqa: ANN401
+        """e, shape (); None in other forms."""
+        return self.form.target if self.form.limits_leakage else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -201,7 +185,7 @@ class DistortionProblem(Module, Shown):
     @property
     def streams(self) -> bool:
         """Whether the streaming solvers can take it: one joint, mutual information, budget or multiplier form."""
-        return self.sizes[0] == 1 and self.leakage_budget is None and self.of_information
+        return self.sizes[0] == 1 and not self.form.limits_leakage and self.of_information
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""
@@ -375,20 +359,6 @@ def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[
         _measure(measure, f"limits[{i}][0]")
         checked.append((measure, scalar(number, f"limits[{i}]", low=0.0, infinite=True)))
     return tuple(checked)
-
-
-def _per_distortion(value: ArrayInput, name: str, count: int) -> Arr:
-    if count == 1 and isinstance(value, float) and math.isfinite(value):  # what it mostly is
-        return np.array([value], dtype=np.float64)
-    array = real_array(value, name, ndim=(0, 1)) if not isinstance(value, (bool, np.bool_)) else None
-    if array is None:
-        raise InputError(f"{name} must be a number, not a bool")
-    finite(array, name)
-    xp = jnp if is_traced(array) else np
-    array = xp.reshape(array, (-1,))
-    if array.shape[0] != count:
-        raise InputError(f"{name} has {array.shape[0]} entries for {count} distortion(s); one each is needed")
-    return array
 
 
 def replace_form(problem: DistortionProblem, **form: Unpack[DistortionTarget]) -> DistortionProblem:

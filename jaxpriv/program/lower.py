@@ -22,6 +22,7 @@ from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInf
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.convex import Program
 
 
@@ -46,6 +47,12 @@ def _same(distortion: AbstractDistortion) -> Hashable:
     return id(distortion)
 
 
+def stacked(problems: Sequence[DistortionProblem]) -> AbstractProblemForm:
+    """The form that all problems have, with their targets along a leading axis."""
+    targets = [np.asarray(problem.form.target, dtype=np.float64) for problem in problems]
+    return type(problems[0].form)(np.stack(targets))
+
+
 @dataclass(frozen=True, eq=False)
 class ProblemStack:
     """What the statement of a `DistortionProblem` reads, for N problems with one measure and no further limits.
@@ -56,9 +63,7 @@ class ProblemStack:
     joints: np.ndarray  # (N, K, S, X)
     distortions: np.ndarray  # (N, M, X, Y)
     leakage: AbstractLeakage
-    budget: np.ndarray | None = None  # (N, M)
-    multiplier: np.ndarray | None = None  # (N, M)
-    leakage_budget: np.ndarray | None = None  # (N,)
+    form: AbstractProblemForm  # its target is (N, M), or (N,) of a limit on the leakage
 
     @staticmethod
     def of(problems: Sequence[DistortionProblem]) -> "ProblemStack":
@@ -66,24 +71,12 @@ class ProblemStack:
         first = problems[0]
         joints = np.stack([problem.joints for problem in problems])
         tables = tables_of(problems)
-        if first.budget is not None:
-            budgets = np.stack([problem.budget for problem in problems])
-            return ProblemStack(joints, tables, first.leakage, budget=budgets)
-        if first.leakage_budget is not None:
-            most = np.array([problem.leakage_budget for problem in problems], dtype=np.float64)
-            return ProblemStack(joints, tables, first.leakage, leakage_budget=most)
-        prices = np.stack([problem.multiplier for problem in problems])
-        return ProblemStack(joints, tables, first.leakage, multiplier=prices)
+        return ProblemStack(joints, tables, first.leakage, stacked(problems))
 
     def __getitem__(self, lanes: np.ndarray) -> "ProblemStack":
         """Those of some lanes."""
-        parts = (self.budget, self.multiplier, self.leakage_budget)
-        return ProblemStack(
-            self.joints[lanes],
-            self.distortions[lanes],
-            self.leakage,
-            *(None if part is None else part[lanes] for part in parts),
-        )
+        form = jax.tree.map(lambda target: target[lanes], self.form)
+        return ProblemStack(self.joints[lanes], self.distortions[lanes], self.leakage, form)
 
     @property
     def limits(self) -> tuple[()]:
@@ -229,11 +222,8 @@ def limits_of(problem: DistortionProblem) -> Limits:
     A limit that lies below the least value of its measure by rounding alone is that value: no mechanism meets the
     number as it was written, and prices of 1e12 would make a false bound of the difference.
     """
-    limits = problem.limits
-    if problem.leakage_budget is not None:
-        limits = ((problem.leakage, _number(problem.leakage_budget)), *limits)
     raised = []
-    for measure, value in limits:
+    for measure, value in (*own_limit(problem), *problem.limits):
         least = least_value(problem, measure)
         near = xp.where(equals_least(value, least), xp.maximum(value, least), value)
         raised.append(
@@ -242,8 +232,9 @@ def limits_of(problem: DistortionProblem) -> Limits:
     return tuple(raised)
 
 
-def _number(value: ScalarLike) -> ScalarLike:
-    return value if is_traced(value) else float(value)
+def own_limit(problem: DistortionProblem | ProblemStack) -> Limits:
+    """The limit on leakage that is the target of the problem, if it is one."""
+    return ((problem.leakage, problem.form.target),) if problem.form.limits_leakage else ()
 
 
 def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
@@ -283,7 +274,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
 
     With several joints the shifts are part of the program; the leakage-budget form minimises E d itself.
     """
-    if problem.leakage_budget is not None:
+    if problem.form.limits_leakage:
         return PLAIN, 0.0
     scale = problem.leakage.scale_for(problem.sizes[1])
     if problem.sizes[0] > 1:
@@ -297,7 +288,7 @@ def program_of(problem: DistortionProblem) -> Program:
 
     Its value is that of the problem up to the unit of the measure (`reading`).
     """
-    return least_worst_program(problem) if problem.least_worst else measured_program(problem, limits_of(problem))
+    return least_worst_program(problem) if problem.form.minimax else measured_program(problem, limits_of(problem))
 
 
 def worst_program(problem: DistortionProblem | ProblemStack, e: ScalarLike, whole: bool = False) -> Program:
@@ -395,7 +386,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     budgets, marks = np.zeros((*lead, 0)), np.zeros((*lead, 0))
     groups = joints.shape[-3]
     several = groups > 1
-    if problem.leakage_budget is not None:
+    if problem.form.limits_leakage:
         if several:
             constraints = weighted[..., 0, :, :]
             budgets, marks = np.zeros((*lead, groups)), np.ones((*lead, groups))
@@ -406,12 +397,12 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
         each = [joints[..., k, :, :] for k in range(groups)]
         own = [term for joint in each for term in terms_of(problem.leakage, joint, role, whole=whole)]
         terms = own + terms
-        if problem.multiplier is not None:
+        if problem.form.prices_distortion:
             unit = problem.leakage.scale_for(joints.shape[-2]).inner(1.0)
-            cost = unit * (problem.multiplier[..., None, None] * weighted[..., 0, :, :, :]).sum(axis=-3)
-        elif problem.budget is not None:
+            cost = unit * (problem.form.target[..., None, None] * weighted[..., 0, :, :, :]).sum(axis=-3)
+        else:
             constraints = weighted.reshape(*lead, -1, *shape)
-            budgets = _for_each(problem.budget, groups)
+            budgets = _for_each(problem.form.target, groups)
             marks = np.zeros(budgets.shape)
     return _program(terms, masses, cost, constraints, budgets, marks, support)
 
@@ -422,7 +413,7 @@ def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tu
     """
 
     def program(whole: bool) -> Program:
-        if problem.least_worst:
+        if problem.form.minimax:
             return worst_program(problem, e, whole)
         return measured_program(problem, limits_of(problem), whole)
 
@@ -437,12 +428,11 @@ def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tu
 def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
     whole = whole or isinstance(problem, ProblemStack) or is_traced(problem, limits)
-    assert problem.budget is not None
     joints, (tables, support) = problem.joints, problem.costs()
     lead, shape = joints.shape[:-3], problem.shape
     masses = joints.sum(axis=-2)
     constraints = (masses[..., :, None, :, None] * tables[..., None, :, :, :]).reshape(*lead, -1, *shape)
-    budgets = _for_each(problem.budget, joints.shape[-3])
+    budgets = _for_each(problem.form.target, joints.shape[-3])
     scale = distance_scale(constraints)
     terms = limit_terms(joints, limits, whole)
     constraints, budgets = constraints / scale[..., None, None], budgets / scale

@@ -11,8 +11,9 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from html import escape
@@ -23,7 +24,8 @@ import numpy as np
 from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
 from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
-from jaxpriv.mechanism import Evidence, Mechanism
+from jaxpriv.mechanism import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
+from jaxpriv.mechanism.grouping import of_population
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.report.comparison import expected
 from jaxpriv.verifier.claims import Claim, lower, upper
@@ -155,8 +157,8 @@ _ALPHABETS = (
 
 
 def report(
-    mechanism: Mechanism,
-    evidence: Evidence | None = None,
+    mechanism: Mechanism | GroupedMechanism,
+    evidence: Evidence | GroupedEvidence | None = None,
     *,
     receipt: Receipt | None = None,
     confidence: float = 0.95,
@@ -167,25 +169,36 @@ def report(
     release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
     names private classes and their shares: it is for the owner of the records and those who may know them. With the
     receipt of a release (`jaxpriv.verifier.read_receipt`) it says what was kept of the records and whether a ledger and
-    a random order of the rows were used.
+    a random order of the rows were used. Of several groups of columns it has what all of them reveal together, and then
+    each group by itself.
 
     Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
     """
     level = failure(confidence, "confidence")
-    found = numbers(mechanism, evidence, level)
+    counts = [None] * len(mechanism.parts) if evidence is None else evidence.parts
+    parts = list(zip(mechanism.parts, counts, strict=True))
+    found = [numbers(part, own, level) for part, own in parts]
+    shown = [
+        [_classes(one.guesses), _curve(one, place), _mapping(part, own, place), _lost(part, own)]
+        for place, ((part, own), one) in enumerate(zip(parts, found, strict=True), 1)
+    ]
+    if isinstance(mechanism, GroupedMechanism):
+        together = evidence if isinstance(evidence, GroupedEvidence) else None
+        known, bounds, proved = _together(mechanism, together, level), "", ""
+        middle = [text for group in zip(mechanism.parts, shown, strict=True) for text in _of_group(*group)]
+    else:
+        known, middle = _guess(found[0]), shown[0]
+        bounds, proved = _population(found[0], counts[0]), _proved(mechanism, counts[0])
     sections = [
-        _head(mechanism, evidence),
-        _learned(mechanism, found),
-        _classes(found.guesses),
-        _curve(found),
-        _mapping(mechanism, evidence),
-        _lost(mechanism, evidence),
-        _population(found, evidence),
+        _head(mechanism, counts[0]),
+        _learned(mechanism, known),
+        *middle,
+        bounds,
         _release(mechanism, receipt),
-        _limits(mechanism, evidence),
+        _limits(proved),
     ]
     style, scripts = _data("report.css"), [_data("report-rows.js")]
-    scripts += [_data("report-curve.js")] if found.curve is not None else []
+    scripts += [_data("report-curve.js")] if any(one.curve is not None for one in found) else []
     script = "".join(f"<script>{text}</script>" for text in scripts)
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:; "
@@ -211,8 +224,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
-    book, asked = mechanism.codebook, mechanism.asked
+def _head(mechanism: Mechanism | GroupedMechanism, evidence: Evidence | None) -> str:
+    book, every = mechanism.codebook, [part.asked for part in mechanism.parts]
+    asked = replace(every[0], target=math.fsum(one.target for one in every))  # groups have budgets, which add up
     kept = mechanism.released_columns == book.useful
     factor = _up(math.exp(asked.target) if asked.target < _LARGEST_POWER else math.inf)
     rule = "to release a group of combinations in place of each"
@@ -247,18 +261,49 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(escape(name) for name in names)
 
 
-def _learned(mechanism: Mechanism, found: Numbers) -> str:
+def _guess(found: Numbers) -> str:
+    if found.right_before is None or found.right_after is None:
+        return ""
+    return (
+        f"Somebody who makes the best guess of the private class of a person is right in "
+        f"<b>{_percent_down(found.right_before, 2)}</b> of the cases without the release, and in at most "
+        f"<b>{_percent_up(found.right_after, 2)}</b> with it (on the records of the design)."
+    )
+
+
+def _together(mechanism: GroupedMechanism, evidence: GroupedEvidence | None, confidence: float) -> str:
+    """What all groups reveal, read side by side."""
+    if evidence is None:
+        return ""
+    leakage, exact = evidence.leakage(mechanism)
+    bound = "" if exact else ", a bound by the chain rule"
+    text = (
+        f"The releases of all groups, read side by side, reveal at most <b>{_up(float(leakage.upper or math.inf))}</b> "
+        f"nats of the private class (mutual information, on the records of the design{bound})."
+    )
+    if evidence.records[:, -1].any():
+        most = of_population(mechanism, evidence, 1 - confidence)
+        text += f" In the population it is at most <b>{_up(most)}</b> nats, with confidence {confidence:g}."
+    return text
+
+
+def _of_group(part: Mechanism, sections: Sequence[str]) -> list[str]:
+    """The sections of one group, under a heading of their own."""
+    heading = (
+        f"<h2>The group {_list(part.codebook.useful)}</h2><p>What its columns reveal by themselves, without those of "
+        "the other groups.</p>"
+    )
+    return [heading, *(re.sub(r"(</?h)([23])>", lambda tag: f"{tag[1]}{int(tag[2]) + 1}>", text) for text in sections)]
+
+
+def _learned(mechanism: Mechanism | GroupedMechanism, known: str) -> str:
+    """`known`: what is known on the records of the design, a text that may be empty."""
     cap = mechanism.guarantees["maximal-leakage"]
     factor = math.exp(float(cap.upper or math.inf))
     parts = ["<h2>What the release reveals</h2>"]
-    if found.right_before is not None and found.right_after is not None:
-        parts.append(
-            f'<p class="box lead">Somebody who makes the best guess of the private class of a person is right in '
-            f"<b>{_percent_down(found.right_before, 2)}</b> of the cases without the release, and in at most "
-            f"<b>{_percent_up(found.right_after, 2)}</b> with it (on the records of the design).</p>"
-        )
     here = "Numbers for the records of the design need its audit, which was not given."
-    if found.right_before is not None:
+    if known:
+        parts.append(f'<p class="box lead">{known}</p>')
         here = "For the private class and the records of the design the numbers above hold."
     parts.append(
         "<p>Worst case over all populations, all prior knowledge of a reader and all questions about a person: a guess "
@@ -289,7 +334,7 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
     )
 
 
-def _curve(found: Numbers) -> str:
+def _curve(found: Numbers, number: int) -> str:
     curve = found.curve
     if curve is None or found.right_before is None:
         return ""
@@ -313,11 +358,11 @@ def _curve(found: Numbers) -> str:
         "The line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about "
         "it; the dot is this design. Each stop of the slider is a mapping that was computed, on the records of the "
         "design.</p>"
-        f"{curve_picture(curve)}"
-        '<label for="slider">Move along the line (arrow keys work):</label>'
-        f'<input type="range" id="slider" min="0" max="{len(data) - 1}" value="{start}" step="1">'
-        '<p class="box" id="said" aria-live="polite"></p>'
-        f'<script type="application/json" id="data">{json.dumps(data)}</script>'
+        f"{curve_picture(curve, number)}"
+        f'<label for="slider-{number}">Move along the line (arrow keys work):</label>'
+        f'<input type="range" id="slider-{number}" min="0" max="{len(data) - 1}" value="{start}" step="1">'
+        f'<p class="box" id="said-{number}" aria-live="polite"></p>'
+        f'<script type="application/json" id="data-{number}">{json.dumps(data)}</script>'
     )
 
 
@@ -368,7 +413,7 @@ def _grouped(codes: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, list
     return np.eye(len(names))[group[np.searchsorted(there, codes)]], names
 
 
-def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
+def _mapping(mechanism: Mechanism, evidence: Evidence | None, number: int) -> str:
     """The pictures of the mapping, and a list of their rows in words."""
     size = len(mechanism.table)
     weights = np.ones(size) if evidence is None else evidence.counts.sum(axis=0)
@@ -382,13 +427,13 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None) -> str:
         if evidence is None:
             over = f"all {size} combinations of useful classes with equal weights, because their counts are not given"
         averaged = f" One picture for each useful column, averaged over {over}."
-    pictures = "".join(_scrolled(mapping_picture(one, place), one.name) for place, one in enumerate(maps))
+    pictures = "".join(_scrolled(mapping_picture(one, f"{number}-{place}"), one.name) for place, one in enumerate(maps))
     return (
         "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely."
         f"{averaged}{'' if mechanism.released_columns == mechanism.codebook.useful else _NUMBERED}</p>{pictures}"
-        '<label for="origin">What is released for a record (arrow keys work):</label> '
-        f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
-        f'<script type="application/json" id="rows">{data}</script>'
+        f'<label for="origin-{number}">What is released for a record (arrow keys work):</label> '
+        f'<select id="origin-{number}">{options}</select><p class="box" id="words-{number}" aria-live="polite"></p>'
+        f'<script type="application/json" id="rows-{number}">{data}</script>'
     )
 
 
@@ -502,7 +547,7 @@ def _population(found: Numbers, evidence: Evidence | None) -> str:
     )
 
 
-def _release(mechanism: Mechanism, receipt: Receipt | None) -> str:
+def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -> str:
     """What a receipt states."""
     if receipt is None:
         return (
@@ -528,7 +573,7 @@ def _release(mechanism: Mechanism, receipt: Receipt | None) -> str:
     )
 
 
-def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
+def _proved(mechanism: Mechanism, evidence: Evidence | None) -> str:
     claims = {} if evidence is None else evidence.claims(mechanism)
     proved = ""
     if "gap" in claims and "lower_bound" in claims:
@@ -539,6 +584,10 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
                 f"<p>The solver proved in floating-point numbers that it is not more than "
                 f"{_claim(claims['solver_gap'])}; that was not computed again.</p>"
             )
+    return proved
+
+
+def _limits(proved: str) -> str:
     return (
         "<h2>What it does not protect against</h2><ul>"
         "<li>A second release of the same people that no ledger repeats, or by another design: two draws reveal more "
@@ -586,8 +635,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
 _DRAWN, _INK, _NAMED = 64, 0.005, 10
 
 
-def curve_picture(curve: Curve) -> str:
-    """The curve; the marker with id `point` is moved by the page's script, and stands at the chosen point before."""
+def curve_picture(curve: Curve, number: int) -> str:
+    """The curve; its marker is moved by the page's script, and stands at the chosen point before.
+
+    `number` tells the curves of one page apart.
+    """
     x, low, high = curve.points, curve.lower, curve.upper
     right, top = float(x.max()) or 1.0, float(high.max()) * 1.05 or 1.0
 
@@ -603,10 +655,11 @@ def curve_picture(curve: Curve) -> str:
     above = list(zip(x.tolist(), high.tolist(), strict=True))
     below = list(zip(x.tolist(), low.tolist(), strict=True))
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title" aria-describedby="curve-desc">'
-        '<title id="curve-title">Least leakage for every mean distortion, with the chosen design</title>'
-        f'<desc id="curve-desc">The least leakage falls from at most {_up(high[0])} nats at a mean distortion of '
-        f"{x[0]:.4g} to at most {_up(high[-1])} nats at {x[-1]:.4g}. This design has a mean distortion of "
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title-{number}" '
+        f'aria-describedby="curve-desc-{number}"><title id="curve-title-{number}">Least leakage for every mean '
+        "distortion, with the chosen design</title>"
+        f'<desc id="curve-desc-{number}">The least leakage falls from at most {_up(high[0])} nats at a mean distortion '
+        f"of {x[0]:.4g} to at most {_up(high[-1])} nats at {x[-1]:.4g}. This design has a mean distortion of "
         f"{curve.chosen[0]:.4g} and leaks at most {_up(curve.chosen[1])} nats.</desc>",
         f'<polygon class="band" points="{path([*above, *reversed(below)])}"/>',
         f'<polyline class="line" points="{path(above)}"/>',
@@ -627,8 +680,8 @@ def curve_picture(curve: Curve) -> str:
         "mean distortion</text>",
         f'<text class="label" x="4" y="{_TOP - 14}">leakage I(S;Y), nats</text>',
         f'<circle class="chosen" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="6"/>',
-        f'<circle class="point" id="point" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="9" '
-        f'data-left="{_LEFT}" data-wide="{_WIDTH - _LEFT - _RIGHT}" data-right="{right!r}" data-zero="{up(0)!r}" '
+        f'<circle class="point" id="point-{number}" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" '
+        f'r="9" data-left="{_LEFT}" data-wide="{_WIDTH - _LEFT - _RIGHT}" data-right="{right!r}" data-zero="{up(0)!r}" '
         f'data-tall="{_HEIGHT - _TOP - _BOTTOM}" data-top="{top!r}"/>',
         "</svg>",
     ]
@@ -641,7 +694,7 @@ def _ticks(largest: float) -> list[float]:
     return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
 
 
-def mapping_picture(drawn: HeatMap, number: int) -> str:
+def mapping_picture(drawn: HeatMap, number: str) -> str:
     """P(y|x) as squares, darker where larger; `number` tells the pictures of one page apart."""
     matrix, useful, released = drawn.matrix, drawn.useful, drawn.released
     inputs, outputs = matrix.shape

@@ -132,7 +132,7 @@ def _not_by_hybrid(problem: DistortionProblem) -> str | None:
             return f"takes no loss of one's own ({form})"
     if problem.sizes[0] > 1 and not is_linear(problem):
         return "takes one joint, or piecewise linear measures"
-    if is_traced(problem) and problem.least_worst:
+    if is_traced(problem) and problem.form.minimax:
         return "finds the least leakage in the worst outcome outside of jit, vmap and grad only"
     return None
 
@@ -151,7 +151,7 @@ def pick_for_start(
         name, chosen = table_solver(problem)
     if not getattr(chosen, "takes_start", False):
         raise InputError(f"start: {name} has none; 'interior-point', 'mirror-descent' and 'hybrid-gradient' have")
-    if problem.least_worst:
+    if problem.form.minimax:
         raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
     inputs, outputs = problem.shape
     found = mechanism_array(table_of(start), "start", inputs=inputs)
@@ -175,7 +175,7 @@ def _check_measures(problem: DistortionProblem) -> None:
             raise InputError(f"{form}: {measure.untraceable}")
     if not problem.of_information:
         check_double(problem)
-    if problem.multiplier is not None:
+    if problem.form.prices_distortion:
         if problem.leakage.worst_outcome:
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
         if not problem.leakage.scale_for(problem.sizes[1]).proportional:

@@ -52,7 +52,7 @@ def solve_dense(
     goal = own_goal(problem, goal)
     stages = Stages(problem, name, solver, limit, clock, start=start)
     try:
-        if problem.least_worst:
+        if problem.form.minimax:
             return least_worst_leakage(stages, goal, begun)
         return solve_program(stages, goal, begun)
     except InfeasibleError:
@@ -74,7 +74,7 @@ def solve_program(stages: Stages, goal: Goal, begun: float) -> Solution:
 
 def none_of(problem: DistortionProblem) -> Solution:
     """The solution whose status is that there is none, in the shapes of the others of a frontier."""
-    if problem.least_worst:
+    if problem.form.minimax:
         program = worst_program(problem, 0.0)
     else:
         program = measured_program(problem, limits_of(problem))

@@ -78,7 +78,7 @@ def proved_optimum(
         )
     problem = in_one_precision(_normalised(problem))
     goal = own_goal(problem, goal)
-    if problem.least_worst:
+    if problem.form.minimax:
         found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
         posed = Posed.of(problem, start)

@@ -181,7 +181,7 @@ def _seconds(problem: DistortionProblem) -> float:
 
 def _cuttable(problem: DistortionProblem) -> bool:
     """Whether cutting planes take it: one convex program, small."""
-    return not problem.least_worst and math.prod(problem.shape) <= _CUTTABLE
+    return not problem.form.minimax and math.prod(problem.shape) <= _CUTTABLE
 
 
 def with_next_method(

@@ -301,7 +301,7 @@ def sweep(
     for i, stages in enumerate(each_stages):
         ahead.done = i
         try:
-            if stages.problem.least_worst:
+            if stages.problem.form.minimax:
                 results[i] = least_worst_leakage(stages, goal, begun)
                 continue
             lowered = stages.lower(goal)
@@ -416,7 +416,7 @@ def _from_neighbours(
     i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution], goal: Goal, begun: float
 ) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
-    if each_stages[i].problem.least_worst:
+    if each_stages[i].problem.form.minimax:
         return _of_other_budgets(i, points, found, goal)
     place = points.reshape(len(points), -1)
     known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]

@@ -18,9 +18,10 @@ from jaxpriv.distortion import AbstractDistortion, Matrix, forbids
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
-from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, form_of, grows, numeric
+from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.lower import tables_of
+from jaxpriv.problems.forms import AbstractProblemForm
+from jaxpriv.program.lower import stacked, tables_of
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.choice import pick_solver
@@ -61,7 +62,7 @@ class Kind(NamedTuple):
     bucket: Bucket
     groups: int
     distortions: int
-    form: str
+    form: type[AbstractProblemForm]
     measures: Measures
     name: str
     solver: InteriorPoint
@@ -72,8 +73,7 @@ class Kind(NamedTuple):
         that independent outputs leak nothing of.
         """
         measure, *limits = self.measures.values
-        limited = self.form == "leakage_budget" or measure.worst_outcome
-        return not limits and (not limited or measure.least == 0.0)
+        return not limits and (self.form.sums_leakage or measure.least == 0.0)
 
     @property
     def _rows(self) -> int:
@@ -95,7 +95,7 @@ class Kind(NamedTuple):
 
     @property
     def _relative_steps(self) -> float:
-        return _LEAST_WORST if self.least_worst else 1.0
+        return _LEAST_WORST if self.form.minimax else 1.0
 
     @property
     def _step_seconds(self) -> float:
@@ -113,11 +113,6 @@ class Kind(NamedTuple):
         return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
     @property
-    def least_worst(self) -> bool:
-        """Whether the problems are those of the least worst outcome: minimax programs."""
-        return self.form == "budget" and self.measures.values[0].worst_outcome
-
-    @property
     def by_kernel(self) -> bool:
         """Whether a kernel computes all steps of the problems of a batch.
 
@@ -126,7 +121,7 @@ class Kind(NamedTuple):
         """
         measure, *limits = self.measures.values
         average = isinstance(measure, MutualInformation)
-        worst = self.least_worst and (isinstance(measure, AbstractPointwiseLeakage) or measure.entropic)
+        worst = self.form.minimax and (isinstance(measure, AbstractPointwiseLeakage) or measure.entropic)
         mine = (average or worst) and not limits and self.groups == 1
         most = SMALL if target_platform() == "cpu" else WHOLE  # an accelerator takes batches of others
         small = self._step_seconds <= most and self.distortions <= whole.MOST_BUDGETS
@@ -234,12 +229,11 @@ def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
     measures = Measures.of(problem)
     if any(measure.untraceable is not None for measure in measures.values):
         return None
-    form = form_of(problem)
-    bounds = [getattr(problem, form), *(value for _, value in problem.limits)]
+    bounds = [problem.form.target, *(value for _, value in problem.limits)]
     if not all(np.all(np.isfinite(bound)) for bound in bounds):  # an infinite limit has no rules
         return None
     count, bucket = len(problem.distortions), bucket_of(problem)
-    kind = Kind(bucket, problem.sizes[0], count, form, measures, name, method)
+    kind = Kind(bucket, problem.sizes[0], count, type(problem.form), measures, name, method)
     return kind if isinstance(solver, InteriorPoint) else kind._replace(solver=_in_lanes(kind))
 
 
@@ -258,11 +252,11 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
     if kind.by_kernel:
         few = bucket.inputs * bucket.outputs <= _FEW_MIRROR_STEPS
         return dataclasses.replace(method, correctors=2, warm_steps=12 if few else 25)
-    if form == "budget" and measure.linear and measure.worst_outcome:
+    if form.minimax and measure.linear:
         return dataclasses.replace(method, correctors=2)
     if measure.linear or any(one.linear for one in limits):
         return method
-    if form == "leakage_budget":
+    if form.limits_leakage:
         return dataclasses.replace(method, correctors=0)
     if measure.worst_outcome:
         return dataclasses.replace(method, correctors=1)
@@ -309,9 +303,9 @@ def _likeness(problem: DistortionProblem) -> Hashable:
             if not (value is None or (isinstance(value, (np.ndarray, float)) and np.ndim(value) == 0)):
                 return None
             parameters.append(value if value is None else float(value))
-    form = form_of(problem)
-    finite = np.isfinite(getattr(problem, form)).all() and all(np.isfinite(value) for _, value in problem.limits)
-    return (problem.sizes, len(problem.distortions), form, finite, *parameters)
+    targets = (problem.form.target, *(value for _, value in problem.limits))
+    finite = all(np.isfinite(target).all() for target in targets)
+    return (problem.sizes, len(problem.distortions), type(problem.form), finite, *parameters)
 
 
 def in_order(problems: Sequence[DistortionProblem], places: Iterable[int], *, wait: bool) -> list[int]:
@@ -336,9 +330,9 @@ def in_order(problems: Sequence[DistortionProblem], places: Iterable[int], *, wa
 
 def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
     """The numbers that problems of equal sizes are ordered by, (N, M)."""
-    form = form_of(problems[0])
-    target = np.array([getattr(problem, form) for problem in problems], dtype=np.float64).reshape(len(problems), -1)
-    if form != "budget":
+    form = stacked(problems)
+    target = form.target.reshape(len(problems), -1)
+    if not form.limits_distortion:
         return target
     masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
     weighted = masses[:, None, :, None] * tables_of(problems)

@@ -36,11 +36,11 @@ from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.program.convex import in_lanes
 from jaxpriv.program.lower import (
-    Limits,
     ProblemStack,
     least_worst_program,
     measured_program,
     of_distance,
+    own_limit,
     reading,
     worst_program,
 )
@@ -164,7 +164,7 @@ class _Proved:
 
     def met(self, goal: Goal) -> np.ndarray:
         """Which meet the goal."""
-        if self.problems[0].leakage_budget is None:
+        if not self.problems[0].form.limits_leakage:
             return np.asarray(goal.proved(self.proof))
         tolerances = np.array([own_goal(problem, goal).tol for problem in self.problems])
         return np.asarray(dataclasses.replace(goal, tol=tolerances).proved(self.proof))
@@ -191,7 +191,7 @@ class _Proved:
 def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solution, kind: Kind) -> _Proved:
     """What lanes found for problems of equal sizes, with the certificates of the problems themselves."""
     stack = ProblemStack.of(problems) if kind.stacks else None
-    if stack is not None and stack.leakage_budget is not None and (stack.leakage_budget <= _NOTHING).any():
+    if stack is not None and stack.form.limits_leakage and (stack.form.target <= _NOTHING).any():
         stack = None
     joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
     taken = jax.tree.map(lambda leaf: leaf[lanes], found)
@@ -209,15 +209,13 @@ def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solu
 def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, limit: int) -> Solution:
     """Candidates by NumPy, with a leading axis; what they prove is not among them."""
     stack = Lanes.of(problems, kind.bucket).stack()
-    limits: Limits = ()
-    if stack.leakage_budget is not None:
-        limits = ((stack.leakage, stack.leakage_budget),)
+    if stack.form.limits_leakage:
         goal = dataclasses.replace(
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
-    if not kind.least_worst:
+    if not stack.form.minimax:
         goal = inner_goal(goal, *reading(stack), stack)
-    program = in_lanes(least_worst_program(stack) if kind.least_worst else measured_program(stack, limits))
+    program = in_lanes(least_worst_program(stack) if stack.form.minimax else measured_program(stack, own_limit(stack)))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
     program = dataclasses.replace(program, feasible_point=start(program))
     reduced = Reduced.of(program, goal)
@@ -226,7 +224,7 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
     best = jax.tree.map(with_lanes, best)
     mechanism, *duals = reduced.expanded(best)
     claimed = unknown
-    if kind.least_worst:
+    if stack.form.minimax:
         high, low = (reduced.limit(one) for one in (best.value, best.bound))
         claimed = np.maximum(spread(low, count), 0.0)
         duals = of_distance(program, in_lanes(worst_program(stack, claimed)), with_lanes(claimed), high, *duals)

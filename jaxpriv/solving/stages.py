@@ -178,7 +178,7 @@ class Stages:
         else:  # no feasible point has slack there, and where the answer is a vertex none is needed
             feasible_point = independent_release(program)
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
-        if problem.budget is None and not any(tight):
+        if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
         return Lowered(program, limits, tight, inner_goal(goal, scale, shift, problem), scale, shift, face)
 
@@ -438,7 +438,7 @@ class Stages:
 
     def _largest(self, limits: Limits, mechanism: np.ndarray) -> float:
         """The largest value of the measures that have to be finite."""
-        own = () if self.problem.leakage_budget is not None else (self.problem.leakage,)
+        own = () if self.problem.form.limits_leakage else (self.problem.leakage,)
         return max(self._leaks((*own, *(measure for measure, _ in finite_limits(limits))), mechanism), default=0.0)
 
     def _under_limits(self, program: Program, face: Face, limits: Limits) -> np.ndarray:
@@ -565,7 +565,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     another an absolute tolerance would be met by any mechanism: it is then at most its share (and one of 1e-6 or less
     at most 1e-6) of the largest difference. A tolerance that is smaller than that already stays as it was written.
     """
-    if problem.leakage_budget is None:
+    if not problem.form.limits_leakage:
         return goal
     xp = jnp if is_traced(problem) else np
     (table,) = problem.tables()
@@ -609,8 +609,6 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
     largest where the total is least in modulus.
     """
-    if problem.leakage_budget is not None:
-        return goal
     if scale.proportional:
         return Goal(scale.inner(goal.tol), goal.rtol, shift)
     most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
@@ -641,12 +639,13 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
         least = least_value(problem, measure)
         at_least = equals_least(value, least)
         if value < least and not at_least:
-            lowered = i == 0 and problem.leakage_budget is not None
-            name = "leakage_budget" if lowered else f"limits[{i - (problem.leakage_budget is not None)}]"
+            form = problem.form
+            asked = i == 0 and form.limits_leakage
+            name = form.name if asked else f"limits[{i - form.limits_leakage}]"
             raise InfeasibleError(
                 f"{name} {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
                 "which is what a release that ignores the data leaks: write "
-                f"{f'{name}={least:.6g}' if lowered else 'that'} or more",
+                f"{f'{name}={least:.6g}' if asked else 'that'} or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):

@@ -112,7 +112,7 @@ class Posed:
 
 def toward_limits(problem: DistortionProblem, limits: Limits) -> Program | None:
     """How far from its budgets a problem must stay under its limits; None where there is nothing of both."""
-    if problem.budget is None:
+    if not problem.form.limits_distortion:
         return None
     away = distance_program(problem, limits, True)
     return away if away.terms else None

@@ -9,7 +9,7 @@ was computed. `docs/how-to/release.md` lists what is proved and what is not.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jaxpriv._importing import names_of
@@ -30,6 +30,7 @@ from jaxpriv.verifier.designs import (
 from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependence
 from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
+    TABLES,
     ConformityResult,
     Receipt,
     chance_of_order,
@@ -40,6 +41,7 @@ from jaxpriv.verifier.releases import (
     conformity,
     conformity_of_totals,
     kept_columns,
+    of_all,
     outputs_of,
     plain_csv,
     read_receipt,
@@ -80,7 +82,8 @@ class Findings:
         rows: records of the released file, None without one.
         kept: the columns of the released file that are as they were, by its receipt: the design does not protect them.
         conformity, dependence: the tests of the released file against its records, None without them; of totals there
-            is no test of dependence.
+            is no test of dependence. Of several groups of columns each p-value is the least one of a group, times the
+            number of groups.
         paired: how its rows were paired with records: by the "order" file, by columns that identify a record ("id") or
             by the order of the "table"; None if they were not, and only the totals of both were compared.
         checked: what was checked, sentences.
@@ -314,20 +317,14 @@ def _release(
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
         return rows, None, None, None
-    if isinstance(design, GroupsFile):
-        raise InputError(
-            f"records: leave them out for a release of {len(design.parts)} groups of columns, whose pairs with records "
-            "are not tested"
-        )
     table = plain_csv(read_file(records), str(records), read)
-    symbols = [y for (y,) in outputs]
-    return rows, *_compared(design, receipt, symbols, data, name, table, str(records), order, identity, checked)
+    return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
 
 
 def _compared(
-    design: DesignFile,
+    design: DesignFile | GroupsFile,
     receipt: Receipt | None,
-    outputs: Sequence[int],
+    outputs: Sequence[tuple[int, ...]],
     data: bytes,
     name: str,
     table: bytes,
@@ -337,15 +334,18 @@ def _compared(
     checked: list[str],
 ) -> tuple[ConformityResult, DependenceResult | None, str | None]:
     """The tests of a released file with the `table` of its records, and by what rows were paired with records."""
-    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
-    symbols, rows = symbols_of(design, table, records, unseen), len(outputs)
+    parts, rows = design.parts, len(outputs)
+    unseen = parts[0].record["unseen"] if receipt is None else receipt.record["unseen"]
+    by_group = [symbols_of(part, table, records, unseen) for part in parts]
+    symbols = list(zip(*by_group, strict=True))
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
     permuted = receipt is not None and receipt.permuted
     disorder = (
         f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
     )
-    if permuted and chance_of_order(design.rows, symbols, outputs) < _ORDERED:
+    groups = list(zip(parts, by_group, zip(*outputs, strict=True), strict=True))
+    if permuted and any(chance_of_order(part.rows, x, y) < _ORDERED / len(parts) for part, x, y in groups):
         raise IntegrityError(f"{disorder}follow those of {records}")
     columns = columns_of(table, records)
     for column in identity:
@@ -360,12 +360,13 @@ def _compared(
         record_of = read_order(read_file(order), str(order), data, rows)
         place, paired = sorted(range(rows), key=record_of.__getitem__), "order"
     texts = {} if receipt is None else kept_columns(receipt, data, name)
-    covered = [entry["column"] for side in design.record["codebook"].values() for entry in side]
+    covered = [entry["column"] for part in parts for side in part.record["codebook"].values() for entry in side]
     written = check_kept(texts, columns, covered, name, place)
     if place is None and identity:
         place, paired = rows_by_identity(texts, written, identity, name), "id"
     if place is None:
-        test = conformity_of_totals(design.rows, symbols, outputs, _identity(design))
+        tables = TABLES * len(parts)
+        test = of_all([conformity_of_totals(part.rows, x, y, _identity(part), tables) for part, x, y in groups])
         _refuse(test, name, range(rows), "any of the records")
         checked.append("released file: the tests find no departure of its totals from the design")
         return test, None, None
@@ -375,13 +376,13 @@ def _compared(
         counted = first_of_each([columns[column] for column in identity], symbols, drawn, (records, name))
         if len(counted) < rows:
             checked.append(f"released file: {len(counted)} identities of {rows} records, of which each has one draw")
-    private = [entry["column"] for entry in design.record["codebook"]["private"]]
+    private = [entry["column"] for entry in parts[0].record["codebook"]["private"]]
     if permuted and len(counted) == rows:  # of equal identities it may be unknown which row is whose
         ordered = order_dependence(place, columns, private)
         if ordered.p_value < _ORDERED:
             raise IntegrityError(f"{disorder}depend on {ordered.strongest}, p = {ordered.p_value:.4g}")
     test, depends = _tested(
-        design,
+        parts,
         [symbols[record] for record in counted],
         outputs,
         [place[record] for record in counted],
@@ -394,23 +395,31 @@ def _compared(
 
 
 def _tested(
-    design: DesignFile,
-    symbols: Sequence[int],
-    outputs: Sequence[int],
+    parts: Sequence[DesignFile],
+    symbols: Sequence[tuple[int, ...]],
+    outputs: Sequence[tuple[int, ...]],
     rows: Sequence[int],
     columns: Mapping[str, Sequence[str]],
     private: Sequence[str],
     name: str,
     checked: list[str],
 ) -> tuple[ConformityResult, DependenceResult]:
-    """The tests of the pairs (x, y) of a release, in the order of the draws.
+    """The tests of the pairs (x, y) of every group of a release, in the order of the draws.
 
-    `symbols` and `columns` are those of the records, `rows` the places of their draws in `outputs`.
+    `symbols` and `columns` are those of the records, `rows` the places of their draws in `outputs`. The draws of a
+    group may depend on none of the groups before either.
     """
-    outputs = [outputs[row] for row in rows]
-    test = conformity(design.rows, symbols, outputs, _identity(design), level=LEVEL / 6)
+    drawn = zip(*(outputs[row] for row in rows), strict=True)
+    groups = list(zip(parts, zip(*symbols, strict=True), drawn, strict=True))
+    tables, level = TABLES * len(parts), LEVEL / 6 / len(parts)
+    test = of_all([conformity(part.rows, x, y, _identity(part), tables, level) for part, x, y in groups])
     _refuse(test, name, rows, "its record")
-    depends = dependence(weights_of(design.rows, symbols), symbols, outputs, columns, private)
+    before, found = {}, []
+    for place, (part, x, y) in enumerate(groups, 1):
+        found.append(dependence(weights_of(part.rows, x), x, y, columns, private, before))
+        before[f"the draw of group {place}"] = y
+    least = min(found, key=lambda one: one.p_value)
+    depends = replace(least, p_value=min(1.0, len(parts) * least.p_value))
     if depends.p_value <= LEVEL / 6:
         raise IntegrityError(
             f"{name} does not come from the design: its draws depend on {depends.strongest}, p = {depends.p_value:.4g} "

@@ -49,6 +49,7 @@ def dependence(
     outputs: Sequence[int],
     columns: Mapping[str, Sequence[str]],
     private: Sequence[str],
+    drawn: Mapping[str, Sequence[int]],
 ) -> DependenceResult:
     """Test whether the `outputs` of records depend on anything but their `symbols`.
 
@@ -57,11 +58,13 @@ def dependence(
         symbols, outputs: of every record, in the order in which they were drawn.
         columns: the texts of every column of the records.
         private: the columns that have one half of the weight in the mean; those that are not in `columns` are left out.
+        drawn: other draws for every record, made before, by what they are.
     """
     own, others = _ways(columns, private)
     others["the draw before for the same useful symbol"] = [_draws_before(symbols, outputs, len(weights[symbols[0]]))]
     others["the draw for the record before"] = [_neighbours(weights, symbols, outputs)]
     others["the place in the table"] = [_places(range(len(symbols)))]
+    others |= {name: [_numbered(values)] for name, values in drawn.items()}
     return _mean_of_halves(own, others, lambda way: _log_evidence(weights, symbols, outputs, *way))
 
 

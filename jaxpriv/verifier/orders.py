@@ -45,13 +45,16 @@ def rows_by_identity(
 
 
 def first_of_each(
-    columns: Sequence[Sequence[str]], symbols: Sequence[int], outputs: Sequence[int], names: tuple[str, str]
+    columns: Sequence[Sequence[str]],
+    symbols: Sequence[tuple[int, ...]],
+    outputs: Sequence[tuple[int, ...]],
+    names: tuple[str, str],
 ) -> list[int]:
     """The first record of each identity: records with one identity in a ledger share a draw, which counts once.
 
     Args:
         columns: what identifies a record.
-        symbols, outputs: x and y of every record.
+        symbols, outputs: x and y of every record, of each group of columns.
         names: those of the files of the records and of the release.
 
     Raises `InputError` for records with one identity that are not alike, `IntegrityError` for two draws for one.

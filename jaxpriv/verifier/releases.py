@@ -501,7 +501,7 @@ def kept_columns(receipt: Receipt, data: bytes, name: str) -> dict[str, list[str
 
 # Tables of the first two rounds with the p-values above which they are the last, and of a third one: p-values down to
 # 1/3500.
-_ROUNDS, _TABLES = ((99, 0.1), (999, 0.01)), 3499
+_ROUNDS, TABLES = ((99, 0.1), (999, 0.01)), 3499
 # The level for which `detectable` is stated where no other one is given, and its power.
 _LEVEL, _POWER = 0.001, 0.9
 # The share a of the alternatives in the head of this file.
@@ -535,7 +535,7 @@ def conformity(
     symbols: Sequence[int],
     outputs: Sequence[int],
     identity: Sequence[int] | None,
-    tables: int = _TABLES,
+    tables: int = TABLES,
     level: float = _LEVEL,
 ) -> ConformityResult:
     """Test pairs (x, y), equally many of each, against the integer table `rows`.
@@ -553,6 +553,27 @@ def conformity(
     own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
     test = conformity_of_counts(weights, counts, own, tables, _generator(), level)
     return replace(test, impossible=tuple(impossible[:10]))
+
+
+def of_all(tests: Sequence[ConformityResult]) -> ConformityResult:
+    """One result of those of several groups of columns: the least p-values, times the number of groups.
+
+    A share of records that were released unchanged was so in every group: the one that finds the least share counts.
+    """
+
+    def least(values: Sequence[float]) -> float:
+        return min(1.0, len(tests) * min(values))
+
+    unchanged = [test.unchanged for test in tests if test.unchanged is not None]
+    detectable = [test.detectable for test in tests if test.detectable is not None]
+    return ConformityResult(
+        least([test.p_value for test in tests]),
+        least([test.regular for test in tests]),
+        max(test.tables for test in tests),
+        tuple(sorted({row for test in tests for row in test.impossible})),
+        least(unchanged) if unchanged else None,
+        min(detectable, default=None),
+    )
 
 
 def _generator() -> random.Random:
@@ -584,7 +605,7 @@ def conformity_of_counts(
 
 
 def conformity_of_totals(
-    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
+    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = TABLES
 ) -> ConformityResult:
     """The same claim where it is unknown which record a released row is of: only how often each y occurs.
 

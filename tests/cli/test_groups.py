@@ -1,5 +1,7 @@
 """`jaxpriv fit --group`: designs of groups of columns, released, checked and refused as one."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from jaxpriv._files import write_together
 from jaxpriv.mechanism import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
 from jaxpriv.verifier import archive
 from tests.cli.conftest import refused, strict_json
+from tests.report.test_report import Checked
 
 GROUPS = ("--group", "a,b", "--group", "c,d")
 
@@ -56,6 +59,7 @@ def test_what_is_printed_and_stored_is_what_the_library_finds(people, designed):
     assert max(map(len, printed.splitlines()[:18])) <= 80
 
 
+@pytest.mark.usefixtures("surely")
 def test_one_release_of_all_groups_with_one_ledger(run, people, designed, tmp_path):
     design, audit, *_ = designed
     out, receipt = tmp_path / "out.csv", tmp_path / "receipt.json"
@@ -80,15 +84,37 @@ def test_one_release_of_all_groups_with_one_ledger(run, people, designed, tmp_pa
     assert "d: changed in" in compared.stdout
     counts = strict_json(run("counts", out, "--design", design, "--json", "-").stdout)
     assert list(counts["columns"]) == ["a", "b", "c", "d"]
-    refused(run("verify", receipt, "--design", design, "--released", out, "--records", people), 2, "2 groups")
+    line = ("verify", receipt, "--design", design, "--released", out, "--records", people)
+    assert "the tests find no departure of its totals" in run(*line).stdout
+    assert "the tests find no departure of its pairs" in run(*line, "--id", "id").stdout
     out.write_text(out.read_text().replace("\n1,", "\n7,", 1))
     refused(run("verify", design, "--released", out), 5, "other columns")
 
 
+def test_a_page_of_all_groups(run, designed, tmp_path):
+    design, audit, record, _ = designed
+    out = tmp_path / "report.html"
+    assert run("report", design, "--private", audit, "--out", out).exit_code == 0
+    page = Checked(out.read_text())
+    assert "The group a, b" in page.text
+    assert "to change the useful columns by at most 0.3 on average" in page.text
+    most = float(record["on_the_design"]["leakage"]["upper"])
+    stated = float(re.search(r"read side by side, reveal at most ([\d.]+) nats", page.text)[1])
+    assert most <= stated <= 1.001 * most
+    population = float(re.search(r"In the population it is at most ([\d.]+) nats", page.text)[1])
+    assert record["population"]["leakage"] <= population <= 1.001 * record["population"]["leakage"]
+    assert {"slider-2", "origin-2", "curve-title-2"} <= set(page.identities)
+    assert run("report", design, "--out", out).exit_code == 0
+    public = Checked(out.read_text())
+    assert "read side by side" not in public.text
+    assert {"origin-1", "origin-2"} <= set(public.identities)
+
+
 def test_what_needs_one_design_says_how_to_get_it(run, designed, tmp_path):
     design, _, *_ = designed
-    for line in (("report", design, "--out", tmp_path / "report.html"), ("plot", design, "--out", tmp_path / "p.png")):
-        refused(run(*line), 2, "a design for each of 2 groups", "python -m zipfile -e")
+    refused(
+        run("plot", design, "--out", tmp_path / "p.png"), 2, "a design for each of 2 groups", "python -m zipfile -e"
+    )
 
 
 def forged(design, change):

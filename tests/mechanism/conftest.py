@@ -36,9 +36,3 @@ def every(table) -> dict[str, Fitted]:
 @pytest.fixture(scope="session")
 def fitted(every) -> Fitted:
     return every["budget"]
-
-
-@pytest.fixture
-def surely(monkeypatch) -> None:
-    """An honest release is not refused: with the level of `verify` one in a thousand is, and draws are the system's."""
-    monkeypatch.setattr("jaxpriv.verifier.LEVEL", 1e-6)

@@ -1,13 +1,15 @@
 """`fit_groups`: ordinary designs, the leakage of all of them, and what the grouping costs."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, fit, fit_groups, grouping, release
+from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
+from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
+from jaxpriv.verifier import archive, verify
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -35,6 +37,11 @@ def chosen(table):
     return fit_groups(table, private="s", useful=NAMES, budget=0.4)
 
 
+@pytest.fixture(scope="module")
+def limited(table):
+    return fit_groups(table, private="s", groups=[["a", "b"], ["c", "d"]], leakage_budget=0.01)
+
+
 def of_all(found, counts) -> np.ndarray:
     """P(s, y) of the releases side by side for P(s, x) of all columns, x in lexicographic order of the classes."""
     sizes = [3, 2, 2, 2]
@@ -57,6 +64,11 @@ def design_rows(table) -> np.ndarray:
     """Those that `fit` designs on, by its seed."""
     total = len(table["s"])
     return np.random.default_rng(0).permutation(total)[: total // 2]
+
+
+def written(path, columns) -> None:
+    rows = [list(columns), *zip(*(map(str, own) for own in columns.values()), strict=True)]
+    path.write_text("\n".join(map(",".join, rows)) + "\n")
 
 
 def information(joint) -> float:
@@ -154,6 +166,55 @@ def test_the_draws_of_two_groups_are_independent(table, tmp_path):
     assert abs((one == other).sum() - equal.sum()) < 6 * deviation
 
 
+@pytest.mark.usefixtures("surely")
+def test_the_pairs_of_every_group_are_tested_and_its_draws_against_those_of_the_others(table, limited, tmp_path):
+    records, out, receipt = tmp_path / "records.csv", tmp_path / "out.csv", tmp_path / "receipt.json"
+    written(records, table)
+    limited.mechanism.save(tmp_path / "design.zip")
+    found = release(records, limited.mechanism, out, receipt)
+    files = {"design": tmp_path / "design.zip", "released": out, "records": records}
+    paired = verify(receipt, **files, order=found.order_file)
+    assert paired.paired == "order"
+    assert 0 < paired.conformity.detectable < 1
+    assert verify(receipt, **files).paired is None
+
+
+@pytest.mark.usefixtures("surely")
+@pytest.mark.parametrize(("kind", "words"), [("unchanged", "come from the design"), ("together", "draw of group 1")])
+def test_what_one_group_releases_otherwise_is_found(table, limited, tmp_path, kind, words):
+    """The last group, released as it is; and with its draws given out by those of the first group."""
+    records, out, receipt = tmp_path / "records.csv", tmp_path / "out.csv", tmp_path / "receipt.json"
+    written(records, table)
+    limited.mechanism.save(tmp_path / "design.zip")
+    found = release(records, limited.mechanism, out, receipt, keep_order=True)
+    files = {"design": tmp_path / "design.zip", "released": out, "records": records}
+    assert verify(receipt, **files).paired == "table"
+    labels = {}
+
+    def put(values, places, others):
+        values = values.copy()
+        values[places] = others
+        return values
+
+    for one, y in zip(limited.mechanism.parts, found.outputs.T, strict=True):
+        labels |= one.labels_of(y)
+    if kind == "unchanged":
+        labels |= {"c": table["c"], "d": table["d"]}
+    else:
+        for x in range(4):
+            rows = np.flatnonzero(2 * table["c"] + table["d"] == x)
+            given, sorted_ = (rows[np.lexsort([labels[name][rows] for name in names])] for names in ("ab", "cd"))
+            labels |= {name: put(labels[name], given, labels[name][sorted_]) for name in "cd"}
+    written(out, labels)
+    data = out.read_bytes()
+    record = json.loads(receipt.read_text())
+    del record["sha256"]
+    record["released"] |= {"sha256": archive.digest(data), "bytes": len(data)}
+    receipt.write_bytes(archive.sealed(record))
+    with pytest.raises(IntegrityError, match=words):
+        verify(receipt, **files)
+
+
 def test_a_column_that_is_private_too_is_in_one_group(table):
     found = fit_groups(table, private=["s", "d"], groups=[["c"], ["d"]], shared="d", budget=0.3)
     assert found.codebook.useful == ("c", "d")
@@ -175,9 +236,8 @@ def test_columns_that_matter_in_combination_are_put_together(table, monkeypatch)
     assert found.cost.joint < 0.05
 
 
-def test_all_groups_together_meet_a_leakage_budget(table):
-    found = fit_groups(table, private="s", groups=[["a", "b"], ["c", "d"]], leakage_budget=0.01)
-    assert 0.009 <= float(found.leakage.upper) <= 0.01
+def test_all_groups_together_meet_a_leakage_budget(limited):
+    assert 0.009 <= float(limited.leakage.upper) <= 0.01
 
 
 def test_groups_that_reveal_nothing_by_themselves_are_mixed_with_constants(tmp_path):
@@ -239,6 +299,16 @@ def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():
 def test_what_is_wrong_is_named(table, arguments, message):
     with pytest.raises(InputError, match=message):
         fit_groups(table, private="s", **arguments)
+
+
+def test_groups_of_too_many_combinations_are_refused_before_a_curve_is_computed(table, monkeypatch):
+    monkeypatch.setattr(grouping, "_curve", lambda *_: pytest.fail("a curve was computed"))
+    few = {name: values[:100] for name, values in table.items()}
+    with pytest.raises(InputError, match="50 rows for the design make"):
+        fit_groups(few, private="s", groups=[["d"], ["a", "b", "c"]], budget=0.1)
+    monkeypatch.setattr(counting, "MOST_SYMBOLS", 5)
+    with pytest.raises(ResourceError, match="6 useful symbols make a table"):
+        fit_groups(table, private="s", groups=[["d"], ["a", "b"], ["c"]], budget=0.1)
 
 
 def test_more_groups_than_a_file_holds_are_refused(tmp_path):

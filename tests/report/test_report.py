@@ -80,7 +80,7 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert not re.search(r"https?://|@import|url\(", page)
     assert one.mechanism.sha256 in page
     assert "What it does not protect against" in checked.text
-    assert ('id="slider"' in page) == (problem in ("budget", "leakage-budget"))
+    assert ('id="slider-1"' in page) == (problem in ("budget", "leakage-budget"))
     assert ("What is lost" in checked.text) == (problem != "disclosure")
     public = Checked(report(one.mechanism)).text
     assert "For each private class" not in public
@@ -125,7 +125,7 @@ def test_what_a_guess_gains(fitted):  # noqa: F811
 def test_every_stop_of_the_slider_says_how_often_a_guess_is_right(fitted):  # noqa: F811
     curve = numbers(fitted.mechanism, fitted.evidence, 0.95).curve
     page = report(fitted.mechanism, fitted.evidence)
-    stops = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    stops = json.loads(re.search(r'id="data-1">(.*?)</script>', page, re.DOTALL)[1])
     assert len(stops) == len(curve.points)
     for (x, high, sentence), right in zip(stops, curve.right, strict=True):
         assert (x, high) in zip(curve.points, curve.upper, strict=True)
@@ -193,7 +193,7 @@ def test_a_mapping_of_any_size_is_drawn(large):
             page = report(mechanism, evidence)
             checked = Checked(page)
             assert len(checked.pictures) == 4
-            rows = json.loads(re.search(r'id="rows">(.*?)</script>', page, re.DOTALL)[1])
+            rows = json.loads(re.search(r'id="rows-1">(.*?)</script>', page, re.DOTALL)[1])
             assert len(rows) == len(age.useful) + 3
             for row in rows:
                 assert len(row) <= 11
@@ -337,7 +337,7 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     assert browser.value("document.documentElement.scrollWidth") <= 390
     wide = "Math.max(...Array.from(document.querySelectorAll('table'), one => one.getBoundingClientRect().right))"
     assert browser.value(wide) <= 390  # no column lies outside of the picture
-    said = "document.getElementById('said').textContent"
+    said = "document.getElementById('said-1').textContent"
     first = browser.value(said)
     assert re.fullmatch(
         r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\. .*without the release 59\.\d\d %\)\.", first
@@ -347,8 +347,8 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
         browser.press("Tab")
         at = "document.activeElement.id || document.activeElement.getAttribute('aria-label')"
         reached.append(browser.value(at))
-        if reached[-1] == "slider":
-            place = "document.getElementById('point').getAttribute('cx')"
+        if reached[-1] == "slider-1":
+            place = "document.getElementById('point-1').getAttribute('cx')"
             before, chosen = float(browser.value(place)), browser.value("document.activeElement.value")
             browser.press("ArrowRight")
             assert float(browser.value("document.activeElement.value")) == float(chosen) + 1
@@ -359,8 +359,8 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
             assert browser.value(said) == first
             browser.press("Home")
             assert browser.value(said).startswith("Mean distortion 0:")
-        if reached[-1] == "origin":
-            words = "document.getElementById('words').textContent"
+        if reached[-1] == "origin-1":
+            words = "document.getElementById('words-1').textContent"
             rows = [browser.value(words)]
             for _ in range(2):
                 browser.press("ArrowDown")
@@ -371,7 +371,7 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
             assert f"(probability {likeliest:.3f})" in rows[2]
             break
     names = [name for name in reached if name]
-    assert names == ["Private classes", "slider", "Picture of the mapping", "origin"]
+    assert names == ["Private classes", "slider-1", "Picture of the mapping", "origin-1"]
     assert browser.errors() == []
     assert {url.partition(":")[0] for url in browser.requests()} == {"file"}
 
@@ -388,9 +388,9 @@ def test_a_browser_draws_a_large_mapping_and_runs_nothing_that_the_page_has_not(
     for _ in range(3):
         browser.press("Tab")
         reached.append(browser.value("document.activeElement.id || document.activeElement.getAttribute('aria-label')"))
-    assert reached == ["Picture of the mapping of age", "Picture of the mapping of town", "origin"]
+    assert reached == ["Picture of the mapping of age", "Picture of the mapping of town", "origin-1"]
     browser.press("End")
-    words = browser.value("document.getElementById('words').textContent")
+    words = browser.value("document.getElementById('words-1').textContent")
     assert re.fullmatch(r"Released as (.*\(probability 0\.\d+\))+\.", words)
     assert browser.errors() == []
     path.write_text(page.replace("</main>", "</main><script>document.title='foreign'</script>"), encoding="utf-8")
@@ -444,7 +444,7 @@ def test_no_label_ends_the_data_of_the_page():
     found = fit({"s": np.arange(40) % 2, "x": [label, "b", "c", "c"] * 10}, private="s", useful="x", budget=0.2)
     page = report(found.mechanism)
     assert label in Checked(page).text
-    data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', page, re.DOTALL)
+    data = re.search(r'<script type="application/json" id="rows-1">(.*?)</script>', page, re.DOTALL)
     assert "<" not in data[1]
     rows = json.loads(data[1])
     assert [len(row) for row in rows] == (found.mechanism.matrix() >= 0.005).sum(axis=1).tolist()

@@ -27,7 +27,7 @@ def inverted(x, numbers):
 
 
 def checked(x, y, columns):
-    return dependence(W, x.tolist(), y.tolist(), columns, ["s"])
+    return dependence(W, x.tolist(), y.tolist(), columns, ["s"], {})
 
 
 def sorted_by(x, y, key):
@@ -130,7 +130,7 @@ def test_private_columns_are_tested_together_too():
     one, other = rng.integers(2, size=(2, RECORDS))
     y = sorted_by(x, inverted(x, rng.random(RECORDS)), one ^ other)
     columns = {"one": one.astype(str).tolist(), "other": other.astype(str).tolist()}
-    found = dependence(W, x.tolist(), y.tolist(), columns, ["one", "other", "absent"])
+    found = dependence(W, x.tolist(), y.tolist(), columns, ["one", "other", "absent"], {})
     assert found.p_value <= 1e-6
     assert found.strongest == "the private columns together"
 

@@ -170,7 +170,7 @@ def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLe
     if not isinstance(problem, DistortionProblem):
         raise InputError("problem must be the DistortionProblem of the solution")
     checked = certify(problem, solution)
-    if problem.leakage_budget is not None or problem.multiplier is not None:
+    if not problem.form.limits_distortion:
         raise InputError("problem minimises something else than the leakage: its gap is not about a measure")
     if not bool(eqx.tree_equal(problem.leakage, wanted)):
         raise InputError("problem is about another measure: name it in objective")
