@@ -102,14 +102,18 @@ def draw(courses: dict[tuple[str, int, str], Course], path: str) -> None:
         axes = figure.subplots(len(measures), len(sizes), sharex=True, sharey=True, squeeze=False)
         for (measure, size, method), course in courses.items():
             axis = axes[measures.index(measure), sizes.index(size)]
-            axis.loglog(course.passes, np.maximum(course.gaps, SHARES[-1] / 10), label=method, **{**look(method), "marker": ""})
+            axis.loglog(
+                course.passes, np.maximum(course.gaps, SHARES[-1] / 10), label=method, **{**look(method), "marker": ""}
+            )
         for axis, size in zip(axes[0], sizes, strict=True):
             axis.set_title(f"{size} symbols")
         for axis, measure in zip(axes[:, 0], measures, strict=True):
             axis.set_ylabel(f"{measure}\nrelative gap")
         for axis in axes[-1]:
             axis.set_xlabel("passes")
-        named = {label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        named = {
+            label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
         figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named))
         figure.savefig(path, dpi=200)
 

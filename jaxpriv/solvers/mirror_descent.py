@@ -1,7 +1,7 @@
 """Mirror descent on the simplex, of every smooth average measure; with unit steps and S = X it is Blahut-Arimoto.
 
 A smooth average measure is F(W) = sum_y phi(A W_y), phi the support function of a set of rules, and the rule of an
-output is g_y, the gradient of phi at A W_y. In the geometry of the relative entropy of rows, weighted by P(x), a step is
+output is g_y, the gradient of phi at A W_y. A step, in the geometry of the relative entropy of rows weighted by P(x), is
 
     W[x, y] <- W[x, y] exp( -(t / P(x)) ( cost + A' g + lambda . c )[x, y] ) / Z_x .
 
@@ -226,7 +226,9 @@ class MirrorDescent(AbstractMirrorDescent):
             step = step if adaptive else 1.0
         number = isinstance(step, (int, float)) and not isinstance(step, bool)
         if not (step == "adaptive" or callable(step) or (number and 0.0 < float(step) < math.inf)):
-            raise InputError("MirrorDescent: step must be 'adaptive', a positive number or a function of the step count")
+            raise InputError(
+                "MirrorDescent: step must be 'adaptive', a positive number or a function of the count of steps"
+            )
         self.rule = float(step) if number else step
         self.dual_steps = dual_steps
         self.attempts = attempts
@@ -243,7 +245,7 @@ class MirrorDescent(AbstractMirrorDescent):
 
 
 def _first_weights(program: Program) -> Arr:
-    """Of a limit the price at which one unit of leakage is worth the whole range of the cost; of joints equal shares."""
+    """Of a limit the price at which a unit of leakage is worth the whole range of the cost; of joints equal shares."""
     span = xp.where(program.support, program.cost, 0.0).max(axis=1).sum()
     priced = xp.maximum(span, np.finfo(program.cost.dtype).tiny)
     joints = max(sum(term.role is Role.PEAK for term in program.terms), 1)

@@ -120,7 +120,7 @@ def _not_smooth(problem: DistortionProblem) -> str | None:
     for form, measure in _measures(problem):
         if measure.linear or measure.worst_outcome or measure.traits.own_rules:
             return f"takes averages whose decision rules have no ties ({form} is {measure.label})"
-    if problem.sizes[0] > 1 and (problem.leakage_budget is not None or problem.limits):
+    if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
         return "takes a set of joints with a budget and no further limits"
     return None
 

@@ -33,7 +33,10 @@ def test_it_takes_every_smooth_average(page):
     assert found.status == "optimal"
     assert found.value == pytest.approx(reference.value, abs=1.1e-5)
     with pytest.raises(jp.InputError, match="takes averages whose decision rules have no ties"):
-        jp.solve(jp.DistortionProblem(page["joint"], page["table"], budget=0.2, leakage=jp.leakage.MaxLift()), solver=page["ExponentiatedGradient"]())
+        jp.solve(
+            jp.DistortionProblem(page["joint"], page["table"], budget=0.2, leakage=jp.leakage.MaxLift()),
+            solver=page["ExponentiatedGradient"](),
+        )
 
 
 def test_a_wrong_solver_proves_nothing_false(page):

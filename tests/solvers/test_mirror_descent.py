@@ -1,12 +1,12 @@
-"""Mirror descent: with unit steps and S = X the textbook Blahut-Arimoto iteration; never uphill; every smooth average."""
+"""Mirror descent: unit steps with S = X are the textbook Blahut-Arimoto iteration; never uphill; every smooth average."""
 
 import jax
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.program import program_of
 from jaxpriv import leakage as lk
+from jaxpriv.program import program_of
 from jaxpriv.solvers import BlahutArimoto, MirrorDescent
 from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import no_candidate, objective

@@ -383,7 +383,9 @@ def with_rules(data: Data, best: Candidate, rules: Arr, weights: Arr, multiplier
     """`best` with the better of its own bound and that of rules (Y, T) of smooth averages, at the prices or shares
     (J,) of the terms and the prices (R,) of the budgets.
     """
-    price = xp.concatenate([multipliers, *(weights[j : j + 1] for j, at in enumerate(data.layout) if at.limit is not None)])
+    price = xp.concatenate(
+        [multipliers, *(weights[j : j + 1] for j, at in enumerate(data.layout) if at.limit is not None)]
+    )
     k = by_rows(data, weights) * rules
     return best.with_dual(k, best.eta, price, dual_bound(data, k, best.eta, price))
 
