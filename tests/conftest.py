@@ -13,6 +13,10 @@ from pathlib import Path
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The files of Python that one process has compiled, workers and the processes that tests start load: otherwise each of
+# them compiles JAX anew, four seconds of processor time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Most of the suite's time is compiling. This setting of JAX's own (few optimisations) is for the code that the tests
 # compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,
 # and an unknown one ends the process.
@@ -60,10 +64,14 @@ install_import_hook(_SHAPED, "beartype.beartype")
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
 from jaxpriv import _compile, _native  # noqa: E402  # after the hook
 from jaxpriv.solving import loops  # noqa: E402
+from tests.compiling import QUICKLY  # noqa: E402
 
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")
 
+# Last bits differ from those of a release, which a test of them asks for (`options_of_a_release`).
+_LEVEL = _compile._OPTIONS["xla_backend_optimization_level"]
+exec(QUICKLY)
 # Memory that the compiler has freed is left for the next program.
 _compile._trim = lambda: None
 
@@ -110,6 +118,20 @@ def _settings_of_numpy_stay() -> Iterator[None]:
     before = np.geterr()
     yield
     assert np.geterr() == before
+
+
+@pytest.fixture
+def options_of_a_release(monkeypatch) -> Iterator[None]:
+    """Programs of the library are compiled as everywhere else: a tolerance near rounding is asked for."""
+
+    def forget() -> None:
+        _compile._options.cache_clear()
+        _compile._PROGRAMS.clear()
+
+    monkeypatch.setitem(_compile._OPTIONS, "xla_backend_optimization_level", _LEVEL)
+    forget()
+    yield
+    forget()
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_its_optimum_has_slopes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", ["le-cam", pytest.param("additive-lift", marks=pytest.mark.thorough)])
 def test_it_compiles(name):
     def least(budget):
         return jp.optimal_value(jp.DistortionProblem(JOINT, TABLE, budget=budget, leakage=NEW[name]))

@@ -127,13 +127,13 @@ GARBAGE = {
 def test_no_dual_object_proves_too_much(form, kind):
     """Whatever the scores, weights and multipliers are, singly or together: a number, and never above the optimum."""
     program, optimum, mechanism, *dual = OPTIMA[form]
-    rng = np.random.default_rng(1)
+    rng, value = np.random.default_rng(1), certify_program(program, mechanism, *dual).value
     for which in [(0,), (1,), (2,), (0, 1, 2)]:
-        for _ in range(20):
+        for _ in range(10):
             broken = [GARBAGE[kind](rng, a) if i in which else a for i, a in enumerate(dual)]
             certificate = certify_program(program, mechanism, *broken)
             assert certificate.lower_bound <= optimum + 2e-16, which
-            assert certificate.value == certify_program(program, mechanism, *dual).value
+            assert certificate.value == value
 
 
 @pytest.mark.parametrize("kind", GARBAGE)

@@ -69,8 +69,14 @@ def certain(function):
     return lambda *parts: jax.jvp(function, parts, jax.tree.map(jnp.zeros_like, parts))[0]
 
 
+# The multiplier's first and second derivatives are compared with differences below, too.
 @pytest.fixture(
-    scope="module", params=["budget", "multiplier", "leakage_budget", pytest.param("worst", marks=pytest.mark.thorough)]
+    scope="module",
+    params=[
+        "budget",
+        "leakage_budget",
+        *(pytest.param(f, marks=pytest.mark.thorough) for f in ("multiplier", "worst")),
+    ],
 )
 def solved(request):
     """(form, arrays, gradient of the value) of each form."""

@@ -17,6 +17,7 @@ from jaxpriv._compile import Placement, accelerator, target_platform
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
+from tests.compiling import QUICKLY
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
 TABLE = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
@@ -116,7 +117,7 @@ _SCRIPT = """
 def test_devices_that_are_named_do_the_work():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = textwrap.dedent(_SCRIPT)
+    code = QUICKLY + textwrap.dedent(_SCRIPT)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
     out = json.loads(done.stdout)

@@ -126,8 +126,8 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
     ]
     bounded = any(one.population is not None for one in advice.designs)
     names = list(advice.designs[0].changed)
-    headings = ["budget", *names, f"leakage ({unit})", "optimum at least", "guess right"]
-    headings += [f"population, {advice.confidence:g}"] * bounded
+    headings = ["budget", *names, f"leakage\n({unit})", "optimum\nat least", "guess\nright"]
+    headings += [f"population\n{advice.confidence:g}"] * bounded
     table = _output.empty_table(headings, after=())
     for one in advice.designs:
         row = [
@@ -141,8 +141,9 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
             row.append("" if one.population is None else _output.upper_fixed(one.population * scale, 4))
         table.add_row(*row)
     hidden = _output.empty_table(
-        ["distortion", f"leakage ({unit})", "guess right", "optimum there"], before=["hidden instead"], after=()
+        ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"], before=["hidden instead"], after=()
     )
+    table.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     for one in advice.hidden:
         hidden.add_row(
             ", ".join(one.columns) or "nothing",

@@ -36,6 +36,7 @@ from jaxpriv.plotting.styles import (
     style,
 )
 from jaxpriv.problems import FunnelProblem
+from jaxpriv.problems.forms import FORMS
 from jaxpriv.solving.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -248,13 +249,13 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         banded = False
     else:
         x = targets if swept else np.asarray(curve.distortion, dtype=float)[solved, 0]
-        banded = curve.form != "multiplier"
+        banded = not FORMS[curve.form].prices_distortion
     points = np.unique(x)
     # The points themselves are on the grid, so that the band narrows to their gaps.
     between = [np.linspace(a, b, _BETWEEN) for a, b in itertools.pairwise(points)]
     grid = np.unique(np.concatenate([points, *between]))
     low = high = np.full(len(grid), np.nan)
-    if banded and isinstance(curve, Frontier) and curve.form == "leakage_budget":
+    if banded and isinstance(curve, Frontier) and FORMS[curve.form].limits_leakage:
         low, high = _read_across(curve, targets, grid)
     elif banded:
         low, high = curve.band(grid)
@@ -332,12 +333,22 @@ def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
 
 
 def _name_others(axes: "Axes", others: Sequence[tuple[float, float, str]]) -> None:
-    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge."""
+    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge.
+
+    Of two marks close to each other the name of the upper one is above.
+    """
     below = {"xytext": (0, -4), "ha": "center", "va": "top"}
     above = {"xytext": (0, 4), "ha": "center", "va": "bottom"}
     right = {"xytext": (5, 0), "ha": "left", "va": "center"}
+    wide, tall = axes.get_xlim()[1], axes.get_ylim()[1]
     for distortion, leakage, name in others:
-        place = right if distortion == 0 else below if leakage > 0.25 * axes.get_ylim()[1] else above
+        crowded = any(
+            (lower, spent) < (leakage, distortion)
+            and abs(distortion - spent) < 0.2 * wide
+            and leakage - lower < 0.1 * tall
+            for spent, lower, _ in others
+        )
+        place = right if distortion == 0 else above if crowded or leakage <= 0.25 * tall else below
         axes.annotate(name, (distortion, leakage), textcoords="offset points", fontsize=6, linespacing=0.95, **place)
 
 

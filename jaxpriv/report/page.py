@@ -429,7 +429,8 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None, number: int) -> st
         averaged = f" One picture for each useful column, averaged over {over}."
     pictures = "".join(_scrolled(mapping_picture(one, f"{number}-{place}"), one.name) for place, one in enumerate(maps))
     return (
-        "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely."
+        "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it, in a stronger colour where it "
+        "is more likely."
         f"{averaged}{'' if mechanism.released_columns == mechanism.codebook.useful else _NUMBERED}</p>{pictures}"
         f'<label for="origin-{number}">What is released for a record (arrow keys work):</label> '
         f'<select id="origin-{number}">{options}</select><p class="box" id="words-{number}" aria-live="polite"></p>'

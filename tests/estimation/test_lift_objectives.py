@@ -1,5 +1,7 @@
 """The forms: their maximiser is the log-lift and their maximum the divergence, exactly, on a finite alphabet."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,10 +54,18 @@ def name(objective):
     return f"{type(objective).__name__}{getattr(objective, 'normalise', '')}"
 
 
+@functools.cache
+def compiled(objective):
+    def value(scores):
+        log_prior, codes, weights = map(jnp.asarray, (np.log(PRIOR), CODES, WEIGHTS))
+        return objective.value(scores[ROWS], codes, log_prior, weights)
+
+    return jax.jit(value)
+
+
 def population(objective, scores):
     """J of scores (X, S), exactly."""
-    log_prior, codes, weights = map(jnp.asarray, (np.log(PRIOR), CODES, WEIGHTS))
-    return jax.jit(lambda scores: objective.value(scores[ROWS], codes, log_prior, weights))(jnp.asarray(scores))
+    return compiled(objective)(jnp.asarray(scores))
 
 
 def optimum(objective):

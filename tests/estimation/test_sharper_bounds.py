@@ -89,7 +89,7 @@ def test_coverage_and_width():
         truth = float(mutual_information(joint))
         given = joint / joint.sum(axis=1, keepdims=True)
         tables = drawn(name, 3000, 5)
-        values = [from_pairs(one, BETA) for one in (tables if len(joint) > 2 else tables[:3])]
+        values = [from_pairs(one, BETA) for one in (tables if len(joint) > 2 else tables[:1])]
         assert len(joint) == 2 or (np.array(values) < truth).sum() <= binom.isf(1e-6, 5, BETA)
         assert np.median(values) <= 1.2 * medians[name]
         small = {

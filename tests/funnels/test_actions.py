@@ -136,7 +136,7 @@ def test_the_ends_of_the_curve():
         assert solution.lower_bound <= solution.value
 
 
-@pytest.mark.parametrize("name", ["guess", "min-entropy", "total variation"])
+@pytest.mark.parametrize("name", ["guess", "min-entropy", pytest.param("total variation", marks=pytest.mark.thorough)])
 def test_curves_rise_are_convex_in_the_sum_and_targets_agree(name):
     joint = random_joint(2, 3, 7)
     whole = entropy(source_of(joint))

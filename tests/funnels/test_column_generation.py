@@ -143,12 +143,12 @@ def test_tiny_leakage_budgets(sizes, most):
 
 def test_tiny_leakage_budgets_of_joints_with_zeros():
     """Limits this far below their unit: whatever the backend makes of them, a release and its interval come back."""
-    for seed in range(3):
+    for seed in range(2):
         joint = random_joint(seed, 3, 6) * (np.random.default_rng(seed).random((3, 6)) < 0.7) + 0.01 * np.eye(3, 6)
         joint[0] += 0.01
         joint /= joint.sum()
         silent = jp.solve(jp.FunnelProblem(joint, leakage_budget=0.0))
-        problem = jp.FunnelProblem(joint, leakage_budget=(1e-16, 3e-15)[seed % 2])
+        problem = jp.FunnelProblem(joint, leakage_budget=(1e-16, 3e-15)[seed])
         solution = jp.solve(problem)
         check(solution, problem, optimal=False)
         assert solution.value >= silent.value - 1e-12
@@ -344,10 +344,10 @@ def test_a_search_without_proofs_hands_over_to_the_proof(seed, useful):
     assert solution.status == "optimal"
 
 
-@pytest.mark.slow
-def test_a_target_and_its_rounding_lead_to_the_same_release():
-    """Local searches from one list of starts ended at 0.56358 here, wherever nothing in that list found more."""
-    joint = np.random.default_rng(0).dirichlet(np.full(8 * 48, 0.1)).reshape(8, 48)
+@pytest.mark.parametrize("useful", [16, pytest.param(48, marks=[pytest.mark.slow, pytest.mark.thorough])])
+def test_a_target_and_its_rounding_lead_to_the_same_release(useful):
+    """Of 48, local searches from one list of starts ended at 0.56358, wherever nothing in that list found more."""
+    joint = np.random.default_rng(0).dirichlet(np.full(8 * useful, 0.1)).reshape(8, useful)
     target = 0.8 * entropy(source_of(joint))
     solutions = [jp.solve(jp.FunnelProblem(joint, disclosure=target * (1 + k * 1e-12))) for k in range(2)]
     assert [solution.status for solution in solutions] == ["optimal", "optimal"]

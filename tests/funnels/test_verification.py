@@ -82,9 +82,10 @@ def test_a_mechanism_that_misses_the_target_has_no_interval(solved):
 
 
 def test_other_measures_and_methods_keep_their_elementary_bounds():
+    small, measure = random_joint(0, 3, 4), jp.leakage.FInformation(jp.leakage.ChiSquared())  # as in test_local_solvers
     for problem, method in (
         (jp.FunnelProblem(JOINT, disclosure=0.9 * WHOLE), "greedy"),
-        (jp.FunnelProblem(JOINT, disclosure=0.9 * WHOLE, leakage=jp.leakage.Arimoto(2.0)), "auto"),
+        (jp.FunnelProblem(small, disclosure=1.0, leakage=measure), "auto"),
     ):
         solution = jp.solve(problem, solver=method)
         found = jp.certify(problem, solution)
@@ -113,7 +114,7 @@ def test_what_belongs_to_another_problem_is_refused(solved):
 @pytest.mark.parametrize(
     ("budget", "seed"),
     [
-        pytest.param(budget, seed, marks=() if (budget, seed) in ((1e-17, 0), (1e-12, 1)) else pytest.mark.thorough)
+        pytest.param(budget, seed, marks=() if (budget, seed) == (1e-12, 1) else pytest.mark.thorough)
         for budget in (1e-17, 1e-12)
         for seed in (0, 1, 4)
     ],

@@ -311,7 +311,11 @@ SORTED, IN_ORDER, EXACT = "sorted by the private column", "exact shares in order
 @pytest.mark.parametrize(
     ("problem", "forgery", "pairing"),
     [
-        *((problem, SORTED, "order") for problem in ("budget", "leakage-budget", "disclosure", "watchdog")),
+        *((problem, SORTED, "order") for problem in ("budget", "watchdog")),
+        *(
+            pytest.param(problem, SORTED, "order", marks=pytest.mark.thorough)
+            for problem in ("leakage-budget", "disclosure")
+        ),
         ("budget", SORTED, "table"),
         ("budget", SORTED, "id"),
         ("budget", IN_ORDER, "order"),

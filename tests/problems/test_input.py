@@ -237,7 +237,15 @@ def test_targets_out_of_reach_say_what_is_in_reach():
         jp.FunnelProblem(_SKEW, disclosure=2.0)
 
 
-@pytest.mark.parametrize("transform", [jax.grad, lambda f: jax.grad(jax.jit(f)), jax.jacfwd])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jax.grad,
+        lambda f: jax.jit(jax.jacfwd(f)),
+        pytest.param(lambda f: jax.grad(jax.jit(f)), marks=pytest.mark.thorough),
+        pytest.param(jax.jacfwd, marks=pytest.mark.thorough),
+    ],
+)
 def test_the_derivative_of_solve_is_that_of_optimal_value(transform):
     def problem(table):
         return jp.DistortionProblem(_SKEW, table, multiplier=0.5)

@@ -67,6 +67,7 @@ def mutual_information_of(joint):
     ).sum()
 
 
+@pytest.mark.usefixtures("options_of_a_release")
 def test_price_is_the_slope():
     low, here, high = (jp.solve(jp.NoiseProblem(JOINT, CYCLIC, budget=0.4 + d), tol=1e-8) for d in (-1e-3, 0, 1e-3))
     assert (high.value - low.value) / 2e-3 == pytest.approx(-here.multipliers[0], rel=1e-3)

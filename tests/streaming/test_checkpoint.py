@@ -53,9 +53,11 @@ _KILLED = """
     import os, signal, sys
     import jax
     import jaxpriv as jp
+    from tests.compiling import QUICKLY
     from jaxpriv.solving import streamed_runs
     from tests.streaming.test_checkpoint import problem, TOL
 
+    exec(QUICKLY)  # as in the process that goes on: the same bits
     streamed_runs._SECONDS, streamed_runs._SHARE = 0.0, 1e9
 
     def kill(record):

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.compiling import QUICKLY
+
 SCRIPT = """
 import json
 import numpy as np
@@ -86,7 +88,7 @@ def four() -> list[dict]:
     """What both scripts find on four devices, in one process."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = SCRIPT + SHARDED
+    code = QUICKLY + SCRIPT + SHARDED
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     return list(map(json.loads, done.stdout.splitlines()))

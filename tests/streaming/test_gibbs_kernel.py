@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import os
 import subprocess
 import sys
@@ -18,6 +19,19 @@ from jaxpriv.streaming import gibbs_block, portable_block
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
 pytestmark = [kernels, pytest.mark.usefixtures("inside")]
 
+# Symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs.
+SHAPES = [
+    (1, 1, 1, 1),
+    (5, 3, 7, 2),
+    (32, 16, 64, 1),
+    (33, 17, 65, 1),
+    (64, 4, 1025, 3),
+    (100, 70, 2100, 1),
+    (16, 8, 72, 2),
+    (70, 2, 131, 1),
+    (33, 6, 70, 1),
+    (20, 7, 66, 1),
+]
 PRECISIONS = {"float32": 3e-6, "float64": 1e-14}
 
 
@@ -56,20 +70,11 @@ def close(got, wanted, tol):
 
 @pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize(
-    "shape",  # symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs
+    ("shape", "squares"),
     [
-        (1, 1, 1, 1),
-        (5, 3, 7, 2),
-        (32, 16, 64, 1),
-        (33, 17, 65, 1),
-        (64, 4, 1025, 3),
-        (100, 70, 2100, 1),
-        (16, 8, 72, 2),
-        (70, 2, 131, 1),
-        (33, 6, 70, 1),
-        (20, 7, 66, 1),
+        case if case[1] or case[0] in SHAPES[1::3] else pytest.param(*case, marks=pytest.mark.thorough)
+        for case in itertools.product(SHAPES, (False, True))
     ],
 )
 def test_blocks_are_those_of_the_portable_code(shape, squares, dtype):

@@ -66,13 +66,12 @@ def test_a_computed_joint_gives_the_slopes_of_its_table(solved):
 
 
 def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
-    size = 64
-    problem = jp.DistortionProblem(smooth_joint(size, PRIVATE), DISTORTIONS["squared"](size), budget=0.01)
+    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), DISTORTIONS["squared"](SIZE), budget=0.01)
     solution = jp.solve(problem, "accelerated", tol=1e-4)
     for owner, name in ((AbstractDistortion, "__array__"), (type(solution.mechanism), "matrix")):
         monkeypatch.setattr(owner, name, lambda *_: pytest.fail("a table was computed"), raising=False)
     monkeypatch.setattr(jp.DistortionProblem, "tables", lambda self: pytest.fail("a table was computed"))
-    assert jp.sensitivity(problem, solution).joint.shape == (1, PRIVATE, size)
+    assert jp.sensitivity(problem, solution).joint.shape == (1, PRIVATE, SIZE)
 
 
 def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, monkeypatch):

@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from tests.compiling import QUICKLY
+
 # What all scripts begin with.
 _BEGIN = """
     import json, os, signal, sys
@@ -156,7 +158,7 @@ _HALVES = """
 
 def _started(count: int, scripts: tuple[str, ...], *arguments: str) -> list[subprocess.Popen]:
     """So many processes of one script, which find one another."""
-    code = "".join(map(textwrap.dedent, scripts))
+    code = textwrap.dedent(_BEGIN) + QUICKLY + "".join(map(textwrap.dedent, scripts))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -189,7 +191,7 @@ def _said(children: list[subprocess.Popen]) -> list[list[list]]:
 def ended(tmp_path_factory):
     """How the first of two processes ended when it was killed, what it wrote to stderr, and the folder of its state."""
     folder = tmp_path_factory.mktemp("states")
-    first, second = _started(2, (_BEGIN, _KILLED), str(folder), "killed")
+    first, second = _started(2, (_KILLED,), str(folder), "killed")
     try:
         error = first.communicate(timeout=300)[1]
     finally:
@@ -202,13 +204,13 @@ def ended(tmp_path_factory):
 @pytest.fixture(scope="module")
 def both(ended):
     """What each of two processes finds in all scripts; in the first they go on from the state of those that ended."""
-    return _said(_started(2, (_BEGIN, _KILLED, _SHARED, _HALVES), str(ended[2]), "on"))
+    return _said(_started(2, (_KILLED, _SHARED, _HALVES), str(ended[2]), "on"))
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """What one process finds."""
-    (found,) = _said(_started(1, (_BEGIN, _SHARED, _HALVES), str(tmp_path_factory.mktemp("one"))))
+    (found,) = _said(_started(1, (_SHARED, _HALVES), str(tmp_path_factory.mktemp("one"))))
     return found
 
 
