@@ -1,7 +1,7 @@
 """Mirror descent on the simplex, of every smooth average measure; with unit steps and S = X it is Blahut-Arimoto.
 
 A smooth average measure is F(W) = sum_y phi(A W_y), phi the support function of a set of rules, and the rule of an
-output is g_y, the gradient of phi at A W_y. A step, in the geometry of the relative entropy of rows weighted by P(x), is
+output is g_y, the gradient of phi at A W_y. A step, in the geometry of relative entropies weighted by P(x), is
 
     W[x, y] <- W[x, y] exp( -(t / P(x)) ( cost + A' g + lambda . c )[x, y] ) / Z_x .
 

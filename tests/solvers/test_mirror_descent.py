@@ -1,4 +1,4 @@
-"""Mirror descent: unit steps with S = X are the textbook Blahut-Arimoto iteration; never uphill; every smooth average."""
+"""Mirror descent: unit steps with S = X are the Blahut-Arimoto iteration; never uphill; every smooth average."""
 
 import jax
 import numpy as np

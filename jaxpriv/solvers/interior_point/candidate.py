@@ -391,7 +391,7 @@ def with_rules(data: Data, best: Candidate, rules: Arr, weights: Arr, multiplier
 
 
 def _rules_of(program: Program, mechanism: Arr, weights: Arr | None) -> tuple[Data, Arr, Arr]:
-    """(data, the rules (Y, T) about the outputs of a mechanism, the weights of the terms, ones where none are given)."""
+    """(data, the rules (Y, T) about the outputs of a mechanism, the weights of the terms; ones by default)."""
     data = rearrange(program)
     if weights is None:
         weights = xp.ones(len(program.terms), like=program.cost)
