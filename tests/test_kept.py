@@ -79,7 +79,15 @@ def test_what_was_compiled_is_loaded(place, run):
     assert run(ONE, function=positive)[1]  # another function
 
 
-@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.Sibson(2.0), lk.MaxLift()], ids=repr)
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lk.Sibson(2.0),
+        pytest.param(lk.MutualInformation(), marks=pytest.mark.thorough),
+        pytest.param(lk.MaxLift(), marks=pytest.mark.thorough),
+    ],
+    ids=repr,
+)
 def test_a_run_in_portions_is_kept_as_a_whole(place, monkeypatch, measure):
     """Its state between two portions is an argument of the program."""
     monkeypatch.setenv(loops.SWITCH, "always")
