@@ -97,7 +97,7 @@ def test_a_run_in_portions_is_kept_as_a_whole(place, monkeypatch, measure):
         with monkeypatch.context() as patch:
             patch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
             patch.setattr(_compile, "_options", lambda backend: asked.append(backend) or {})
-            assert jp.solve(problem, time_limit=60.0).status == "optimal"
+            assert jp.solve(problem, time_limit=1000.0).status == "optimal"
         assert len(asked) == len(files(place)) > 1  # nothing more in the second process
 
 

@@ -47,8 +47,8 @@ def fresh():
 
 def problem():
     rng = np.random.default_rng(6)
-    x = np.arange(4.0)
-    return jp.DistortionProblem(rng.dirichlet(np.ones(12)).reshape(3, 4), jp.distortion.absolute(x, x), budget=0.3)
+    x = np.arange(9.0)
+    return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
 
 
 def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
