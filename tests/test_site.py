@@ -3,11 +3,13 @@
 import importlib.util
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import jaxpriv
+from tests.report.test_report import browser  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,6 +38,20 @@ def test_the_search_page_has_the_texts_of_all_pages_where_nothing_can_be_fetched
     page = '<div role="main">{}</div>'
     assert run("file:") == [page.format("a &lt;b> &amp; 'c'"), page.format("&lt;/script>"), page.format("")]
     assert run("https:") == ["as before"]
+
+
+@pytest.mark.slow
+def test_a_browser_finds_words_in_the_site_on_disk(browser):  # noqa: F811
+    page = ROOT / "build" / "docs" / "search.html"
+    if not page.exists():
+        pytest.skip("the site is not built here (make docs)")
+    browser.open(f"{page.as_uri()}?q=ledger")
+    hits, end = "Array.from(document.querySelectorAll('ul.search p.context'), one => one.textContent)", time.time() + 20
+    while not browser.value(hits) and time.time() < end:
+        time.sleep(0.1)
+    assert any("ledger" in text for text in browser.value(hits))
+    assert browser.errors() == []
+    assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "data"}
 
 
 def test_the_page_on_citing_agrees_with_the_files_that_machines_read():

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -398,10 +398,8 @@ def _designed(
         found = solve_within(clock, asked_of, "auto", Goal(tol, 0.0))
         assert isinstance(found, FunnelSolution)
         return found.mechanism, _prices(asked_of, found), found.status
-    if problem == "budget":
-        asked = DistortionProblem(joint, costs, leakage=measure, budget=target)
-    else:
-        asked = DistortionProblem(joint, costs, leakage=measure, leakage_budget=target)
+    form: dict[str, Any] = {problem.replace("-", "_"): target}
+    asked = DistortionProblem(joint, costs, leakage=measure, **form)
     solution = solve_within(clock, asked, "auto", Goal(tol, 0.0))
     parts = solution.scores, solution.weights, solution.multipliers
     if isinstance(measure, MutualInformation):

@@ -36,6 +36,7 @@ from jaxpriv.plotting.styles import (
     style,
 )
 from jaxpriv.problems import FunnelProblem
+from jaxpriv.problems.forms import FORMS
 from jaxpriv.solving.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -248,13 +249,13 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         banded = False
     else:
         x = targets if swept else np.asarray(curve.distortion, dtype=float)[solved, 0]
-        banded = curve.form != "multiplier"
+        banded = not FORMS[curve.form].prices_distortion
     points = np.unique(x)
     # The points themselves are on the grid, so that the band narrows to their gaps.
     between = [np.linspace(a, b, _BETWEEN) for a, b in itertools.pairwise(points)]
     grid = np.unique(np.concatenate([points, *between]))
     low = high = np.full(len(grid), np.nan)
-    if banded and isinstance(curve, Frontier) and curve.form == "leakage_budget":
+    if banded and isinstance(curve, Frontier) and FORMS[curve.form].limits_leakage:
         low, high = _read_across(curve, targets, grid)
     elif banded:
         low, high = curve.band(grid)

@@ -50,6 +50,12 @@ class AbstractProblemForm(Module):
         del joints
         return cls(_per_distortion(value, cls.name, distortions))
 
+    @classmethod
+    def points(cls, values: object) -> np.ndarray:
+        """The targets of a frontier, (B, M); (B,) of limits on the leakage."""
+        points = finite(real_array(values, f"{cls.name}s", ndim=(1, 2)), f"{cls.name}s")
+        return points[:, None] if points.ndim == 1 else points
+
 
 class Budget(AbstractProblemForm):
     """The least average leakage within budgets (M,) of the distortions."""
@@ -100,6 +106,15 @@ class LeakageBudget(AbstractProblemForm):
                 "their weighted sum as one distortion"
             )
         return cls(scalar(value, cls.name, infinite=True))
+
+    @classmethod
+    def points(cls, values: object) -> np.ndarray:
+        points = real_array(values, "leakage_budgets", ndim=1)
+        if np.isinf(points).any():
+            raise InputError(
+                "leakage_budgets must be finite; for a point without limit call solve with leakage_budget=inf"
+            )
+        return finite(points, "leakage_budgets")
 
 
 # The forms by the keywords that state them.

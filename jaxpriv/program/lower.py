@@ -407,21 +407,22 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     return _program(terms, masses, cost, constraints, budgets, marks, support)
 
 
+def proving_program(problem: DistortionProblem, e: ScalarLike, whole: bool = False) -> Program:
+    """The program on whose rows the rules of solutions are; of the least limit that of the distance at the limit e."""
+    if problem.form.minimax:
+        return worst_program(problem, e, whole)
+    return measured_program(problem, limits_of(problem), whole)
+
+
 def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tuple[Program, bool]:
-    """The program whose rules the `scores` of a solution are, at the limit e of a search, and whether it is the whole
-    one: that of a solution from a compiled function, which left out and merged nothing.
+    """The `proving_program` whose rules the `scores` of a solution are, and whether it is the whole one: that of a
+    solution from a compiled function, which left out and merged nothing.
     """
-
-    def program(whole: bool) -> Program:
-        if problem.form.minimax:
-            return worst_program(problem, e, whole)
-        return measured_program(problem, limits_of(problem), whole)
-
-    reduced = program(False)
+    reduced = proving_program(problem, e)
     rows = np.shape(scores)[-1]
     if rows == sum(len(term.rows) for term in reduced.terms):
         return reduced, False
-    every = program(True)
+    every = proving_program(problem, e, True)
     return (every, True) if rows == sum(len(term.rows) for term in every.terms) else (reduced, False)
 
 

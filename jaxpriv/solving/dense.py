@@ -26,9 +26,8 @@ from jaxpriv.program.lower import (
     as_budgets,
     distance_program,
     least_worst_program,
-    limits_of,
-    measured_program,
     of_distance,
+    proving_program,
     worst_program,
 )
 from jaxpriv.solution import Solution, no_solution
@@ -74,11 +73,7 @@ def solve_program(stages: Stages, goal: Goal, begun: float) -> Solution:
 
 def none_of(problem: DistortionProblem) -> Solution:
     """The solution whose status is that there is none, in the shapes of the others of a frontier."""
-    if problem.form.minimax:
-        program = worst_program(problem, 0.0)
-    else:
-        program = measured_program(problem, limits_of(problem))
-    k, eta, price = no_rules(program)
+    k, eta, price = no_rules(proving_program(problem, 0.0))
     return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
 
 

@@ -23,6 +23,7 @@ from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.leakage import exact_values
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
+from jaxpriv.problems.forms import FORMS
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.solution import Solution, Status
@@ -40,7 +41,7 @@ class Frontier(eqx.Module, AbstractFrontier):
     """Optimal values of one problem over a swept target: a `FunnelFrontier` has the same attributes.
 
     Attributes:
-        form: which target was swept: `budget`, `multiplier` or `leakage_budget`.
+        form: the keyword of the target that was swept.
         targets: the swept values, shape (B,), or (B, M) for M distortions.
         solutions: a batched `Solution`, leading axis B, in the order of `targets`; its `solver` is the
             one that iterates (some points need no iteration) and its `seconds` are of the whole sweep.
@@ -78,7 +79,7 @@ class Frontier(eqx.Module, AbstractFrontier):
     def points(self) -> np.ndarray:
         """`targets` as version 0.1 had them: (B, M) for budgets and multipliers."""
         renamed("Frontier.points", "Frontier.targets")
-        shape = (len(self), -1) if self.form != "leakage_budget" else (-1,)
+        shape = (-1,) if FORMS[self.form].limits_leakage else (len(self), -1)
         return np.asarray(self.targets).reshape(shape)
 
     @property
@@ -107,7 +108,8 @@ class Frontier(eqx.Module, AbstractFrontier):
         Raises:
             InputError: a curve over multipliers, over several distortions, or without a feasible point; `at` is wrong.
         """
-        if self.form == "multiplier" or np.ndim(self.targets) == 2:
+        form = FORMS[self.form]
+        if form.prices_distortion or np.ndim(self.targets) == 2:
             raise InputError("band needs a curve over one budget or over leakage budgets")
         at = np.atleast_1d(finite(real_array(at, "at", ndim=(0, 1)), "at"))
         x = np.asarray(self.targets)
@@ -120,11 +122,11 @@ class Frontier(eqx.Module, AbstractFrontier):
         if self._monotone:
             upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
             lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
-            if self.form == "budget":
+            if form.limits_distortion:
                 mechanisms = np.asarray(self.solutions.mechanism)[known][order]
                 upper = np.minimum(upper, [self._mixture(x, mechanisms, float(one)) for one in at])
             return lower, upper
-        scale, swept = self.problem.leakage.scale_for(self.problem.sizes[1]), self.form == "budget"
+        scale, swept = self.problem.leakage.scale_for(self.problem.sizes[1]), form.limits_distortion
         inner, outer = (np.vectorize(one, otypes=[float]) for one in (scale.inner, scale.outer))
         # With several joints every joint has a budget of its own, which all move together.
         prices = self.problem.sizes[0] if swept else 1
@@ -148,11 +150,11 @@ class Frontier(eqx.Module, AbstractFrontier):
     def _monotone(self) -> bool:
         """Whether the curve is known to be monotone only, not to be convex in any transform."""
         several = self.problem.sizes[0] > 1
-        return self.problem.leakage.worst_outcome or (several and self.form == "leakage_budget")
+        return self.problem.leakage.worst_outcome or (several and FORMS[self.form].limits_leakage)
 
     def _least(self) -> float:
         """The value of a release that ignores the data (budgets), or of the cheapest outputs (leakage budgets)."""
-        if self.form == "budget":
+        if FORMS[self.form].limits_distortion:
             return float(least_value(self.problem, self.problem.leakage))
         cheapest = self.problem.tables()[0].min(axis=1)
         return float(max(joint.sum(axis=0) @ cheapest for joint in self.problem.joints))
@@ -210,7 +212,7 @@ def frontier(
     return frontier_within(
         clock_of(time_limit, progress),
         problem,
-        {"budget": budgets, "multiplier": multipliers, "leakage_budget": leakage_budgets},
+        dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True)),
         solver=solver,
         tol=tol,
         rtol=rtol,
@@ -239,12 +241,7 @@ def frontier_within(
     name = given[0]
     if is_traced(problem, sweeps[name], tol):
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
-    points = real_array(sweeps[name], f"{name}s", ndim=1 if name == "leakage_budget" else (1, 2))
-    if name == "leakage_budget" and np.isinf(points).any():
-        raise InputError("leakage_budgets must be finite; for a point without limit call solve with leakage_budget=inf")
-    finite(points, f"{name}s")
-    if name != "leakage_budget" and points.ndim == 1:
-        points = points[:, None]
+    points = FORMS[name].points(sweeps[name])
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     begun = time.perf_counter()
     asked = [replace_form(problem, **{name: point}) for point in points]

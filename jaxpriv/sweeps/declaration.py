@@ -23,6 +23,7 @@ from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, by_name
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.forms import FORMS
 from jaxpriv.verifier.archive import read_file
 
 Config: TypeAlias = dict[str, Any]
@@ -150,7 +151,7 @@ FORMAT = 1
 # Rows of a file, where the declaration does not say how many.
 CHUNK_ROWS = 1024
 
-_FORMS = ("budget", "budget_share", "multiplier", "leakage_budget")
+_FORMS = (*FORMS, "budget_share")
 _MEASURE = ("name", "form", "order", "divergence", "gamma")
 # Problems of a study (a day of solving at 10 ms each), bytes of its declaration (a text that people write), and symbols
 # of a generated joint (32 GiB for two alphabets of this size).

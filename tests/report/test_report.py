@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from jaxpriv.cli import app
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import Quantiles
-from jaxpriv.mechanism import fit
+from jaxpriv.mechanism import fit, fit_groups
 from jaxpriv.report import report
 from jaxpriv.report.page import _down, _up, heat_maps, numbers
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
@@ -374,6 +374,25 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     assert names == ["Private classes", "slider-1", "Picture of the mapping", "origin-1"]
     assert browser.errors() == []
     assert {url.partition(":")[0] for url in browser.requests()} == {"file"}
+
+
+@pytest.mark.slow
+def test_each_group_of_a_page_has_a_slider_and_a_list_of_its_own(table, tmp_path, browser):  # noqa: F811
+    found = fit_groups(table, private="income", groups=[["age"], ["town"]], rules=COLUMNS["rules"], budget=0.2)
+    path = tmp_path / "report.html"
+    path.write_text(report(found.mechanism, found.evidence), encoding="utf-8")
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    browser.open(path.as_uri())
+    assert browser.value("document.documentElement.scrollWidth") <= 390
+    said = [f"document.getElementById('said-{place}').textContent" for place in (1, 2)]
+    before = [browser.value(one) for one in said]
+    browser.value("document.getElementById('slider-2').focus()")
+    browser.press("End")
+    after = [browser.value(one) for one in said]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert browser.value("document.getElementById('words-2').textContent").startswith("Released as ")
+    assert browser.errors() == []
 
 
 @pytest.mark.slow
