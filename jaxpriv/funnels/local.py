@@ -15,16 +15,20 @@ a time limit that may be too short for it these releases are the result.
 """
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.nn import logsumexp
 from jaxtyping import Array
 
+from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
@@ -33,7 +37,7 @@ from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGenerati
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
-from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
+from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 
@@ -48,22 +52,21 @@ _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _BLEND = 1e-3
 
 
-def random_starts(key: Array, count: int, symbols: int, outputs: int) -> np.ndarray:
+def random_starts(key: Array, count: int, symbols: int, outputs: int, dtype: Any = "float64") -> Array:  # noqa: ANN401 (what JAX takes as a dtype)
     """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
-    noise = np.asarray(jax.random.gumbel(key, (count, symbols, outputs), dtype="float64"))
-    logits = noise * np.resize(_SHARPNESS, count)[:, None, None]
-    top = logits.max(axis=2, keepdims=True)
-    return logits - top - np.log(np.exp(logits - top).sum(axis=2, keepdims=True))
+    noise = jax.random.gumbel(key, (count, symbols, outputs), dtype=dtype)
+    logits = noise * jnp.asarray(np.resize(_SHARPNESS, count)[:, None, None], dtype)
+    return logits - logsumexp(logits, axis=2, keepdims=True)
 
 
-def blended(mechanisms: np.ndarray) -> np.ndarray:
+def blended(mechanisms: Arr) -> Arr:
     """Mechanisms (..., X, Y) with zeros, as strictly positive logarithms."""
-    return np.log((1.0 - _BLEND) * mechanisms + _BLEND / mechanisms.shape[-1])
+    return xp.log((1.0 - _BLEND) * mechanisms + _BLEND / mechanisms.shape[-1])
 
 
-def widened(mechanism: np.ndarray, outputs: int) -> np.ndarray:
+def widened(mechanism: Arr, outputs: int) -> Arr:
     """A mechanism (X, Y) with unused outputs appended until there are `outputs` of them."""
-    return np.pad(mechanism, ((0, 0), (0, outputs - mechanism.shape[1])))
+    return xp.of(mechanism).pad(mechanism, ((0, 0), (0, outputs - mechanism.shape[1])))
 
 
 def disclosed(source: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
@@ -277,13 +280,13 @@ class _FromStarts(AbstractFunnelSolver):
             if value is not None and value != int(scalar(value, name, low=0.0 if name == "seed" else 1.0)):
                 raise InputError(f"{name} must be a whole number")
 
-    def _batch(self, symbols: int, outputs: int) -> int:
+    def batch(self, symbols: int, outputs: int) -> int:
         """The number of starts: as asked, or as many as keep a batch to some tens of thousands of entries."""
         return self.starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
 
 
 @dataclass(frozen=True)
-class _AlongTheHull(_FromStarts):
+class AlongTheHull(_FromStarts):
     """A method whose local optima at prices are points of a hull.
 
     Args:
@@ -296,27 +299,33 @@ class _AlongTheHull(_FromStarts):
     max_steps: int = 1000
     seed: int = 0
 
+    @abstractmethod
+    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
+        """A function of (data, prices (B,), starts (B, X, Y), tolerance, steps); prices are without their sign.
+
+        Raises InputError for a problem of the other kind.
+        """
+
     def _chased(
         self,
         problem: FunnelProblem | BottleneckProblem,
         goal: FunnelGoal,
         target: Target,
         solve: Callable[..., Landing],
-        measure: AbstractAverageLeakage,
-        sign: float,
         steepest: float,
         whole: bool,
     ) -> PosteriorMeasure:
         """The release at the target, from "nothing" and X itself.
 
-        `solve` takes (data, prices (B,), starts (B, X, Y), tolerance, steps), prices being slopes of the hull without
-        their sign, none above `steepest`; a cost is `sign` times the leakage, and of `whole` ones the value of the
-        measure, not the sum. A round that lowers the edge by less than a tenth of the tolerance is idle.
+        `solve` is `steps`, whose prices are not above `steepest`; a cost is the leakage, of a bottleneck with the other
+        sign, and of `whole` ones the value of the measure, not the sum. A round that lowers the edge by less than a
+        tenth of the tolerance is idle.
         """
+        measure, sign = problem.leakage, 1.0 if problem.minimises_leakage else -1.0
         source = problem.reduction.source
         symbols = len(source)
         shape = symbols, self.outputs or symbols + 1
-        count = self._batch(*shape)
+        count = self.batch(*shape)
         pool = ReleasePool()
 
         def add(mechanism: np.ndarray) -> None:
@@ -363,7 +372,7 @@ class _AlongTheHull(_FromStarts):
         for number in range(self.rounds if searching else 0):
             if goal.clock.expired() or idle == _PATIENCE:
                 break
-            starts = random_starts(jax.random.fold_in(key, number), count, *shape)
+            starts = np.array(random_starts(jax.random.fold_in(key, number), count, *shape))
             slope = crossing.slope
             prices = np.full(count, abs(slope))
             if number == 0 and target.form != "price":
@@ -406,8 +415,13 @@ class _AlongTheHull(_FromStarts):
         )
 
 
+def _of_value(problem: FunnelProblem | BottleneckProblem) -> bool:
+    """Whether the price is one of the measure's value, and that is not the sum over outputs itself."""
+    return problem.form == "multiplier" and not isinstance(problem.leakage, AbstractMeanLeakage)
+
+
 @dataclass(frozen=True)
-class DifferenceOfConvex(_AlongTheHull):
+class DifferenceOfConvex(AlongTheHull):
     """Mirror descent with difference-of-convex steps from many starts, and the hull of what they find.
 
     Takes funnel problems with any target and any average measure.
@@ -425,25 +439,29 @@ class DifferenceOfConvex(_AlongTheHull):
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target."""
-        if not isinstance(problem, FunnelProblem):
-            raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
-        measure = problem.leakage
-        whole = problem.form == "multiplier" and not isinstance(measure, AbstractMeanLeakage)
+        solve, measure = self.steps(problem), problem.leakage
+        whole = _of_value(problem)
         target = {
             "disclosure": lambda: Target("disclosure", problem.target),
             "leakage_budget": lambda: Target("cost", float(measure.outer_inverse(np.asarray(problem.target)))),
             "multiplier": lambda: Target("price", problem.target),
-        }[problem.form]()
+        }
         steepest = 1.0 if isinstance(measure, MutualInformation) and not whole else _STEEPEST
+        return self._chased(problem, goal, target[problem.form](), solve, steepest, whole)
 
-        def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
-            return descend(given, measure, prices, starts, np.asarray(tol), np.asarray(most), whole=whole)
+    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
+        if not isinstance(problem, FunnelProblem):
+            raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
+        measure, whole = problem.leakage, _of_value(problem)
 
-        return self._chased(problem, goal, target, solve, measure, 1.0, steepest, whole)
+        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
+            return descend(given, measure, prices, starts, jnp.asarray(tol), jnp.asarray(most), whole=whole)
+
+        return solve
 
 
 @dataclass(frozen=True)
-class BottleneckIteration(_AlongTheHull):
+class BottleneckIteration(AlongTheHull):
     """The alternating iteration of Tishby, Pereira and Bialek from many starts, and the hull of its points.
 
     Takes bottleneck problems with any target.
@@ -456,18 +474,22 @@ class BottleneckIteration(_AlongTheHull):
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best fixed points at the target."""
-        if not isinstance(problem, BottleneckProblem):
-            raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
+        solve = self.steps(problem)
         target = {
             "disclosure": lambda: Target("disclosure", problem.target),
             "relevance": lambda: Target("cost", -problem.target, rising=False),
             "multiplier": lambda: Target("price", -problem.target),
-        }[problem.form]()
+        }
+        return self._chased(problem, goal, target[problem.form](), solve, 1.0, False)
 
-        def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
-            return squeeze(given, prices, starts, np.asarray(tol), np.asarray(most))
+    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
+        if not isinstance(problem, BottleneckProblem):
+            raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
 
-        return self._chased(problem, goal, target, solve, MutualInformation(), -1.0, 1.0, False)
+        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
+            return squeeze(given, prices, starts, jnp.asarray(tol), jnp.asarray(most))
+
+        return solve
 
 
 @dataclass(frozen=True)
@@ -502,8 +524,8 @@ class Alternating(_FromStarts):
         if outputs < symbols:
             raise InputError(f"outputs must be at least the {symbols} useful symbols with mass for alternating")
         given = channel(problem.core)
-        count = self._batch(symbols, outputs)
-        random = random_starts(jax.random.key(self.seed), count, symbols, outputs)
+        count = self.batch(symbols, outputs)
+        random = np.array(random_starts(jax.random.key(self.seed), count, symbols, outputs))
         if goal.start is not None:
             random[0] = blended(widened(goal.start, outputs))
         starts = disclosing(source, random, problem.target)

@@ -23,6 +23,8 @@ Difference of convex functions: Tao and An 1997; relative smoothness: Bauschke, 
 Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).
 """
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -44,10 +46,15 @@ from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 # are held as logarithms: a mass that underflows would stay 0.
 
 
-# Logarithms of masses stay above this: e^-400 times masses and slopes are normal numbers.
-LEAST_LOG = -400.0
-# An output whose mass has a logarithm below this is unused: its entries no longer matter.
-UNUSED_LOG = -300.0
+# Logarithms of masses stay above the first share of that of the least normal number (-400 in float64, -49 in float32):
+# masses that small, times other masses and slopes, are normal numbers. An output whose mass has a logarithm below the
+# second share is unused: its entries no longer matter.
+_LEAST, _UNUSED = 0.565, 0.424
+
+
+def _deepest(logarithms: Arr) -> float:
+    """The logarithm of the least normal number of their dtype."""
+    return math.log(float(jnp.finfo(logarithms.dtype).tiny))
 
 
 class Channel(eqx.Module):
@@ -69,9 +76,9 @@ class Balance(eqx.Module):
 
 
 def channel(joint: ArrayLike) -> Channel:
-    """The marginals of a joint (S, X) without symbols of mass zero."""
+    """The marginals of a joint (S, X); a useful symbol without mass gets the least normal number in place of 0."""
     joint = jnp.asarray(joint)
-    return Channel(joint, joint.sum(axis=1), joint.sum(axis=0))
+    return Channel(joint, joint.sum(axis=1), jnp.maximum(joint.sum(axis=0), jnp.finfo(joint.dtype).tiny))
 
 
 def total_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -> Arr:
@@ -87,7 +94,7 @@ def value_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -
 def log_rows(logits: Arr) -> Arr:
     """Rows that sum to one, as logarithms (X, Y)."""
     rows = logits - logsumexp(logits, axis=1, keepdims=True)
-    return jnp.maximum(rows, LEAST_LOG)
+    return jnp.maximum(rows, _LEAST * _deepest(rows))
 
 
 def ratios_of(given: Channel, log_mechanism: Arr) -> tuple[Arr, Arr]:
@@ -113,7 +120,7 @@ def unsettled(given: Channel, log_mechanism: Arr, slopes: Arr, log_masses: Arr) 
 
     It is <gradient, W - V> at the best V: no direction within the outputs in use gains more to first order.
     """
-    used = (log_masses > UNUSED_LOG)[None, :]
+    used = (log_masses > _UNUSED * _deepest(log_masses))[None, :]
     mechanism = jnp.exp(log_mechanism)
     least = jnp.where(used, slopes, jnp.inf).min(axis=1)
     mean = jnp.where(used, mechanism * slopes, 0.0).sum(axis=1)
@@ -146,8 +153,8 @@ _GROWTH, _CUT = 1.5, 0.25
 _KEPT = 0.1
 # What is left of the step where no shorter one is tried.
 _SHORTEST, _LONGEST = 1e-9, 1e9
-# Four units of rounding, 1.1e-16 each, of the two values that are compared.
-_ROUNDING = 4e-16
+# Rounding of the two values that are compared, in epsilons of their dtype.
+_ROUNDING = 2.0
 
 
 class Landing(eqx.Module):
@@ -207,7 +214,11 @@ def _descend(
         after = at(new)
         before, reached = now.leak - lam * now.disclosure, after.leak - lam * after.disclosure
         moved = (given.source[:, None] * jnp.exp(old) * (old - new)).sum()
-        enough = before - _KEPT * jnp.maximum(moved, 0.0) / state.step + _ROUNDING * (1.0 + jnp.abs(before))
+        enough = (
+            before
+            - _KEPT * jnp.maximum(moved, 0.0) / state.step
+            + _ROUNDING * jnp.finfo(before.dtype).eps * (1.0 + jnp.abs(before))
+        )
         taken = reached <= enough
         kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (new, after), (old, now))
         step = jnp.where(taken, jnp.minimum(_GROWTH * state.step, _LONGEST), _CUT * state.step)

@@ -8,14 +8,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._module import summary
-from jaxpriv._module.shown import sizes, width
+from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
+from jaxpriv._types import Result
+from jaxpriv._validation import is_traced
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.solution import AbstractSolution, Status
-from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.solution import AbstractSolution, Status, status_of
+from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
     from jaxpriv.certificates import Verification
@@ -37,6 +41,7 @@ class FunnelGoal:
     start: np.ndarray | None = None
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Prices that prove a bound on every release. With psi(q) = -H(Tq) + lambda H(q), T = P(S|X) of the core,
@@ -101,17 +106,20 @@ def measure_of(mechanism: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, n
     return joint[used] / masses[used, None], masses[used]
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class FunnelSolution(AbstractSolution):
     """A mechanism and how far from the best one it can be, in nats.
+
+    One instance, or a batch along a leading axis from `vmap`. In a trace numbers are nearest values.
 
     Attributes:
         value: the objective at `mechanism`: the leakage L (or relevance I(S;Y)), I(X;Y), or their combination.
         lower_bound, upper_bound: a proved interval that holds the optimum, rounding included. The end on the
             side of the mechanism is its own value; the other one comes from prices that any reader can check
             (`jaxpriv.funnels.proved_value`), at worst from the elementary bounds.
-        code: a `Status`: OPTIMAL (the interval is no wider than the tolerance), STATIONARY (a local method came to
-            rest) or BEST_KNOWN.
+        code: a `Status` (in a trace its integer, so that it batches): OPTIMAL (the interval is no wider than the
+            tolerance), STATIONARY (a local method came to rest) or BEST_KNOWN.
         mechanism: P(y|x), shape (X, Y), rows sum to one, the target met; symbols without mass release the
             marginal of Y.
         disclosure: I(X;Y) of the mechanism.
@@ -123,58 +131,63 @@ class FunnelSolution(AbstractSolution):
         proof: the same with its bound, in the symbols of the problem's core; None without a proof by prices.
         solver: the name of the method.
         steps: its rounds or iterations.
-        seconds: time spent compiling and solving.
+        seconds: time spent compiling and solving (host results only).
         notes: what happened on the way, in order.
         stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
     """
 
-    value: float
-    lower_bound: float
-    upper_bound: float
-    code: Status
-    mechanism: np.ndarray
-    disclosure: float
-    leakage: float
-    posteriors: np.ndarray
-    masses: np.ndarray
-    multiplier: float
-    prices: np.ndarray
+    # With an axis more in a batch.
+    value: Result
+    lower_bound: Result
+    upper_bound: Result
+    code: Result
+    mechanism: Result
+    disclosure: Result
+    leakage: Result
+    posteriors: Result
+    masses: Result
+    multiplier: Result
+    prices: Result
     proof: Proof | None
-    solver: str
-    steps: int
-    seconds: dict[str, float]
-    notes: tuple[str, ...] = ()
-    stopped: int = 0
+    solver: str = field(metadata={"static": True})
+    steps: Result
+    seconds: dict[str, float] | None = field(metadata={"static": True})
+    notes: tuple[str, ...] = field(metadata={"static": True}, default=())
+    stopped: Result = 0
 
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
         # Rounded for a reader who relies on little leakage and much disclosure.
         return {
-            "status": self.status,
-            "optimum": f"{lower(self.lower_bound)} to {upper(self.upper_bound)}",
-            "gap": width(self.gap),
-            "leakage": upper(self.leakage),
-            "I(X;Y)": f"{lower(self.disclosure)} nats",
-            "mechanism": sizes(X=self.mechanism.shape[0], Y=self.mechanism.shape[1]),
+            "status": numbers(self.code) if is_traced(self.code) else tally(self.status),
+            "optimum": f"{numbers(self.lower_bound, lower)} to {numbers(self.upper_bound)}",
+            "gap": numbers(self.gap, width),
+            "leakage": numbers(self.leakage),
+            "I(X;Y)": f"{numbers(self.disclosure, lower)} nats",
+            "mechanism": sizes(X=self.mechanism.shape[-2], Y=self.mechanism.shape[-1]),
             "solver": self.solver,
-            "steps": str(self.steps),
+            "steps": numbers(self.steps, nearest),
         }
 
     @property
-    def gap(self) -> float:
+    def gap(self) -> Result:
         """upper_bound - lower_bound: how far from the optimum the mechanism can be at most."""
         return self.upper_bound - self.lower_bound
 
     @property
-    def status(self) -> str:
-        """`optimal`, `best_known` or `stationary`."""
-        return self.code.label
+    def status(self) -> PyTree:
+        """`optimal`, `best_known` or `stationary`; for a batch an array of them."""
+        return status_of(self.code)
 
     @property
     def message(self) -> str:
-        """What the status means, after why it was stopped if it was."""
-        return Stop(self.stopped).message + self.code.message
+        """What the status of a single result means, after why it was stopped if it was."""
+        return Stop(int(np.asarray(self.stopped))).message + Status(int(np.asarray(self.code))).message
+
+    def __getitem__(self, index: int | slice) -> "FunnelSolution":
+        """One result (or a slice) of a batch."""
+        return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
 
     def verify(self, problem: FunnelProblem | BottleneckProblem, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: value and target measured again, the bound proved again."""

@@ -253,7 +253,7 @@ def funnel_frontier_within(
         known = ", ".join(f"{name}s" for name in sweeps if name in fields)
         raise InputError(f"give exactly one of {known}")
     form = given[0]
-    if is_traced(sweeps[form], tol):
+    if is_traced(problem, sweeps[form], tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
     goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)

@@ -6,20 +6,22 @@
 over all mechanisms P(Y|X), S - X - Y. Both are neither convex nor concave in the mechanism. A mechanism is a
 measure over posteriors q of X with mean P_X, and in that view each is a linear program.
 
-Everything here is checked and computed on the host, in float64 and nats.
+Problems are pytrees. On the host everything is checked and computed in float64 and nats; what is traced is taken as it
+is, and only the form with a multiplier can be solved there.
 """
 
+import functools
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from jaxpriv._module import Shown, summary
-from jaxpriv._module.shown import nearest, sizes
+from jaxpriv._module import Module, Shown, summary
+from jaxpriv._module.shown import nearest, numbers, sizes
 from jaxpriv._numerics import entropy, information_interval
 from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._types import ScalarLike
+from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
@@ -122,24 +124,19 @@ def whole_entropy(joint: np.ndarray) -> float:
     return entropy(masses[masses > 0])
 
 
-def _target(given: Mapping[str, ScalarLike | None]) -> tuple[str, float]:
+def _prepared(joint: ArrayInput, given: Mapping[str, ScalarLike | None]) -> tuple[Arr, str, ScalarLike]:
+    """(the joint, the name of the one target, its value)."""
     named = [(name, value) for name, value in given.items() if value is not None]
     if len(named) != 1:
         names = list(given)
         raise InputError(f"give exactly one of {', '.join(names[:-1])} and {names[-1]}")
-    form, value = named[0]
-    return form, float(scalar(value, form, low=0.0))
-
-
-def _prepare(joint: ArrayLike, given: Mapping[str, ScalarLike | None]) -> tuple[np.ndarray, str, float]:
-    if is_traced(joint, given):
-        raise InputError("joint: funnel and bottleneck problems live on the host, outside of jit, vmap and grad")
     joint = joint_array(joint)
     useful = joint.shape[1]
     need_memory(
         8.0 * _TABLES * useful**2, f"joint: a mechanism of {useful} x {useful} symbols, and its measures,", MERGE
     )
-    return joint, *_target(given)
+    form, value = named[0]
+    return joint, form, scalar(value, form, low=0.0)
 
 
 def _reachable(form: str, target: float, largest: float, name: str) -> float:
@@ -152,8 +149,48 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
     return min(target, largest)
 
 
-@dataclass(frozen=True, eq=False)
-class FunnelProblem(Shown):
+class _Envelope(Module, Shown):
+    """What both problems have: a joint and one target, the one field among `forms` that is not None."""
+
+    forms: ClassVar[tuple[str, ...]]
+
+    joint: Any  # (S, X): of NumPy on the host, of JAX in a trace
+
+    @property
+    def form(self) -> str:
+        """The name of the target that was given."""
+        return next(name for name in self.forms if getattr(self, name) is not None)
+
+    @property
+    def target(self) -> Any:  # noqa: ANN401 (a number of the host or of a trace)
+        """Its value."""
+        return getattr(self, self.form)
+
+    @functools.cached_property
+    def reduction(self) -> Core:
+        """The joint that solvers get on the host, and what it lacks."""
+        return core_of(self.joint, merge=isinstance(self.leakage, MutualInformation))
+
+    @property
+    def core(self) -> np.ndarray:
+        """The joint of `reduction`, (S', X')."""
+        return self.reduction.joint
+
+    @property
+    def useful(self) -> np.ndarray:
+        """Which useful symbols its columns are, (X',)."""
+        return self.reduction.useful
+
+    def _shown(self) -> dict[str, str]:
+        private, useful = self.joint.shape
+        return {
+            "leakage": f"{self.leakage.label} ({self.leakage.unit})",
+            self.form.replace("_", " "): numbers(self.target, nearest),
+            "symbols": sizes(S=private, X=useful),
+        }
+
+
+class FunnelProblem(_Envelope):
     """Leak as little about S as possible while disclosing enough of X: the privacy funnel.
 
     Exactly one target (nats):
@@ -175,41 +212,36 @@ class FunnelProblem(Shown):
         InfeasibleError: R above H(X).
     """
 
-    joint: np.ndarray
-    disclosure: float | None = field(default=None, kw_only=True)
-    leakage_budget: float | None = field(default=None, kw_only=True)
-    multiplier: float | None = field(default=None, kw_only=True)
-    leakage: AbstractAverageLeakage = field(default_factory=MutualInformation, kw_only=True)
-    core: np.ndarray = field(init=False, repr=False)
-    useful: np.ndarray = field(init=False, repr=False)
-    reduction: Core = field(init=False, repr=False)
-    form: str = field(init=False)
-    target: float = field(init=False)
+    leakage: AbstractAverageLeakage
+    disclosure: Any = None
+    leakage_budget: Any = None
+    multiplier: Any = None
+
+    forms: ClassVar[tuple[str, ...]] = ("disclosure", "leakage_budget", "multiplier")
+    minimises_leakage: ClassVar[bool] = True
 
     __repr__ = summary
 
-    def _shown(self) -> dict[str, str]:
-        return _shown(self)
-
-    minimises_leakage = True
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        joint: ArrayInput,
+        *,
+        disclosure: ScalarLike | None = None,
+        leakage_budget: ScalarLike | None = None,
+        multiplier: ScalarLike | None = None,
+        leakage: AbstractAverageLeakage | None = None,
+    ) -> None:
+        self.leakage = MutualInformation() if leakage is None else leakage
         if not isinstance(self.leakage, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(self.leakage).__name__}")
-        given = {
-            "disclosure": self.disclosure,
-            "leakage_budget": self.leakage_budget,
-            "multiplier": self.multiplier,
-        }
-        joint, form, target = _prepare(self.joint, given)
-        reduction = core_of(joint, merge=isinstance(self.leakage, MutualInformation))
-        if form == "disclosure":
-            target = _reachable(form, target, whole_entropy(joint), "H(X)")
-        _settle(self, joint, form, target, reduction)
+        given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "multiplier": multiplier}
+        self.joint, form, target = _prepared(joint, given)
+        if form == "disclosure" and not is_traced(self):
+            target = _reachable(form, float(target), whole_entropy(self.joint), "H(X)")
+        setattr(self, form, target)
 
 
-@dataclass(frozen=True, eq=False)
-class BottleneckProblem(Shown):
+class BottleneckProblem(_Envelope):
     """Disclose as much about S as possible while disclosing little of X: the information bottleneck.
 
     Exactly one target (nats):
@@ -228,62 +260,34 @@ class BottleneckProblem(Shown):
         InfeasibleError: D above I(S;X).
     """
 
-    joint: np.ndarray
-    disclosure: float | None = field(default=None, kw_only=True)
-    relevance: float | None = field(default=None, kw_only=True)
-    multiplier: float | None = field(default=None, kw_only=True)
-    beta: InitVar[float | None] = field(default=None, kw_only=True)
-    core: np.ndarray = field(init=False, repr=False)
-    useful: np.ndarray = field(init=False, repr=False)
-    reduction: Core = field(init=False, repr=False)
-    form: str = field(init=False)
-    target: float = field(init=False)
+    disclosure: Any = None
+    relevance: Any = None
+    multiplier: Any = None
+
+    forms: ClassVar[tuple[str, ...]] = ("disclosure", "relevance", "multiplier")
+    minimises_leakage: ClassVar[bool] = False
 
     __repr__ = summary
 
-    def _shown(self) -> dict[str, str]:
-        return _shown(self)
-
-    minimises_leakage = False
-
-    def __post_init__(self, beta: float | None) -> None:
-        given = {"disclosure": self.disclosure, "relevance": self.relevance, "multiplier": self.multiplier}
-        joint, form, target = _prepare(self.joint, given | {"beta": beta})
+    def __init__(
+        self,
+        joint: ArrayInput,
+        *,
+        disclosure: ScalarLike | None = None,
+        relevance: ScalarLike | None = None,
+        multiplier: ScalarLike | None = None,
+        beta: ScalarLike | None = None,
+    ) -> None:
+        given = {"disclosure": disclosure, "relevance": relevance, "multiplier": multiplier, "beta": beta}
+        self.joint, form, target = _prepared(joint, given)
         if form == "beta":
-            form, target = "multiplier", 1.0 / float(scalar(target, "beta", low=0.0, open_low=True))
-        reduction = core_of(joint, merge=True)
-        if form == "relevance":
-            _, most, _ = information_interval(joint, np.eye(joint.shape[1]))
-            target = _reachable(form, target, most, "I(S;X)")
-        _settle(self, joint, form, target, reduction)
+            form, target = "multiplier", 1.0 / scalar(target, "beta", low=0.0, open_low=True)
+        if form == "relevance" and not is_traced(self):
+            _, most, _ = information_interval(self.joint, np.eye(self.joint.shape[1]))
+            target = _reachable(form, float(target), most, "I(S;X)")
+        setattr(self, form, target)
 
     @property
     def leakage(self) -> MutualInformation:
         """The measure of the leakage of Y about S."""
         return MutualInformation()
-
-
-def _shown(problem: FunnelProblem | BottleneckProblem) -> dict[str, str]:
-    private, useful = problem.joint.shape
-    return {
-        "leakage": f"{problem.leakage.label} ({problem.leakage.unit})",
-        problem.form.replace("_", " "): nearest(problem.target),
-        "symbols": sizes(S=private, X=useful),
-    }
-
-
-def _settle(
-    problem: FunnelProblem | BottleneckProblem, joint: np.ndarray, form: str, target: float, reduction: Core
-) -> None:
-    """Fill in the derived fields of a frozen problem."""
-    values = {
-        "joint": joint,
-        form: target,
-        "core": reduction.joint,
-        "useful": reduction.useful,
-        "reduction": reduction,
-        "form": form,
-        "target": target,
-    }
-    for name, value in values.items():
-        object.__setattr__(problem, name, value)

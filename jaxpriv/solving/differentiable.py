@@ -127,7 +127,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
             moved = jax.tree.map(lambda part: part * _first_only(ended.found.value), moved)
         else:
             moved = _unknown(ended.found, slope)
-        return ended, jax.tree.map(_no_tangent, ended)._replace(found=_moving(ended.found, slope, *moved))
+        return ended, jax.tree.map(no_tangent, ended)._replace(found=_moving(ended.found, slope, *moved))
 
 
 def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
@@ -149,7 +149,7 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
             if whole and isinstance(asked.solver, InteriorPoint):
                 fixed = jax.lax.stop_gradient((parts, best.feasible_point, best.point))
                 mechanism = asked.moved_mechanism(*fixed, change)
-            return best, jax.tree.map(_no_tangent, best)._replace(found=_moving(best.found, slope, mechanism, *rest))
+            return best, jax.tree.map(no_tangent, best)._replace(found=_moving(best.found, slope, mechanism, *rest))
 
     return ended(asked.parts).found
 
@@ -186,7 +186,7 @@ def _of_double(*arrays: Arr) -> None:
 
 
 def _moving(found: TracedResult, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> TracedResult:
-    still = jax.tree.map(_no_tangent, found)
+    still = jax.tree.map(no_tangent, found)
     return still._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
 
 
@@ -195,7 +195,7 @@ def _unknown(found: TracedResult, slope: Arr) -> tuple[Arr, ...]:
     return tuple(jnp.nan * slope * jnp.ones_like(part) for part in (found.mechanism, found.k, found.eta, found.price))
 
 
-def _no_tangent(primal: Arr) -> np.ndarray:
+def no_tangent(primal: Arr) -> np.ndarray:
     dtype = primal.dtype if jnp.issubdtype(primal.dtype, jnp.floating) else jax.dtypes.float0
     return np.zeros(primal.shape, dtype)
 

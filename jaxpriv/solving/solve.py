@@ -108,10 +108,12 @@ def solve(
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
-    A funnel or bottleneck problem gives a `FunnelSolution` (host only): `auto` is column generation over
-    posteriors, which proves its value (bottlenecks: of joints with a structure that has exact pricing), and for
-    leakage to an adversary of finitely many actions (a guess) column generation over vertices, which proves it, too;
-    the other names are in `jaxpriv.funnels.solve`.
+    A funnel or bottleneck problem gives a `FunnelSolution`: `auto` is column generation over posteriors, which proves
+    its value (bottlenecks: of joints with a structure that has exact pricing), and for leakage to an adversary of
+    finitely many actions (a guess) column generation over vertices, which proves it, too; the other names are in
+    `jaxpriv.funnels.solve`. Inside of jit and vmap one with a `multiplier` is solved by local steps from many starts
+    (`difference-of-convex`, `bottleneck-iteration`): the best mechanism found, and a bound that needs no search. There
+    the value has the slope of the Lagrangian at that mechanism, and other results have none (NaN).
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that
@@ -230,6 +232,9 @@ def solve_within(
     start: object = None,
 ) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
+    traced = is_traced(problem, goal)
+    if traced and clock.watched:
+        raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
     if checkpoint is not None and not isinstance(problem, DistortionProblem):
         raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
     if isinstance(problem, NoiseProblem):
@@ -244,16 +249,14 @@ def solve_within(
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
     name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
     limit = step_limit(chosen, max_steps)
-    if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
-        where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"
+    if checkpoint is not None and (traced or not isinstance(chosen, STREAMING)):
+        where = "inside of jit and vmap there is none" if traced else f"{name} writes none"
         raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
     if named_mesh() is not None and not isinstance(chosen, STREAMING):
         raise InputError(
             f"device: {name} runs on one device; several share the work of 'accelerated', 'two-grid' and solve_many"
         )
-    if is_traced(problem, goal):
-        if clock.watched:
-            raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
+    if traced:
         with jax.numpy_rank_promotion("allow"):
             return solve_traced(problem, name, chosen, goal, limit, start)
     with own_settings(), device_errors():
@@ -300,5 +303,10 @@ def _funnel(
     if is_traced(goal) or goal.rtol != 0:
         raise InputError("funnels take tol and max_steps (host numbers), not rtol")
     limit = None if max_steps is None else step_limit(None, max_steps)
+    if is_traced(problem, start):
+        from jaxpriv.solving.traced_funnel import solve_traced_funnel
+
+        with jax.numpy_rank_promotion("allow"):
+            return solve_traced_funnel(problem, solver, FunnelGoal(float(goal.tol), limit), start)
     with own_settings(), device_errors():
         return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock), start)

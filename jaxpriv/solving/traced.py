@@ -68,7 +68,7 @@ class Optimum(NamedTuple):
     point: PyTree  # the solver's last, of the reduced program
 
 
-def in_one_precision(problem: DistortionProblem) -> DistortionProblem:
+def in_one_precision(problem: T) -> T:
     """The problem with all its arrays in the precision of those that are traced."""
     kinds = [leaf.dtype for leaf in jax.tree.leaves(problem) if is_traced(leaf) and eqx.is_inexact_array(leaf)]
     return _cast(problem, jnp.result_type(*kinds)) if kinds else problem

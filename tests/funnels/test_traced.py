@@ -1,0 +1,120 @@
+"""Funnels and bottlenecks with a multiplier inside of jit, vmap and grad, against certified results of the host."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.funnels.local import BottleneckIteration, DifferenceOfConvex
+from jaxpriv.funnels.local_steps import channel, descend
+
+from .cases import information
+
+# Of these joint and prices no start comes nearer to the optimum than 1e-5 at .5, and the shared outputs do.
+JOINT, PRICES = np.random.default_rng(1).dirichlet(np.ones(40)).reshape(4, 10), np.array([0.3, 0.5, 1.0])
+
+
+@jax.jit
+def funnels(joint, prices):
+    return jax.vmap(lambda price: jp.solve(jp.FunnelProblem(joint, multiplier=price)))(prices)
+
+
+def test_a_batch_is_as_good_as_the_certified_optima_and_never_better():
+    found = funnels(JOINT, PRICES)
+    for k, price in enumerate(PRICES):
+        best, one = jp.solve(jp.FunnelProblem(JOINT, multiplier=price)), found[k]
+        assert best.lower_bound - 1e-12 <= one.value <= best.value + 1e-6
+        assert one.lower_bound <= best.lower_bound + 1e-12
+        assert one.upper_bound == one.value
+        told, leaked = information(np.diag(JOINT.sum(axis=0)) @ one.mechanism), information(JOINT @ one.mechanism)
+        assert one.value == pytest.approx(leaked - price * told, abs=1e-13)
+        assert (one.disclosure, one.leakage) == (pytest.approx(told, abs=1e-13), pytest.approx(leaked, abs=1e-13))
+        np.testing.assert_allclose(one.mechanism.sum(axis=1), 1.0, atol=1e-14)
+        np.testing.assert_allclose(one.masses @ one.posteriors, JOINT.sum(axis=0), atol=1e-14)
+        assert one.status in (("optimal",) if price == 1.0 else ("stationary", "best_known"))
+    assert "1 optimal" in str(found)
+
+
+def test_the_value_has_the_slope_of_the_optimum_and_other_results_have_none():
+    price, step = PRICES[1], 1e-3
+    change = step * (np.full_like(JOINT, 1 / JOINT.size) - JOINT)
+
+    @jax.jit
+    def moving(joint, price, *changes):
+        def both(joint, price):
+            found = jp.solve(jp.FunnelProblem(joint, multiplier=price))
+            return found.value, found.disclosure
+
+        return jax.jvp(both, (joint, price), changes)
+
+    (value, _), (slope, unknown) = moving(JOINT, price, np.zeros_like(JOINT), np.ones(()))
+    assert value == pytest.approx(float(funnels(JOINT, PRICES).value[1]), abs=1e-7)  # a batch is what its parts are
+    low, _, high = np.asarray(funnels(JOINT, price + step * np.array([-1.0, 0.0, 1.0])).value)
+    assert slope == pytest.approx((high - low) / (2 * step), rel=1e-3)
+    assert np.isnan(unknown)
+    _, (slope, _) = moving(JOINT, price, change, np.zeros(()))
+    low, high = (float(funnels(JOINT + way * change, PRICES).value[1]) for way in (-1, 1))
+    assert slope == pytest.approx((high - low) / 2, rel=1e-2)
+
+
+def test_symbols_without_mass_and_data_that_is_none():
+    joint = JOINT.copy()
+    joint[:, 2] = 0.0
+    joint[1] = 0.0
+    joint /= joint.sum()
+    found, best = funnels(joint, PRICES)[0], jp.solve(jp.FunnelProblem(joint, multiplier=PRICES[0]))
+    assert best.lower_bound - 1e-12 <= found.value <= best.value + 1e-6
+    np.testing.assert_allclose(found.mechanism[2], found.masses, atol=1e-14)
+    assert np.isnan(funnels(JOINT, -PRICES).value).all()
+    assert np.isnan(funnels(JOINT - 0.2 * (JOINT.min() == JOINT), PRICES).value).all()
+
+
+def test_bottlenecks_by_beta():
+    few, betas = BottleneckIteration(starts=8), np.array([3.0, 10.0])
+    run = jax.jit(jax.vmap(lambda beta: jp.solve(jp.BottleneckProblem(jnp.asarray(JOINT[:, :4]), beta=beta), few)))
+    found = run(betas)
+    for k, beta in enumerate(betas):
+        best = jp.solve(jp.BottleneckProblem(JOINT[:, :4] / JOINT[:, :4].sum(), beta=beta))
+        assert best.value - 1e-6 <= found.value[k] <= best.upper_bound + 1e-12
+        assert best.upper_bound <= found.upper_bound[k] + 1e-12
+
+
+def test_single_precision():
+    few = DifferenceOfConvex(starts=24)
+    with jax.enable_x64(False):
+        found = jax.jit(lambda joint: jp.solve(jp.FunnelProblem(joint, multiplier=0.5), few))(np.float32(JOINT))
+    assert found.value.dtype == found.mechanism.dtype == np.float32
+    assert found.value == pytest.approx(jp.solve(jp.FunnelProblem(JOINT, multiplier=0.5)).value, abs=1e-4)
+
+
+def test_descents_in_single_precision_never_raise_the_lagrangian_by_more_than_rounding():
+    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(6), size=(8, 10)) + 1e-9).astype(np.float32)
+    given, prices = channel(JOINT.astype(np.float32)), np.linspace(0.05, 0.9, 8, dtype=np.float32)
+    measure, tol = jp.leakage.MutualInformation(), np.float32(1e-6)
+    values = [np.asarray(descend(given, measure, prices, logs, tol, np.asarray(k)).value) for k in (0, 1, 2, 4, 16, 64)]
+    assert (np.diff(values, axis=0) <= 100 * np.finfo(np.float32).eps).all()
+    assert (values[-1] < values[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "options", "said"),
+    [
+        (jp.FunnelProblem, {"disclosure": 0.1}, {}, "^disclosure: outside of jit"),
+        (jp.BottleneckProblem, {"relevance": 0.1}, {}, "^relevance: outside of jit"),
+        (jp.FunnelProblem, {"multiplier": 0.1}, {"solver": "column-generation"}, "^solver: column-generation runs"),
+        (jp.FunnelProblem, {"multiplier": 0.1}, {"solver": "bottleneck-iteration"}, "use difference-of-convex"),
+        (jp.BottleneckProblem, {"beta": 9.0}, {"solver": "difference-of-convex"}, "use bottleneck-iteration"),
+        (jp.FunnelProblem, {"multiplier": 0.1}, {"time_limit": 1.0}, "^time_limit and progress: outside of jit"),
+        (jp.FunnelProblem, {"multiplier": 0.1}, {"start": np.eye(4)}, "^start has 4 rows"),
+        (jp.FunnelProblem, {"multiplier": 0.1}, {"rtol": 0.1}, "not rtol"),
+    ],
+)
+def test_what_runs_on_the_host_only_is_refused_by_name(kind, target, options, said):
+    with pytest.raises(jp.InputError, match=said):
+        jax.jit(lambda joint: jp.solve(kind(joint, **target), **options).value)(JOINT)
+
+
+def test_a_traced_frontier_is_refused():
+    with pytest.raises(jp.InputError, match="funnel_frontier runs outside of jit"):
+        jax.jit(lambda joint: jp.funnel_frontier(jp.FunnelProblem(joint, multiplier=0.1), multipliers=[0.1]))(JOINT)
