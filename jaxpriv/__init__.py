@@ -76,6 +76,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solution import Status as Status
     from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
     from jaxpriv.solvers import AcceleratedMirrorDescent as AcceleratedMirrorDescent
+    from jaxpriv.solvers import BlahutArimoto as BlahutArimoto
     from jaxpriv.solvers import InteriorPoint as InteriorPoint
     from jaxpriv.solvers import LinearProgram as LinearProgram
     from jaxpriv.solvers import MirrorDescent as MirrorDescent
@@ -123,6 +124,7 @@ else:
             "jaxpriv.solvers": [
                 "AcceleratedGradient",
                 "AcceleratedMirrorDescent",
+                "BlahutArimoto",
                 "InteriorPoint",
                 "LinearProgram",
                 "MirrorDescent",

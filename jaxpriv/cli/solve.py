@@ -66,8 +66,8 @@ def solve(
         typer.Option(
             metavar="NAME",
             autocompletion=_complete.solvers,
-            help="auto, interior-point, hybrid-gradient; mirror-descent, blahut-arimoto for mutual information; "
-            "accelerated, two-grid for smooth averages; linear-program for measures that are piecewise linear.",
+            help="auto, interior-point, hybrid-gradient; mirror-descent, accelerated, two-grid for smooth averages; "
+            "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
         ),
     ] = "auto",
     run: RunOptions,

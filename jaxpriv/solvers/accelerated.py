@@ -25,6 +25,8 @@ Sources: Hanzely, Richtarik, Xiao 2021 (ABPG, adaptive gain); the streaming form
 certificate: own derivation.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
@@ -35,7 +37,7 @@ from jaxpriv._importing import renamed
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver
+from jaxpriv.solvers._base import AbstractSolver, Measures
 from jaxpriv.solvers._newton_system import small_solve
 from jaxpriv.streaming import Pass, check_mesh, gibbs_pass
 
@@ -116,6 +118,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
     patience: int = eqx.field(static=True, default=200)
     mesh: Mesh | None = eqx.field(static=True, default=None)
     attempts: int = eqx.field(static=True, default=1)
+    measures: ClassVar[Measures] = "smooth"
 
     def __check_init__(self) -> None:
         if not (self.single is None or isinstance(self.single, bool)):

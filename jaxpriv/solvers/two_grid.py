@@ -13,7 +13,7 @@ the fine problem. Source: own derivation.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,6 +28,7 @@ from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttribut
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.solvers._base import Measures
 from jaxpriv.streaming import block_size, check_mesh, stream
 
 
@@ -45,6 +46,7 @@ class TwoGrid(eqx.Module):
     most_cells: int = eqx.field(static=True, default=1024)
     refine: int = eqx.field(static=True, default=8)
     mesh: Mesh | None = eqx.field(static=True, default=None)
+    measures: ClassVar[Measures] = "smooth"
 
     def __check_init__(self) -> None:
         for name in ("cells", "most_cells", "refine"):

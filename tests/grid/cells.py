@@ -61,9 +61,13 @@ def refusal(cell: Cell) -> str | None:
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
     if measured(cell):
-        streams = cell.also != "limits" and not (reference.linear or reference.worst or _own_loss(cell))
-        if cell.solver in FIRST_ORDER or (cell.solver in STREAMING and not streams):
-            return "solver takes mutual information, or smooth averages, without further limits only"
+        if cell.solver == "blahut-arimoto":
+            return "solver takes mutual information without further limits only"
+        if cell.solver == "mirror-descent" or cell.solver in STREAMING:
+            if cell.also == "limits" or reference.linear or reference.worst or _own_loss(cell):
+                return "solver takes averages whose decision rules have no ties"
+            if cell.also == "joints" and cell.form != "budget":
+                return "solver takes a set of joints with a budget"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
         if cell.solver == "hybrid-gradient" and _own_loss(cell):

@@ -130,7 +130,7 @@ def test_a_checkpoint_belongs_to_one_measure():
 @pytest.mark.parametrize("measure", [lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation()), lk.Lift()])
 def test_measures_that_are_not_smooth_averages_are_refused(measure):
     problem = jp.DistortionProblem(smooth_joint(12, 3), DISTORTIONS["absolute"](12), budget=0.1, leakage=measure)
-    with pytest.raises(jp.InputError, match=r"^solver 'accelerated' takes"):
+    with pytest.raises(jp.InputError, match=r"^solver: accelerated takes"):
         jp.solve(problem, "accelerated")
 
 
