@@ -5,7 +5,8 @@ and `optimal` only where the elementary bounds happen to prove it (`funnels.rele
 
 A prescribed target by local solves at prices: every release is a point (I(X;Y), cost). Where the hull of the points
 known meets the target there is an edge; its slope is the price at which a local solve can find a point below that edge,
-which then replaces it. This is bisection on the price with the price computed from the hull, and it ends when no start
+which then replaces it. Where the leakage is a mean, a linear program over the posteriors of a round and of the
+release that it chose before chooses the next release, and later starts are near it. This is bisection on the price with the price computed from the hull, and it ends when no start
 finds anything below the edge. The release is the edge's time sharing of its two ends. All starts of a round run in one
 batch.
 
@@ -176,10 +177,10 @@ _SPREADS, _LIFTS = (0.3, 1.0, 2.0, 4.0), (0.0, 0.02, 0.06)
 
 
 def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.random.Generator) -> int:
-    """Put the best releases at this price in place of the first starts, half of them at most; how many.
+    """Put the best releases at this price in place of the first starts, a quarter of them at most; how many were put.
 
     So the best of the short descents are continued by long ones. The two best are given once more with every entry
-    positive: what has become zero may have to return.
+    positive: what has become zero may have to return. All other starts are put near the best one.
     """
     count, _, outputs = logarithms.shape
     heights = np.array(pool.costs) - slope * np.array(pool.disclosures)
@@ -187,12 +188,13 @@ def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.ra
     best = [widened(pool.mechanisms[i], outputs) for i in fitting[: count // 2]]
     with np.errstate(divide="ignore"):
         given = [blended(mechanism) for mechanism in best[:2]] + [np.log(mechanism) for mechanism in best]
-    # The rest begins near the best one: its entries times log-normal numbers, plus some mass anywhere.
-    count -= len(given[: count // 4])
+    given = given[: count // 4]
+    # The others: entries of the best one times log-normal numbers, plus some mass anywhere.
+    count -= len(given)
     scale, lift = (np.resize(each, count)[:, None, None] for each in (_SPREADS, _LIFTS))
     shape = (count, *best[0].shape)
     near = best[0] * np.exp(scale * random.normal(size=shape)) + lift * random.random(shape) + np.finfo(float).tiny
-    given = given[: len(logarithms) // 4] + list(np.log(near / near.sum(axis=2, keepdims=True)))
+    given += list(np.log(near / near.sum(axis=2, keepdims=True)))
     for i, logs in enumerate(given):
         logarithms[i] = logs
     return len(given)
