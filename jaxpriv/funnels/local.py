@@ -5,10 +5,10 @@ and `optimal` only where the elementary bounds happen to prove it (`funnels.rele
 
 A prescribed target by local solves at prices: every release is a point (I(X;Y), cost). Where the hull of the points
 known meets the target there is an edge; its slope is the price at which a local solve can find a point below that edge,
-which then replaces it. Where the leakage is a mean, a linear program over the posteriors of a round and of the
-release that it chose before chooses the next release, and later starts are near it. This is bisection on the price with the price computed from the hull, and it ends when no start
+which then replaces it. This is bisection on the price with the price computed from the hull, and it ends when no start
 finds anything below the edge. The release is the edge's time sharing of its two ends. All starts of a round run in one
-batch.
+batch. Where the leakage is a mean, a linear program over the posteriors of a round and of the release that it chose
+before adds the next release, and later starts are near it.
 
 A funnel of another measure begins with the releases of least mutual information, which column generation certifies:
 what leaks little by one measure leaks little by others. The compiler of the local steps cannot be interrupted, so under
