@@ -1,6 +1,7 @@
 """How many passes do first-order methods take to a certified gap, for every kind of measure?
 
     python -m benchmarks.first_order [--sizes 16 64] [--private 4] [--seed 3] [--passes 6000] [--measures NAME ...]
+        [--figure PATH]
 
 A pass is one product with the rows of the measures, one with their transpose and one softmax of every entry; a look at
 the gap counts as two. For each measure and method a row says after how many passes the certified gap was at most 1e-2,
@@ -12,12 +13,15 @@ an independent release costs, limits are in nats.
 """
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import jaxpriv as jp
+from benchmarks.plots import look
 from jaxpriv import leakage as lk
+from jaxpriv.plotting import style
 
 SHARES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 # Measures by name, with the limit of those that are stated as limits.
@@ -42,7 +46,11 @@ MEASURES: dict[str, tuple[Any, float | None]] = {
     "LDP, limit .5": (lk.LocalDifferentialPrivacy(), 0.5),
 }
 # Methods by name, passes of a step, and those of a look at the gap.
-METHODS = {"hybrid-gradient": (jp.solvers.PrimalDualHybridGradient().iterations, 2), "mirror-descent": (1, 0)}
+METHODS = {
+    "hybrid-gradient": (jp.solvers.PrimalDualHybridGradient().iterations, 2),
+    "mirror-descent": (1, 0),
+    "blahut-arimoto": (1, 0),
+}
 
 
 def problem_of(name: str, symbols: int, private: int, seed: int) -> jp.DistortionProblem:
@@ -60,16 +68,54 @@ def problem_of(name: str, symbols: int, private: int, seed: int) -> jp.Distortio
     return jp.DistortionProblem(joint, costs, budget=0.12 * (joint.sum(axis=0) @ costs).min(), leakage=measure)
 
 
-def passes_to(problem: jp.DistortionProblem, method: str, most: int, optimum: float) -> tuple[list[int | None], bool]:
-    """(passes to every share of `SHARES`, whether every bound was below the optimum)."""
-    per_step, per_look = METHODS[method]
-    each = per_step + per_look
+class Course(NamedTuple):
+    """The certified gap after every look at it."""
+
+    passes: np.ndarray
+    gaps: np.ndarray  # in times of the optimum
+    holds: bool  # whether every bound was below the optimum
+
+    def to(self, share: float) -> int | None:
+        """After how many passes the gap was at most so large."""
+        first = np.flatnonzero(self.gaps <= share)
+        return int(self.passes[first[0]]) if len(first) else None
+
+
+def course_of(problem: jp.DistortionProblem, method: str, most: int, optimum: float) -> Course | None:
+    """The gaps of a method; None where it does not take the problem."""
+    each = sum(METHODS[method])
     history = jp.History(every=1)
-    jp.solve(problem, method, tol=1e-12, rtol=SHARES[-1], max_steps=most // each, progress=history)
+    try:
+        jp.solve(problem, method, tol=1e-12, rtol=SHARES[-1], max_steps=most // each, progress=history)
+    except jp.InputError:
+        return None
     steps, gaps, bounds = (np.asarray(history[field], dtype=float) for field in ("step", "gap", "bound"))
-    reached = [np.flatnonzero(gaps <= share * abs(optimum)) for share in SHARES]
-    counts = [int(steps[first[0]]) * each if len(first) else None for first in reached]
-    return counts, bool((bounds <= optimum + 1e-8 * (1.0 + abs(optimum))).all())
+    holds = bool((bounds <= optimum + 1e-8 * (1.0 + abs(optimum))).all())
+    return Course(steps * each, gaps / abs(optimum), holds)
+
+
+def draw(courses: dict[tuple[str, int, str], Course], path: str) -> None:
+    """Certified gaps against passes: a row for every measure, a column for every size, a line for every method."""
+    measures, sizes = (list(dict.fromkeys(key[i] for key in courses)) for i in (0, 1))
+    with style():
+        figure = Figure(figsize=(2.2 * len(sizes) + 0.9, 1.7 * len(measures) + 0.7))
+        axes = figure.subplots(len(measures), len(sizes), sharex=True, sharey=True, squeeze=False)
+        for (measure, size, method), course in courses.items():
+            axis = axes[measures.index(measure), sizes.index(size)]
+            axis.loglog(
+                course.passes, np.maximum(course.gaps, SHARES[-1] / 10), label=method, **{**look(method), "marker": ""}
+            )
+        for axis, size in zip(axes[0], sizes, strict=True):
+            axis.set_title(f"{size} symbols")
+        for axis, measure in zip(axes[:, 0], measures, strict=True):
+            axis.set_ylabel(f"{measure}\nrelative gap")
+        for axis in axes[-1]:
+            axis.set_xlabel("passes")
+        named = {
+            label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named))
+        figure.savefig(path, dpi=200)
 
 
 def main() -> None:
@@ -79,17 +125,25 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--passes", type=int, default=6000)
     parser.add_argument("--measures", nargs="+", default=list(MEASURES), choices=list(MEASURES))
+    parser.add_argument("--figure", help="a file for a picture of the certified gaps against passes")
     asked = parser.parse_args()
     print("| measure | symbols | method | " + " | ".join(f"{share:.0e}" for share in SHARES) + " | bounds hold |")
     print("|---" * (4 + len(SHARES)) + "|")
+    courses: dict[tuple[str, int, str], Course] = {}
     for symbols in asked.sizes:
         for name in asked.measures:
             problem = problem_of(name, symbols, asked.private, asked.seed)
             optimum = jp.solve(problem, tol=1e-9).value
-            for method in METHODS if problem.of_information else ("hybrid-gradient",):
-                counts, hold = passes_to(problem, method, asked.passes, optimum)
+            for method in METHODS:
+                course = course_of(problem, method, asked.passes, optimum)
+                if course is None:
+                    continue
+                courses[name, symbols, method] = course
+                counts = (course.to(share) for share in SHARES)
                 cells = " | ".join("-" if count is None else f"{count:,}" for count in counts)
-                print(f"| {name} | {symbols} | {method} | {cells} | {'yes' if hold else 'NO'} |", flush=True)
+                print(f"| {name} | {symbols} | {method} | {cells} | {'yes' if course.holds else 'NO'} |", flush=True)
+    if asked.figure:
+        draw(courses, asked.figure)
 
 
 if __name__ == "__main__":

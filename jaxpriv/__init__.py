@@ -75,6 +75,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solution import Solution as Solution
     from jaxpriv.solution import Status as Status
     from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
+    from jaxpriv.solvers import BlahutArimoto as BlahutArimoto
     from jaxpriv.solvers import InteriorPoint as InteriorPoint
     from jaxpriv.solvers import LinearProgram as LinearProgram
     from jaxpriv.solvers import MirrorDescent as MirrorDescent
@@ -121,6 +122,7 @@ else:
             "jaxpriv.solution": ["Solution", "Status"],
             "jaxpriv.solvers": [
                 "AcceleratedGradient",
+                "BlahutArimoto",
                 "InteriorPoint",
                 "LinearProgram",
                 "MirrorDescent",

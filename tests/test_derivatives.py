@@ -1,6 +1,7 @@
 """Derivatives of optima: against central differences, closed forms, scaling laws, and each other."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -33,10 +34,12 @@ FORMS = {
 }
 
 
+@functools.cache
 def value_of(form, tol=TOL, **options):
     return lambda *parts: jp.optimal_value(FORMS[form][1](*parts), tol=tol, **options)
 
 
+@functools.cache
 def mechanism_of(form, tol=TOL):
     return lambda *parts: jp.optimal_mechanism(FORMS[form][1](*parts), tol=tol)
 
@@ -64,9 +67,10 @@ def difference(function, parts, direction, step=STEP):
     return (8.0 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12.0 * step)
 
 
+@functools.cache
 def certain(function):
-    """The traced path on concrete arrays: what the derivatives are derivatives of."""
-    return lambda *parts: jax.jvp(function, parts, jax.tree.map(jnp.zeros_like, parts))[0]
+    """The traced path: what the derivatives are derivatives of."""
+    return jax.jit(function)
 
 
 # The multiplier's first and second derivatives are compared with differences below, too.
@@ -82,7 +86,7 @@ def solved(request):
     """(form, arrays, gradient of the value) of each form."""
     form = request.param
     parts = FORMS[form][0]
-    return form, parts, jax.grad(value_of(form), argnums=(0, 1, 2))(*parts)
+    return form, parts, jax.jit(jax.grad(value_of(form), argnums=(0, 1, 2)))(*parts)
 
 
 def test_the_gradient_of_the_value_is_the_central_difference(solved):
@@ -94,9 +98,9 @@ def test_the_gradient_of_the_value_is_the_central_difference(solved):
 
 def test_the_derivative_of_the_mechanism_is_the_central_difference(solved):
     form, parts, _ = solved
-    function = mechanism_of(form)
+    moved = jax.jit(lambda direction: jax.jvp(mechanism_of(form), parts, direction)[1])
     for direction in directions(form):
-        _, change = jax.jvp(function, parts, direction)
+        change = moved(direction)
         expected = difference(certain(mechanism_of(form, TIGHT)), parts, direction)
         scale = np.abs(expected).max()
         assert scale > 1e-3
@@ -107,7 +111,7 @@ def test_the_derivative_of_the_mechanism_is_the_central_difference(solved):
 def test_forward_and_reverse_mode_agree(solved):
     form, parts, gradient = solved
     direction = list(directions(form, seed=1))[-1]
-    _, slope = jax.jvp(value_of(form), parts, direction)
+    _, slope = jax.jit(lambda: jax.jvp(value_of(form), parts, direction))()
     np.testing.assert_allclose(slope, sum(np.sum(g * c) for g, c in zip(gradient, direction, strict=True)), rtol=1e-12)
 
 
@@ -116,8 +120,8 @@ def test_forward_and_reverse_mode_agree_on_the_mechanism(form):
     parts = FORMS[form][0]
     direction = list(directions(form, seed=1))[-1]
     cotangent = jnp.asarray(np.random.default_rng(2).normal(size=(6, 6)))
-    _, change = jax.jvp(mechanism_of(form), parts, direction)
-    back = jax.vjp(mechanism_of(form), *parts)[1](cotangent)
+    _, change = jax.jit(lambda: jax.jvp(mechanism_of(form), parts, direction))()
+    back = jax.jit(lambda: jax.vjp(mechanism_of(form), *parts)[1](cotangent))()
     paired = sum(np.sum(b * c) for b, c in zip(back, direction, strict=True))
     np.testing.assert_allclose(np.sum(change * cotangent), paired, rtol=1e-7)
 

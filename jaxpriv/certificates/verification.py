@@ -27,7 +27,6 @@ from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.program.certify import certify_program, column_values, most_excess, violation_of
-from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import (
     ProblemStack,
     as_budgets,
@@ -39,6 +38,7 @@ from jaxpriv.program.lower import (
     proved_program,
     reading,
     shift_of,
+    streamed_program,
     terms_of,
     worst_program,
 )
@@ -350,11 +350,9 @@ def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
     prior, faults = jax.device_get(_marginal(joint, mesh=None))
     if faults.any():
         raise InputError(f"joint: its column x = {int(np.argmax(faults != 0))} is negative or not finite")
-    prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
-    budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
-    program = StreamedProgram(joint, distortions, np.asarray(prior), prices, budgets)
+    program = streamed_program(problem, joint, distortions, prior)
     scores = _fitting("scores", solution.scores, (1, problem.shape[1], len(prior)))
-    rates = _fitting("multipliers", solution.multipliers, (0,) if budgets is None else (len(distortions),))
+    rates = _fitting("multipliers", solution.multipliers, (0,) if program.budgets is None else (len(distortions),))
     found = certify_streamed(program, solution.mechanism, scores[0], rates)
     return found.value, found.lower_bound, found.violation, found.leakages[0], np.asarray(found.constraint_values)
 

@@ -66,8 +66,8 @@ def solve(
         typer.Option(
             metavar="NAME",
             autocompletion=_complete.solvers,
-            help="auto, interior-point, hybrid-gradient; mirror-descent, blahut-arimoto, accelerated, two-grid for "
-            "mutual information; linear-program for measures that are piecewise linear.",
+            help="auto, interior-point, hybrid-gradient; mirror-descent for smooth averages; blahut-arimoto, "
+            "accelerated, two-grid for mutual information; linear-program for measures that are piecewise linear.",
         ),
     ] = "auto",
     run: RunOptions,

@@ -236,7 +236,7 @@ class Reduced:
         kept = Kept.of(program)
         scaled, factor, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
-        shift = xp.log(factor) if program.logarithmic else shift / factor + known
+        shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + known
         size = xp.ones((), program.cost) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost), shift)
         return Reduced(program, kept, centred, factor, inner)

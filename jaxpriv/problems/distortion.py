@@ -134,7 +134,7 @@ class DistortionProblem(Module, Shown):
     @property
     def of_information(self) -> bool:
         """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
-        limit. Mirror descent, the streaming solvers and solvers of one's own take these.
+        limit. Blahut-Arimoto, the streaming solvers and solvers that name no other `measures` take these.
         """
         limited = self.form.limits_leakage and self.sizes[0] > 1
         return isinstance(self.leakage, MutualInformation) and not self.limits and not limited

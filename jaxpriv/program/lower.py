@@ -18,12 +18,13 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
+from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Program, StreamedProgram
 
 
 def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
@@ -467,6 +468,15 @@ def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, who
 def limit_terms(joints: Arr, limits: Limits, whole: bool = False) -> list[Term]:
     """The terms of finite limits, under every joint."""
     return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
+
+
+def streamed_program(
+    problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Arr
+) -> StreamedProgram:
+    """The program of `problem` over operators in float64, with the prior P(S)."""
+    target = np.asarray(problem.form.target, dtype=np.float64)
+    either = (target, None) if problem.form.prices_distortion else (None, target)
+    return StreamedProgram(joint, distortions, np.asarray(prior), *either)
 
 
 def _program(

@@ -24,12 +24,13 @@ from jaxpriv.solvers.hybrid_gradient import PrimalDualHybridGradient
 from jaxpriv.solvers.interior_point import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.interior_point.candidate import consider, slope_of
 from jaxpriv.solvers.linear_program import LinearProgram
-from jaxpriv.solvers.mirror_descent import MirrorDescent
+from jaxpriv.solvers.mirror_descent import BlahutArimoto, MirrorDescent
 from jaxpriv.solvers.two_grid import TwoGrid
 
 __all__ = [
     "AbstractSolver",
     "AcceleratedGradient",
+    "BlahutArimoto",
     "Candidate",
     "Course",
     "Form",

@@ -1,14 +1,13 @@
 """What a solver is: data (its hyper-parameters) with `init` and `step`; one loop runs them all.
 
-Below the loop stand the pieces that several solvers compute: column leakages, scores and their costs, the dual bound,
-mirror steps within budgets, precision.
+Below the loop stand the pieces that several solvers compute: mirror steps within budgets, precision.
 """
 
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,7 +25,6 @@ from jaxpriv._module import Module
 from jaxpriv._native import asked_to_stop
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._newton_system import small_solve
 
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.
@@ -119,6 +117,10 @@ class Goal:
         return self.met(certificate) & (certificate.violation == 0) & ~above
 
 
+# Mutual information alone; averages whose rules have a gradient; every convex measure.
+Measures: TypeAlias = Literal["information", "smooth", "convex"]
+
+
 class AbstractSolver(Module):
     """An iterative solver. Subclasses are final and hold hyper-parameters only.
 
@@ -126,6 +128,7 @@ class AbstractSolver(Module):
     """
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` has
+    measures: ClassVar[Measures] = "information"  # which problems `solve` gives to it
     takes_start: ClassVar[bool] = False  # whether `init` begins near the `start` of a program that has one
 
     def uncompiled(self, program: PyTree) -> bool:
@@ -320,55 +323,6 @@ def _chosen(which: Array, new: PyTree, old: PyTree) -> PyTree:
 
 
 T = TypeVar("T")
-
-
-class Leak(NamedTuple):
-    """The output joints of a mechanism and its leakages."""
-
-    columns: Arr  # (K, Y, S): w_{k,y}(s) = P_k(S=s, Y=y)
-    values: Arr  # (K,): I(S;Y) under each joint
-
-
-def output_columns(program: Program, mechanism: Arr) -> Arr:
-    """w_{k,y}(s) = P_k(S=s, Y=y), shape (K, Y, S)."""
-    if program.diagonal:
-        return (mechanism.T * xp.diagonal(program.joints[0]))[None]
-    return xp.einsum("xy,ksx->kys", mechanism, program.joints)
-
-
-def leak_of(program: Program, mechanism: Arr) -> Leak:
-    """Output joints and leakages of a mechanism (X, Y)."""
-    columns = output_columns(program, mechanism)
-    values = xp.stack([term.rule_set.columns(term, w.T).sum() for term, w in zip(program.terms, columns, strict=True)])
-    return Leak(columns, values)
-
-
-def posterior_scores(program: Program, columns: Arr) -> Arr:
-    """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
-    tiny = np.finfo(columns.dtype).tiny  # times 1e8: a ratio that stays normal when XLA rounds it
-    mass = xp.maximum(columns.sum(axis=2, keepdims=True), tiny)
-    ratio = xp.maximum(columns, tiny * 1e8) / mass
-    prior = program.priors[:, None, :]
-    return xp.where(prior > 0, xp.log(ratio) - xp.log(xp.where(prior > 0, prior, 1.0)), 0.0)
-
-
-def score_costs(program: Program, scores: Arr, weights: Arr) -> Arr:
-    """sum_k eta_k sum_s J_k(s, x) g_{k,y}(s), shape (X, Y)."""
-    if program.diagonal:
-        return (weights[0] * scores[0] * xp.diagonal(program.joints[0])).T
-    return xp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints)
-
-
-def bound_of_scores(program: Program, scores: Arr, weights: Arr, multipliers: Arr) -> Arr:
-    """The bound of `certificates`, without its rounding allowance, on the support, at working precision."""
-    prior = program.priors[:, None, :]
-    top = scores.max(axis=2, keepdims=True)
-    level = top + xp.log((prior * xp.exp(scores - top)).sum(axis=2, keepdims=True))
-    total = program.cost + score_costs(program, scores - level, weights)
-    total = total + xp.weigh(multipliers, program.constraints)
-    least = xp.where(program.support, total, xp.inf).min(axis=1).sum()
-    bound = least - (multipliers * program.budgets).sum()
-    return bound - weights.sum() * program.limit if program.form is Form.LIMIT else bound
 
 
 def in_precision(tree: T, dtype: DTypeLike) -> T:

@@ -43,7 +43,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.start import first_mechanism
@@ -139,6 +139,7 @@ class PrimalDualHybridGradient(AbstractSolver):
     patience: int = eqx.field(static=True, default=400)
     attempts: int = eqx.field(static=True, default=1)
     takes_start: ClassVar[bool] = True
+    measures: ClassVar[Measures] = "convex"
 
     def __check_init__(self) -> None:
         if self.inner is not None and (isinstance(self.inner, bool) or not self.inner >= 1):

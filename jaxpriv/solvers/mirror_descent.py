@@ -1,72 +1,93 @@
-"""Mirror descent on the simplex; with a unit step and S = X it is the Blahut-Arimoto iteration.
+"""Mirror descent on the simplex, of every smooth average measure; with unit steps and S = X it is Blahut-Arimoto.
 
-The leakage F(W) = I(S;Y) is 1-smooth relative to the negative entropy of W weighted by P(x): the
-Bregman divergence of F between W and V is sum_y D(J W_y || J V_y) minus a non-negative term, and data
-processing bounds it by sum_x P(x) D(W_x || V_x). So the step
+A smooth average measure is F(W) = sum_y phi(A W_y), phi the support function of a set of rules, and the rule of an
+output is g_y, the gradient of phi at A W_y. A step, in the geometry of relative entropies weighted by P(x), is
 
-    W[x, y] <- W[x, y] exp( -t ( sum_s P(s|x) g_y(s) + lambda . d(x, y) ) ) / Z_x,   g_y = ln P(s|y)/P(s)
+    W[x, y] <- W[x, y] exp( -(t / P(x)) ( cost + A' g + lambda . c )[x, y] ) / Z_x .
 
-never increases the objective for t <= 1, and any longer step that passes the same inequality on
-its own iterates may be taken (`adaptive`). The budgets are met inside the step: lambda >= 0
-maximises the concave dual of the step's own minimisation, by projected Newton with a test of every move.
-Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboulle 2017.
+F is L-smooth relative to sum_x P(x) D(W_x || .), so that no step of length t <= 1/L increases the objective. For
+I(S;Y) is L = 1: its Bregman divergence between W and V is sum_y D(J W_y || J V_y) minus a non-negative term, and
+data processing bounds that by sum_x P(x) D(W_x || V_x). For an f-information L is the largest t f''(t) of the
+lifts t = P(s|x)/P(s) (chi-squared: twice the largest one; squared Hellinger: 1/(2 sqrt t) of the least one;
+Jensen-Shannon: 1/2). An adaptive step needs no L: it is taken where the same inequality holds for it,
+
+    sum_y < g(W+_y) - g(W_y), A W+_y >  <=  (1/t) sum_x P(x) D(W+_x || W_x),
+
+the left side being the Bregman divergence of F, as phi(w) = <g, w>. The budgets are met inside the step: lambda >= 0
+maximises the concave dual of the step's own minimisation. A limit on an average measure has a price that follows the
+excess, and a set of joints weights that follow the worst one.
+
+Rules of any step, and their averages, are rules of the sets, and prove a bound. The rate is sublinear: see
+`hybrid_gradient` for the method that converges linearly.
+Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboulle 2017; constants of f-informations:
+own derivation.
 """
 
-from typing import ClassVar
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._importing import renamed
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.program.convex import Form, Program
-from jaxpriv.solvers._base import (
-    AbstractSolver,
-    Candidate,
-    Leak,
-    bound_of_scores,
-    leak_of,
-    meet_budgets,
-    normalised,
-    posterior_scores,
-    score_costs,
-)
-from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism
-from jaxpriv.solvers.interior_point.start import interior
+from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.convex import Program
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures, meet_budgets, normalised
+from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
+from jaxpriv.solvers.interior_point.start import first_mechanism
+from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange, support
 
 # Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.
 _LONGEST = 1e6
+# Shorter steps change nothing that float64 shows. A choice.
+_SHORTEST = 1e-9
+# Longer by 30 % after an accepted step, half after a refused one (choices): a refused step for every 2.6 accepted ones,
+# as 1.3^2.6 = 2.
+_LONGER, _SHORTER = 1.3, 0.5
+# What rounding makes of a divergence of rules of order one.
+_ROUNDINGS = 64.0
+# A price of a limit moves by the root of the ratio of both leakages, by these factors at most. Choices.
+_LEAST_FACTOR, _MOST_FACTOR = 0.7, 1.4
+# What keeps that ratio finite at a limit that allows nothing.
+_NOTHING = 1e-12
 
 
 class MirrorState(eqx.Module):
     """An iterate in the log domain (a mass that underflowed would stay 0)."""
 
     log_mechanism: Arr  # (X, Y)
-    weights: Arr  # (K,)
+    seen: Arr  # (Y, T): A W
+    rules: Arr  # (Y, T): about the outputs
+    weights: Arr  # (J,) of the terms: 1, a price, or the share of a joint
     multipliers: Arr  # (R,)
-    step_size: Arr
-    mean_scores: Arr  # (K, Y, S): running mean of the scores, itself a valid rule
-    total_step: Arr
+    length: Arr
+    mean_rules: Arr  # (Y, T): by the lengths of the steps
+    total_length: Arr
+    count: Arr
     stalled: Arr
     best: Candidate
 
-    @property
-    def length(self) -> Arr:
-        return self.step_size
 
+class AbstractMirrorDescent(AbstractSolver):
+    """The iteration, and a rule for the lengths of its steps."""
 
-class MirrorDescent(AbstractSolver):
-    """Mirror descent / Blahut-Arimoto. Sublinear: for quick looks and for tables too large to factor.
-
-    Args:
-        adaptive: try steps longer than one, halving on failure of the descent inequality.
-        dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
-    """
-
-    adaptive: bool = eqx.field(static=True, default=True)
-    dual_steps: int = eqx.field(static=True, default=100)
-    attempts: int = eqx.field(static=True, default=1)
+    dual_steps: eqx.AbstractVar[int]  # most evaluations of the dual of one iteration, which ends once budgets are met
     takes_start: ClassVar[bool] = True
+
+    @abstractmethod
+    def _length(self, state: MirrorState) -> Arr:
+        """The length of the next step."""
+
+    @property
+    @abstractmethod
+    def _adapts(self) -> bool:
+        """Whether a step is refused where the objective may increase, and the next length follows from that."""
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
@@ -74,106 +95,184 @@ class MirrorDescent(AbstractSolver):
     def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> MirrorState:
         """Start from the uniform mechanism on the support, or near the caller's."""
         del attempt
-        groups, private, _ = program.joints.shape
-        outputs, joints = program.cost.shape[1], program.joints
-        support = program.support
-        first = xp.where(support, -xp.log(support.sum(axis=1, keepdims=True).astype(joints.dtype)), -xp.inf)
-        if program.start is not None:
-            mixed = interior(support.T, program.start.T).T
-            first = xp.where(support, xp.log(xp.where(support, mixed, 1.0)), -xp.inf)
+        data = rearrange(program)
+        first = first_mechanism(data).T
+        seen = data.matvec(first.T)
+        rules = average_rules(data, seen)
         return MirrorState(
-            log_mechanism=first,
-            weights=first_weights(program),
-            multipliers=xp.zeros(program.budgets.shape[0], like=joints),
-            step_size=xp.ones((), like=joints),
-            mean_scores=xp.zeros((groups, outputs, private), like=joints),
-            total_step=xp.zeros((), like=joints),
+            log_mechanism=xp.where(program.support, xp.log(xp.where(program.support, first, 1.0)), -xp.inf),
+            seen=seen,
+            rules=rules,
+            weights=_first_weights(program),
+            multipliers=xp.zeros(program.budgets.shape[0], like=first),
+            length=xp.ones((), like=first),
+            mean_rules=xp.zeros_like(rules),
+            total_length=xp.zeros((), like=first),
+            count=np.array(0),
             stalled=np.array(False),
             best=best,
         )
 
     def step(self, program: Program, state: MirrorState) -> MirrorState:
         """One mirror step, its bound, and its repaired mechanism."""
-        mechanism = xp.exp(state.log_mechanism)
-        now = leak_of(program, mechanism)
-        scores = posterior_scores(program, now.columns)
-        weights = next_weights(program, state.weights, now.values)
+        data = rearrange(program)
+        rules, best = state.rules, state.best
+        weights = _next_weights(data, state)
+        rows, mass = by_rows(data, weights), weights @ _masses(data)
 
-        t = state.step_size
-        log_new, new, multipliers = mirror_step(
-            program, state.log_mechanism, scores, weights, state.multipliers, t, self.dual_steps
-        )
-        after = leak_of(program, new)
-        if self.adaptive and program.form is not Form.WORST:  # moving weights would fool the step test
-            # f(new) <= f(now) + <g, new - now> + KL / t, summed over the groups with their weights.
-            linear = (weights[:, None, None] * scores * (after.columns - now.columns)).sum()
-            mass = weights @ program.masses
-            kept = xp.where(program.support, log_new - state.log_mechanism, 0.0)
-            divergence = (mass[:, None] * new * kept).sum()
-            # 1e-14: the rounding of two leakages of order one, below which the test would refuse for ever.
-            accepted = weights @ (after.values - now.values) <= linear + divergence / t + 1e-14
-            unit = t <= 1.0
-            take = accepted | unit
-            log_new = xp.where(take, log_new, state.log_mechanism)
-            multipliers = xp.where(take, multipliers, state.multipliers)
-            new, after = xp.where(take, new, mechanism), _pick(take, after, now)
-            # Longer by 30 % after an accepted step, half after a refused one (choices): a refused step for every
-            # 2.6 accepted ones, as 1.3^2.6 = 2.
-            step_size = xp.where(accepted, xp.minimum(t * 1.3, _LONGEST), xp.maximum(t * 0.5, 1.0))
-        else:
-            take, step_size = np.array(True), t
+        t = self._length(state)
+        # A symbol without mass has no costs, and keeps its row.
+        massed = mass > np.finfo(mass.dtype).tiny
+        tilt = xp.where(massed, t / xp.where(massed, mass, 1.0), 0.0)[:, None]
+        logits = state.log_mechanism - tilt * (data.cost + data.rmatvec(rows * rules)).T
+        multipliers = state.multipliers
+        if len(multipliers):
+            logits, multipliers = meet_budgets(
+                program.constraints, program.budgets, logits, tilt, multipliers, self.dual_steps
+            )
+        log_new, new = normalised(logits)
+        seen_new = data.matvec(new.T)
+        rules_new = average_rules(data, seen_new)
+
+        take, length = np.array(True), state.length
+        if self._adapts:
+            divergence = (rows * (rules_new - rules) * seen_new).sum()
+            moved = xp.where(program.support, log_new - state.log_mechanism, 0.0)
+            allowed = (mass[:, None] * new * moved).sum() / t
+            accepted = divergence <= allowed + _ROUNDINGS * float(np.finfo(mass.dtype).eps) * weights.sum()
+            # Unit steps of relative entropies need no test, which rounding could fail for ever.
+            least = 1.0 if all(term.rule_set.unit_smooth for term in data.terms) else _SHORTEST
+            take = accepted | (t <= least)
+            # Of a set of joints the weights move with the steps: longer ones would go around the saddle point.
+            most = 1.0 if program.peaked else _LONGEST
+            length = xp.where(accepted, xp.minimum(_LONGER * t, most), xp.maximum(_SHORTER * t, least))
 
         gained = xp.where(take, t, 0.0)
-        total = state.total_step + gained
-        mean = state.mean_scores + (gained / xp.maximum(total, 1.0)) * (scores - state.mean_scores)
-        best = state.best
-        for rule in (scores, mean):  # the last rule wins early, the averaged one in the long run
-            bound = bound_of_scores(program, rule, weights, multipliers)
-            k, price = program.stacked(rule, weights, multipliers)
-            best = best.with_dual(k, best.eta, price, bound)
+        total = state.total_length + gained
+        share = xp.where(total > 0, gained / xp.where(total > 0, total, 1.0), 0.0)
+        mean = state.mean_rules + share * (rules - state.mean_rules)
+        for one in (rules, mean):  # the last rules win early, the averaged ones in the long run
+            best = with_rules(data, best, one, weights, multipliers)
         best = with_mechanism(program, best, new)
-        finite = xp.isfinite(weights @ after.values)
-        return MirrorState(log_new, weights, multipliers, step_size, mean, total, ~finite, best)
+        return MirrorState(
+            log_mechanism=xp.where(take, log_new, state.log_mechanism),
+            seen=xp.where(take, seen_new, state.seen),
+            rules=xp.where(take, rules_new, rules),
+            weights=weights,
+            multipliers=xp.where(take, multipliers, state.multipliers),
+            length=length,
+            mean_rules=mean,
+            total_length=total,
+            count=state.count + 1,
+            stalled=~xp.isfinite(xp.where(take, log_new.max(), 0.0)) | ~(t > 0.5 * _SHORTEST),
+            best=best,
+        )
 
 
-def _pick(take: Arr, a: Leak, b: Leak) -> Leak:
-    return Leak(*(xp.where(take, x, y) for x, y in zip(a, b, strict=True)))
+class BlahutArimoto(AbstractMirrorDescent):
+    """The Blahut-Arimoto iteration: mirror steps of unit length, of mutual information.
+
+    With S = X and a multiplier it is W(y|x) proportional to q(y) exp(-multiplier d(x, y)), q(y) = sum_x p(x) W(y|x),
+    as Blahut 1972 has it. No step increases the objective.
+
+    Args:
+        dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
+    """
+
+    dual_steps: int = eqx.field(static=True, default=100)
+    attempts: int = eqx.field(static=True, default=1)
+
+    @property
+    def _adapts(self) -> bool:
+        return False
+
+    def _length(self, state: MirrorState) -> Arr:
+        return state.length
 
 
-def first_weights(program: Program) -> Arr:
-    groups = program.joints.shape[0]
-    if program.form is Form.LIMIT:
-        # At first one unit of leakage is worth the whole range of the cost.
-        span = xp.where(program.support, program.cost, 0.0).max(axis=1).sum()
-        least = np.finfo(program.cost.dtype).tiny
-        return xp.full(groups, xp.maximum(span, least), like=program.joints)
-    return xp.full(groups, 1.0 / groups, like=program.joints)
+class MirrorDescent(AbstractMirrorDescent):
+    """Mirror descent, of every smooth average measure. Sublinear: for quick looks and for tables too large to factor.
+
+    Args:
+        step: the length t of the steps. "adaptive": longer after a step that passed the test of descent, half as long
+            after one that did not, so that no step increases the objective. A number: all steps are as long; the
+            objective falls where it is at most 1/L, L the relative smoothness of the measure (1 for mutual
+            information, 1/2 for the Jensen-Shannon divergence, twice the largest lift for chi-squared). A function of
+            the number of steps before, a traced integer: what it returns (a schedule of optax is one). Bounds hold
+            whatever the lengths are.
+        dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
+        adaptive: deprecated. False is `BlahutArimoto()`, True is `step="adaptive"`.
+
+    Raises:
+        InputError: `step` is none of these, or a number that is not positive and finite.
+    """
+
+    rule: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = eqx.field(static=True)
+    dual_steps: int = eqx.field(static=True)
+    attempts: int = eqx.field(static=True)
+    measures: ClassVar[Measures] = "smooth"
+
+    # The field has another name than its argument: a field `step` would take the place of the method.
+    def __init__(
+        self,
+        step: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = "adaptive",
+        *,
+        dual_steps: int = 100,
+        attempts: int = 1,
+        adaptive: bool | None = None,
+    ) -> None:
+        if adaptive is not None:
+            renamed(f"MirrorDescent(adaptive={adaptive})", "MirrorDescent()" if adaptive else "BlahutArimoto()")
+            step = step if adaptive else 1.0
+        number = isinstance(step, (int, float)) and not isinstance(step, bool)
+        if not (step == "adaptive" or callable(step) or (number and 0.0 < float(step) < math.inf)):
+            raise InputError(
+                "MirrorDescent: step must be 'adaptive', a positive number or a function of the count of steps"
+            )
+        self.rule = float(step) if number else step
+        self.dual_steps = dual_steps
+        self.attempts = attempts
+
+    @property
+    def _adapts(self) -> bool:
+        return self.rule == "adaptive"
+
+    def _length(self, state: MirrorState) -> Arr:
+        if self.rule == "adaptive":
+            return state.length
+        length = self.rule(jnp.asarray(state.count)) if callable(self.rule) else self.rule
+        return jnp.asarray(length, state.length.dtype)
 
 
-def next_weights(program: Program, weights: Arr, leakages: Arr) -> Arr:
-    """Move the price of leakage towards the limit, or the adversary's prior towards the worst."""
-    if program.form is Form.OBJECTIVE:
-        return weights
-    if program.form is Form.LIMIT:
-        # 1e-12 keeps the ratio finite at a limit of 0. The price moves by the square root of the ratio, by at
-        # most 0.7 and 1.4. Choices.
-        factor = xp.sqrt((leakages + 1e-12) / (program.limit + 1e-12))
-        return weights * xp.clip(factor, 0.7, 1.4)
-    tilted = weights * xp.exp(xp.clip(leakages - leakages.max(), -1.0, 0.0))
-    return tilted / tilted.sum()
+def _first_weights(program: Program) -> Arr:
+    """Of a limit the price at which a unit of leakage is worth the whole range of the cost; of joints equal shares."""
+    span = xp.where(program.support, program.cost, 0.0).max(axis=1).sum()
+    priced = xp.maximum(span, np.finfo(program.cost.dtype).tiny)
+    joints = max(sum(term.role is Role.PEAK for term in program.terms), 1)
+    first = {Role.OBJECTIVE: xp.ones_like(priced), Role.AVERAGE: priced, Role.PEAK: xp.ones_like(priced) / joints}
+    return xp.stack([first[term.role] for term in program.terms])
 
 
-def mirror_step(
-    program: Program, log_mechanism: Arr, scores: Arr, weights: Arr, multipliers: Arr, step: Arr, dual_steps: int
-) -> tuple[Arr, Arr, Arr]:
-    """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old): its logs, itself, and its multipliers."""
-    mass = (weights @ program.masses)[:, None]
-    # A symbol without mass has no costs, and keeps its row.
-    massed = mass > np.finfo(log_mechanism.dtype).tiny
-    tilt = xp.where(massed, step / xp.where(massed, mass, 1.0), 0.0)
-    base = log_mechanism - tilt * (program.cost + score_costs(program, scores, weights))
-    if program.budgets.shape[0] == 0:
-        logits = base
-    else:
-        logits, multipliers = meet_budgets(program.constraints, program.budgets, base, tilt, multipliers, dual_steps)
-    return *normalised(logits), multipliers
+def _masses(data: Data) -> Arr:
+    """P(x) under the joint of every term, (J, X), in the units of its rows."""
+    each = zip(data.terms, data.sums, strict=True)
+    return xp.stack([term.rows[-1] if term.massed else total for term, total in each])
+
+
+def _next_weights(data: Data, state: MirrorState) -> Arr:
+    """Move the prices of limits towards what meets them, and the weights of joints towards the worst."""
+    priced = np.array([term.role is Role.AVERAGE for term in data.terms])
+    peaks = np.array([term.role is Role.PEAK for term in data.terms])
+    weights, over = state.weights, leaks_of(data, state.rules, state.seen)
+    if priced.any():
+        # Of what an independent release leaks nothing can be avoided.
+        blank = data.matvec(xp.ones_like(data.cost[:1]))
+        free = [support(term, blank[:, at.rows])[0] for term, at in zip(data.terms, data.layout, strict=True)]
+        slack = xp.stack([term.bound - least for term, least in zip(data.terms, free, strict=True)])
+        ratio = xp.maximum(over + slack + _NOTHING, 0.0) / (slack + _NOTHING)
+        weights = xp.where(priced, weights * xp.clip(xp.sqrt(ratio), _LEAST_FACTOR, _MOST_FACTOR), weights)
+    if peaks.any():
+        worst = xp.where(peaks, over, -xp.inf).max()
+        tilted = xp.where(peaks, weights * xp.exp(xp.clip(over - worst, -1.0, 0.0)), 0.0)
+        weights = xp.where(peaks, tilted / tilted.sum(), weights)
+    return weights

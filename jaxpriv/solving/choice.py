@@ -22,6 +22,7 @@ from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
+    BlahutArimoto,
     Goal,
     InteriorPoint,
     MirrorDescent,
@@ -37,8 +38,8 @@ Solver: TypeAlias = AbstractSolver | TwoGrid | LinearProgram
 # Solvers by the names of the command line.
 SOLVERS: Mapping[str, Solver] = {
     "interior-point": InteriorPoint(),
-    "mirror-descent": MirrorDescent(adaptive=True),
-    "blahut-arimoto": MirrorDescent(adaptive=False),
+    "mirror-descent": MirrorDescent(),
+    "blahut-arimoto": BlahutArimoto(),
     "accelerated": AcceleratedGradient(),
     "two-grid": TwoGrid(),
     "linear-program": LinearProgram(),
@@ -50,9 +51,6 @@ SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedGradient, TwoGrid)
-# Solvers that take any measure (of losses of a user's own the first one alone); `LinearProgram` takes those that are
-# piecewise linear, all others take mutual information alone.
-ANY_MEASURE = (InteriorPoint, PrimalDualHybridGradient)
 # Solvers that find the least worst outcome by one distance to the budgets after another.
 BY_DISTANCES = (LinearProgram, PrimalDualHybridGradient)
 
@@ -98,11 +96,13 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
                 f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
                 "'interior-point' or 'hybrid-gradient'"
             )
-    elif not isinstance(chosen, ANY_MEASURE) and not problem.of_information:
+    elif (taken := getattr(chosen, "measures", "information")) == "information" and not problem.of_information:
         raise InputError(
             f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
-            "auto, interior-point, linear-program, hybrid-gradient"
+            "auto, interior-point, linear-program, hybrid-gradient; mirror-descent takes other smooth averages too"
         )
+    elif taken == "smooth" and (reason := _not_smooth(problem)) is not None:
+        raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
     if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
@@ -113,6 +113,16 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     for form, measure in _measures(problem):
         measure.check(form, problem.sizes[1])
     return name, chosen, notes
+
+
+def _not_smooth(problem: DistortionProblem) -> str | None:
+    """Why the gradient of the problem's Lagrangian is not defined, if that is so."""
+    for form, measure in _measures(problem):
+        if measure.linear or measure.worst_outcome or measure.traits.own_rules:
+            return f"takes averages whose decision rules have no ties ({form} is {measure.label})"
+    if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
+        return "takes a set of joints with a budget and no further limits"
+    return None
 
 
 def _not_by_hybrid(problem: DistortionProblem) -> str | None:
@@ -276,7 +286,7 @@ def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     """The solver on tables that fits into memory."""
     if fits_for_newton(problem):
         return "interior-point", InteriorPoint()
-    return "mirror-descent", MirrorDescent(adaptive=True)
+    return "mirror-descent", MirrorDescent()
 
 
 def default_tolerance(problem: object) -> float:

@@ -43,13 +43,13 @@ from jaxpriv.solvers import (
     Course,
     Gapped,
     Goal,
-    MirrorDescent,
     PrimalDualHybridGradient,
     begin,
     iterate,
     resume,
 )
 from jaxpriv.solvers.interior_point import whole
+from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 
 SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y. Loading an
@@ -408,7 +408,7 @@ def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits
     if isinstance(solver, PrimalDualHybridGradient):
         one = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
         return _STEP + solver.iterations * outputs * inputs * one
-    if isinstance(solver, MirrorDescent):
+    if isinstance(solver, AbstractMirrorDescent):
         return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
     rows = 1.0 if diagonal else private * (1.0 + private / inputs)
     return _STEP + (2.0 * outputs * inputs**2 * rows + inputs**3) / _PRODUCTS
@@ -451,7 +451,7 @@ def run(
     by_numpy = suits(solver, program, step / count, count, loop.compiling, clock.watched, ready, ahead)
     if not by_numpy and not np.isinf(clock.left) and not ready():
         able = solver.uncompiled(program) and step / count <= _LONGEST and compile_setting() != "always"
-        simple = isinstance(solver, (MirrorDescent, PrimalDualHybridGradient))
+        simple = isinstance(solver, (AbstractMirrorDescent, PrimalDualHybridGradient))
         most = loop.compiling * (_COMPILING_SIMPLE if simple else _COMPILING)
         if not clock.allows(most / _FOR_COMPILING if able else most, (loop.compiling, _key(solver, program))):
             if not able:

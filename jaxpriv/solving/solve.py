@@ -128,8 +128,9 @@ def solve(
     Args:
         problem: the problem.
         solver: `auto`, `interior-point`, `hybrid-gradient` (any measure but losses of one's own, by products alone),
-            `linear-program` (piecewise linear measures), `mirror-descent`, `blahut-arimoto`, `accelerated`, `two-grid`
-            (mutual information), or a solver object (a `NoiseProblem` has one method of its own: `auto`).
+            `linear-program` (piecewise linear measures), `mirror-descent` (smooth averages), `blahut-arimoto`,
+            `accelerated`, `two-grid` (mutual information), or a solver object (a `NoiseProblem` has one method of its
+            own: `auto`).
         tol: the largest certified gap that counts as `optimal`; by default 1e-6, and 1e-4 for float32 inside of jit and
             vmap, where rounding alone leaves more than 1e-6. In units of the objective (nats;
             for the leakage-budget form, units of the distortion, but where the largest max_y d - min_y d of a row is
@@ -231,7 +232,8 @@ def solve_within(
     start: object = None,
 ) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
-    if clock.watched and is_traced(problem, goal):
+    traced = is_traced(problem, goal)
+    if traced and clock.watched:
         raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
     if checkpoint is not None and not isinstance(problem, DistortionProblem):
         raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
@@ -247,14 +249,14 @@ def solve_within(
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
     name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
     limit = step_limit(chosen, max_steps)
-    if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
-        where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"
+    if checkpoint is not None and (traced or not isinstance(chosen, STREAMING)):
+        where = "inside of jit and vmap there is none" if traced else f"{name} writes none"
         raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
     if named_mesh() is not None and not isinstance(chosen, STREAMING):
         raise InputError(
             f"device: {name} runs on one device; several share the work of 'accelerated', 'two-grid' and solve_many"
         )
-    if is_traced(problem, goal):
+    if traced:
         with jax.numpy_rank_promotion("allow"):
             return solve_traced(problem, name, chosen, goal, limit, start)
     with own_settings(), device_errors():

@@ -180,7 +180,7 @@ class Stages:
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
-        return Lowered(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
+        return Lowered(program, limits, tight, inner_goal(goal, scale, shift, problem), scale, shift, face)
 
     def with_feasible_point(self, lowered: Lowered) -> Lowered:
         """The program with a feasible point that meets the budgets, also if limits have no slack (not in `lower`)."""
@@ -600,17 +600,17 @@ def off_face(
 
 def in_units(lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
     """Two totals of the reduced program in the units of the result."""
-    shift = float(reduced.goal.shift) * reduced.factor + lowered.shift
+    shift = float(reduced.goal.shift) * reduced.factor + lowered.shift - lowered.goal.shift
     outer, factor = lowered.scale.outer, reduced.factor
     return float(outer(float(value) * factor + shift)), float(outer(float(bound) * factor + shift))
 
 
-def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem | ProblemStack) -> Goal:
+def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionProblem | ProblemStack) -> Goal:
     """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
     largest where the total is least in modulus.
     """
     if scale.proportional:
-        return Goal(scale.inner(goal.tol), goal.rtol)
+        return Goal(scale.inner(goal.tol), goal.rtol, shift)
     most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
     slope = 0.0
     for value in (0.0, most):  # differences over 1e-6 of the range: half of the digits of float64 are left in the slope

@@ -20,6 +20,7 @@ from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
+from jaxpriv.program.lower import streamed_program
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
@@ -182,9 +183,8 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
     _check_faults(known, joint, distortions)
     if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
         raise InputError(f"joint sums to {float(known.prior.sum()):.12g}, not 1")
-    prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
-    budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
-    program = StreamedProgram(joint, distortions, np.asarray(known.prior), prices, budgets)
+    program = streamed_program(problem, joint, distortions, known.prior)
+    budgets = program.budgets
     if budgets is not None:
         short = budgets < known.least * (1 - BOUNDARY)
         if short.any():

@@ -101,7 +101,7 @@ class Posed:
 
     def inner(self, goal: Goal) -> Goal:
         """The goal in units of the program's total."""
-        return inner_goal(goal, reading(self.problem)[0], self.problem)
+        return inner_goal(goal, *reading(self.problem), self.problem)
 
     def certified(self, found: TracedResult) -> tuple[Arr, Arr, Arr]:
         """(value, lower bound, violation) in the unit of the problem."""

@@ -61,11 +61,16 @@ def refusal(cell: Cell) -> str | None:
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
     if measured(cell):
-        if cell.solver in (*FIRST_ORDER, *STREAMING):
+        if cell.solver in ("blahut-arimoto", *STREAMING):
             return "solver takes mutual information without further limits only"
+        if cell.solver == "mirror-descent":
+            if cell.also == "limits" or reference.linear or reference.worst or _own_loss(cell):
+                return "solver takes averages whose decision rules have no ties"
+            if cell.also == "joints" and cell.form != "budget":
+                return "solver takes a set of joints with a budget"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
-        if cell.solver == "hybrid-gradient" and cell.measure.endswith(("user-loss", "user-cubic")):
+        if cell.solver == "hybrid-gradient" and _own_loss(cell):
             return "solver takes no loss of one's own"
         if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
             return refused
@@ -96,6 +101,10 @@ def refusal(cell: Cell) -> str | None:
     if cell.form == "leakage-budget" and cell.also == "distortions":
         return "leakage_budget minimises one distortion"
     return None
+
+
+def _own_loss(cell: Cell) -> bool:
+    return cell.measure.endswith(("user-loss", "user-cubic"))
 
 
 def _untraceable(cell: Cell) -> str | None:

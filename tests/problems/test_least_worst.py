@@ -47,7 +47,7 @@ def by_search(problem, tol):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("budget", [0.05, 0.3])
+@pytest.mark.parametrize("budget", [0.05, pytest.param(0.3, marks=pytest.mark.thorough)])
 def test_the_search_and_the_one_program_prove_one_value(name, budget):
     problem = jp.DistortionProblem(drawn(3), HAMMING, budget=budget, leakage=MEASURES[name])
     solution = jp.solve(problem, tol=1e-8)

@@ -25,6 +25,20 @@ def test_the_page_solves_its_problem(page):
     assert reference.lower_bound <= solution.value + 1e-12
 
 
+def test_it_takes_every_smooth_average(page):
+    measure = jp.leakage.FInformation(jp.leakage.ChiSquared())
+    problem = jp.DistortionProblem(page["joint"], page["table"], multiplier=0.1, leakage=measure)
+    found = jp.solve(problem, solver=page["ExponentiatedGradient"](length=0.2), tol=1e-5)
+    reference = jp.solve(problem, tol=1e-9)
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(reference.value, abs=1.1e-5)
+    with pytest.raises(jp.InputError, match="takes averages whose decision rules have no ties"):
+        jp.solve(
+            jp.DistortionProblem(page["joint"], page["table"], budget=0.2, leakage=jp.leakage.MaxLift()),
+            solver=page["ExponentiatedGradient"](),
+        )
+
+
 def test_a_wrong_solver_proves_nothing_false(page):
     """Steps of the wrong sign run away from the optimum: the interval stays wide, and holds it."""
     problem = page["problem"]

@@ -1,12 +1,13 @@
-"""Mirror descent: with unit steps and S = X the textbook Blahut-Arimoto iteration; never uphill."""
+"""Mirror descent: unit steps with S = X are the Blahut-Arimoto iteration; never uphill; every smooth average."""
 
 import jax
 import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import leakage as lk
 from jaxpriv.program import program_of
-from jaxpriv.solvers import MirrorDescent
+from jaxpriv.solvers import BlahutArimoto, MirrorDescent
 from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import no_candidate, objective
 from jaxpriv.solvers.interior_point.system import rearrange
@@ -47,18 +48,18 @@ def blahut_arimoto(source, table, price, count):
 def test_unit_steps_are_blahut_arimoto_iterate_for_iterate(iterates, price):
     source = np.array([0.5, 0.25, 0.15, 0.1])
     problem = jp.rate_distortion(source, TABLE, multiplier=price)
-    found, _, _ = iterates(MirrorDescent(adaptive=False), problem, 30)
+    found, _, _ = iterates(BlahutArimoto(), problem, 30)
     for ours, textbook in zip(found, blahut_arimoto(source, TABLE, price, 30), strict=True):
         np.testing.assert_allclose(ours, textbook, rtol=1e-11, atol=1e-14)
     assert np.abs(found[-1] - found[0]).max() > 0.05  # it went somewhere
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("solver", [BlahutArimoto(), MirrorDescent()], ids=["unit", "adaptive"])
 @pytest.mark.parametrize("form", [{"multiplier": 1.5}, {"budget": 0.3}], ids=str)
-def test_the_objective_never_increases(iterates, adaptive, form):
+def test_the_objective_never_increases(iterates, solver, form):
     for seed in range(3):
         problem = jp.DistortionProblem(random_joint(seed, 3, 4, zeros=0.3), TABLE, **form)
-        mechanisms, values, state = iterates(MirrorDescent(adaptive=adaptive), problem, 60)
+        mechanisms, values, state = iterates(solver, problem, 60)
         # The uniform start need not meet the budget; from the first step on every iterate does.
         assert np.diff(values[1:]).max() <= 1e-12
         assert values[-1] < values[1]
@@ -68,6 +69,84 @@ def test_the_objective_never_increases(iterates, adaptive, form):
         # What is improved as proved lies on both sides of what was found.
         assert state.best.bound <= state.best.value + 1e-12
         assert state.best.value <= values[1:].min() + 1e-9
+
+
+# A measure of every smooth set of rules, with the relative smoothness that the module states, by its lifts t.
+AVERAGES = {
+    "Sibson 2": (lk.Sibson(2.0), None),
+    "Arimoto 1/2": (lk.Arimoto(0.5), None),
+    "chi-squared": (lk.FInformation(lk.ChiSquared()), lambda t: 2.0 * t.max()),
+    "Jensen-Shannon": (lk.FInformation(lk.JensenShannon()), lambda t: 0.5),
+    "Hellinger": (lk.FInformation(lk.SquaredHellinger()), lambda t: 0.5 / np.sqrt(t.min())),
+    "Brier": (lk.AverageCostGain(lk.BrierLoss()), None),
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_every_smooth_average_comes_to_the_certified_optimum(name):
+    measure, smoothness = AVERAGES[name]
+    form = {"budget": 0.3} if smoothness is None else {"leakage_budget": 0.03}
+    problem = jp.DistortionProblem(random_joint(1, 3, 4), TABLE, leakage=measure, **form)
+    slow, fast = jp.solve(problem, "mirror-descent", tol=1e-4), jp.solve(problem, tol=1e-9)
+    assert slow.status == "optimal"
+    assert slow.lower_bound <= fast.value + 1e-9
+    assert fast.lower_bound <= slow.value + 1e-9
+
+
+@pytest.mark.parametrize("name", [name for name, (_, smoothness) in AVERAGES.items() if smoothness])
+def test_steps_of_the_relative_smoothness_never_increase_the_objective(iterates, name):
+    measure, smoothness = AVERAGES[name]
+    joint = random_joint(2, 3, 4)
+    lifts = joint / (joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
+    problem = jp.DistortionProblem(joint, TABLE, multiplier=0.05, leakage=measure)
+    _, values, _ = iterates(MirrorDescent(1.0 / smoothness(lifts)), problem, 60)
+    assert np.diff(values).max() <= 1e-12
+    assert values[-1] < values[0] - 1e-4
+
+
+def test_a_schedule_is_asked_for_the_length_of_each_step(iterates):
+    problem = jp.DistortionProblem(random_joint(1, 3, 4), TABLE, multiplier=1.5)
+    scheduled, _, state = iterates(MirrorDescent(lambda count: 1.0 / (1.0 + count.astype(float))), problem, 3)
+    assert state.total_length == pytest.approx(1 + 1 / 2 + 1 / 3)
+    first, _, _ = iterates(MirrorDescent(1.0), problem, 1)
+    np.testing.assert_allclose(scheduled[1], first[1], rtol=1e-14)
+
+
+def test_inside_of_jit_vmap_and_grad_it_has_the_values_and_slopes_of_the_host():
+    def value(budget):
+        problem = jp.DistortionProblem(random_joint(1, 3, 4), TABLE, budget=budget, leakage=lk.Sibson(2.0))
+        return jp.solve(problem, "mirror-descent", tol=1e-8).value
+
+    budgets = np.array([0.2, 0.4])
+    with jax.enable_x64(True):
+        values, slopes = jax.jit(jax.vmap(jax.value_and_grad(value)))(budgets)
+    for budget, found, slope in zip(budgets, values, slopes, strict=True):
+        lower, upper = (
+            jp.solve(jp.DistortionProblem(random_joint(1, 3, 4), TABLE, budget=b, leakage=lk.Sibson(2.0)), tol=1e-10)
+            for b in (budget - 1e-3, budget + 1e-3)
+        )
+        assert found == pytest.approx((lower.value + upper.value) / 2, abs=1e-5)
+        assert slope == pytest.approx((upper.value - lower.value) / 2e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, np.inf, np.nan, True, "fast", None], ids=str)
+def test_steps_without_a_length_are_refused(step):
+    with pytest.raises(jp.InputError, match="step"):
+        MirrorDescent(step)
+
+
+def test_the_old_argument_names_its_successor():
+    for adaptive, successor in ((True, "MirrorDescent"), (False, "BlahutArimoto")):
+        with pytest.warns(DeprecationWarning, match=successor):
+            solver = MirrorDescent(adaptive=adaptive)
+        assert solver.rule == ("adaptive" if adaptive else 1.0)
+
+
+def test_measures_without_a_gradient_are_refused_with_what_takes_them():
+    for measure in (lk.MaximalLeakage(), lk.MaxLift(), lk.AverageCostGain(lk.CustomLoss(lambda q: -np.log(q)))):
+        problem = jp.DistortionProblem(random_joint(1, 3, 4), TABLE, leakage_budget=0.1, leakage=measure)
+        with pytest.raises(jp.InputError, match=r"solver: mirror-descent takes averages .*'interior-point'"):
+            jp.solve(problem, "mirror-descent")
 
 
 def test_longer_steps_pay():

@@ -178,7 +178,7 @@ def _started(count: int, scripts: tuple[str, ...], *arguments: str) -> list[subp
 def _said(children: list[subprocess.Popen]) -> list[list[list]]:
     """The results of the scripts of processes that end by themselves."""
     try:
-        said = [child.communicate(timeout=300)[1] for child in children]
+        said = [child.communicate(timeout=900)[1] for child in children]
     finally:
         for child in children:
             child.kill()
@@ -193,7 +193,7 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("states")
     first, second = _started(2, (_KILLED,), str(folder), "killed")
     try:
-        error = first.communicate(timeout=300)[1]
+        error = first.communicate(timeout=900)[1]
     finally:
         for child in (first, second):  # what one process of two does alone is JAX's: it waits, or ends with an error
             child.kill()

@@ -9,12 +9,13 @@ from jaxtyping import Float
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.program.convex import Form, Program, onto_equations
-from jaxpriv.solvers._base import Candidate, bound_of_scores, leak_of, posterior_scores, score_costs
+from jaxpriv.program.convex import Program, onto_equations
+from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Edges,
     Point,
+    average_rules,
     boundary,
     normalised,
     prior_rule,
@@ -372,19 +373,41 @@ def _excesses(data: Data, x: Arr) -> Arr:
     return xp.stack(found).max(axis=0)
 
 
-def _weights(program: Program, weights: Arr | None) -> Arr:
-    """Ones where none are given: the leakage as it stands in the objective."""
-    return xp.ones(len(program.terms), like=program.cost) if weights is None else weights
+def by_rows(data: Data, weights: Arr) -> Arr:
+    """Numbers of the terms (J,) for every row, (T,)."""
+    parts = [xp.full(at.rows.stop - at.rows.start, weights[j], like=weights) for j, at in enumerate(data.layout)]
+    return xp.concatenate(parts)
+
+
+def with_rules(data: Data, best: Candidate, rules: Arr, weights: Arr, multipliers: Arr) -> Candidate:
+    """`best` with the better of its own bound and that of rules (Y, T) of smooth averages, at the prices or shares
+    (J,) of the terms and the prices (R,) of the budgets.
+    """
+    price = xp.concatenate(
+        [multipliers, *(weights[j : j + 1] for j, at in enumerate(data.layout) if at.limit is not None)]
+    )
+    k = by_rows(data, weights) * rules
+    return best.with_dual(k, best.eta, price, dual_bound(data, k, best.eta, price))
+
+
+def _rules_of(program: Program, mechanism: Arr, weights: Arr | None) -> tuple[Data, Arr, Arr]:
+    """(data, the rules (Y, T) about the outputs of a mechanism, the weights of the terms; ones by default)."""
+    data = rearrange(program)
+    if weights is None:
+        weights = xp.ones(len(program.terms), like=program.cost)
+    return data, average_rules(data, data.matvec(mechanism.T)), weights
 
 
 def slope_of(program: Program, mechanism: Float[Arr, "x y"], weights: Arr | None = None) -> Float[Arr, "x y"]:
-    """The gradient (X, Y) of <cost, W> + sum_k weights_k I_k(S;Y) at a mechanism W > 0 on the support.
+    """The gradient (X, Y) of <cost, W> + sum_j weights_j F_j(W) at a mechanism W > 0 on the support, F_j the smooth
+    average measure of term j.
 
-    Entry (x, y) is cost(x, y) + sum_k weights_k sum_s P_k(s, x) ln( P_k(s|y)/P_k(s) ): it carries the mass of x.
-    `weights` (K,): the price of leakage of a leakage budget, the weight of every joint of a set; none: ones.
+    Entry (x, y) is cost(x, y) + sum_j weights_j (A_j' g_jy)(x), g_jy the rule about output y; for mutual information
+    sum_s P_k(s, x) ln( P_k(s|y)/P_k(s) ). It carries the mass of x. `weights` (J,): the price of leakage of a leakage
+    budget, the weight of every joint of a set; none: ones.
     """
-    scores = posterior_scores(program, leak_of(program, mechanism).columns)
-    return program.cost + score_costs(program, scores, _weights(program, weights))
+    data, rules, own = _rules_of(program, mechanism, weights)
+    return (data.cost + data.rmatvec(by_rows(data, own) * rules)).T
 
 
 def consider(
@@ -394,19 +417,16 @@ def consider(
     weights: Arr | None = None,
     multipliers: Arr | None = None,
 ) -> Candidate:
-    """`best`, or what is better of a mechanism: itself, and the lower bound by the rules of its own posteriors.
+    """`best`, or what is better of a mechanism: itself, and the lower bound by the rules about its own outputs.
 
     The mechanism (X, Y) has rows that sum to one and no mass outside of the support; it is mixed with the feasible
-    point as far as a limit needs it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the
+    point as far as a limit needs it. `weights` (J,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the
     budgets (none: zeros). Any numbers give a bound that holds; those near the solution's give one near the
     optimum.
     """
-    leak = leak_of(program, mechanism)
-    scores, own = posterior_scores(program, leak.columns), _weights(program, weights)
-    if program.form is Form.WORST:
+    data, rules, own = _rules_of(program, mechanism, weights)
+    if program.peaked:
         own = own / own.sum()
     if multipliers is None:
         multipliers = xp.zeros(program.budgets.shape[0], like=program.cost)
-    k, price = program.stacked(scores, own, multipliers)
-    best = best.with_dual(k, best.eta, price, bound_of_scores(program, scores, own, multipliers))
-    return with_mechanism(program, best, mechanism)
+    return with_mechanism(program, with_rules(data, best, rules, own, multipliers), mechanism)

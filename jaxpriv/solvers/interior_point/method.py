@@ -26,7 +26,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.newton import (
     Sides,
@@ -131,6 +131,7 @@ class InteriorPoint(AbstractSolver):
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
     takes_start: ClassVar[bool] = True
+    measures: ClassVar[Measures] = "convex"
 
     def uncompiled(self, program: Program) -> bool:
         del program

@@ -9,7 +9,17 @@ from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import approach_budgets, in_precision, normalised
 from jaxpriv.solvers.interior_point.candidate import largest_ratio
-from jaxpriv.solvers.interior_point.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
+from jaxpriv.solvers.interior_point.system import (
+    Data,
+    Point,
+    average_rules,
+    edges_of,
+    leaks_of,
+    measure_use,
+    reduced_costs,
+    row_prices,
+    rule_at,
+)
 
 # Points of the central path: the multipliers of the rows, once the reduced costs without them are known.
 
@@ -106,22 +116,6 @@ def interior(support: Arr, start: Arr) -> Arr:
     return mixed / mixed.sum(axis=0)
 
 
-def average_rules(data: Data, ax: Arr) -> Arr:
-    """The rules (Y, T) at `ax` = A x of a mechanism, (Y, T), for `averaged` programs."""
-    rules, tiny = [], np.finfo(ax.dtype).tiny
-    for term, place in zip(data.terms, data.layout, strict=True):
-        w = ax[:, place.rows]
-        # A rule is the same for all multiples of w.
-        rules.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), _LEAST_SHARE)))
-    return xp.concatenate(rules, axis=1)
-
-
-def leaks_of(data: Data, rules: Arr, ax: Arr) -> Arr:
-    """sum_y phi - bound of every term (J,) by these rules."""
-    used = rules * ax
-    return xp.stack([used[:, at.rows].sum() - term.bound for term, at in zip(data.terms, data.layout, strict=True)])
-
-
 def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
     """(rules; what every output leaks, and may leak, beyond an independent release of its mass), for programs with a
     relative entropy limited in every outcome.
@@ -149,7 +143,7 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         logs, mechanism, multipliers, weights = carry
         ax = data.matvec(mechanism.T)
-        rules = average_rules(data, ax)
+        rules = average_rules(data, ax, _LEAST_SHARE)
         if program.peaked:
             leaks = leaks_of(data, rules, ax)
             weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))

@@ -296,6 +296,28 @@ def rules(data: Data, k: Arr, prices: Arr) -> Arr:
     return xp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
+# What no output shows of a private symbol counts as this share of what it shows of another: a normal number of float32.
+_LEAST_SHARE = 1e-30
+
+
+def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
+    """The rules (Y, T) of smooth terms at `ax` = A x of a mechanism, (Y, T), whose rows count as `least` of the largest
+    one at least.
+    """
+    parts, tiny = [], np.finfo(ax.dtype).tiny
+    for term, place in zip(data.terms, data.layout, strict=True):
+        w = ax[:, place.rows]
+        # A rule is the same for all multiples of w.
+        parts.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), least)))
+    return xp.concatenate(parts, axis=1)
+
+
+def leaks_of(data: Data, rules: Arr, ax: Arr) -> Arr:
+    """sum_y phi - bound of every term (J,) by these rules."""
+    used = rules * ax
+    return xp.stack([used[:, at.rows].sum() - term.bound for term, at in zip(data.terms, data.layout, strict=True)])
+
+
 def reduced_costs(data: Data, k: Arr, eta: Arr, nu: Arr, price: Arr, peak: ScalarLike = 0.0) -> Arr:
     """Z, (Y, X): exactly linear in its arguments at a fixed peak, which counts in minimax programs alone."""
     data = data.at(peak)
