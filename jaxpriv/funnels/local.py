@@ -7,7 +7,8 @@ A prescribed target by local solves at prices: every release is a point (I(X;Y),
 known meets the target there is an edge; its slope is the price at which a local solve can find a point below that edge,
 which then replaces it. This is bisection on the price with the price computed from the hull, and it ends when no start
 finds anything below the edge. The release is the edge's time sharing of its two ends. All starts of a round run in one
-batch.
+batch. Where the leakage is a mean, a linear program over the posteriors of a round and of the release that it chose
+before adds the next release, and later starts are near it.
 
 A funnel of another measure begins with the releases of least mutual information, which column generation certifies:
 what leaks little by one measure leaks little by others. The compiler of the local steps cannot be interrupted, so under
@@ -17,7 +18,7 @@ a time limit that may be too short for it these releases are the result.
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,8 +35,10 @@ from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
+from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, pool_of
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
+from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
@@ -154,11 +157,30 @@ class ReleasePool:
         return sum(share * (self.costs[i] - slope * self.disclosures[i]) for share, i in ends)
 
 
-def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float) -> int:
-    """Put the best releases at this price in place of the first starts, half of them at most; how many.
+def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.ndarray]) -> np.ndarray:
+    """The mechanism (X', Y) that the linear program over the posteriors of `mechanisms` chooses for the target."""
+    core, source, measure = problem.core, problem.reduction.source, problem.leakage
+    whole = Component(np.arange(len(core)), np.arange(len(source)), 1.0, core)
+    known = pool_of(whole, np.vstack([measure_of(one, source)[0] for one in mechanisms]))
+    if not isinstance(measure, MutualInformation):
+        leaks = measure.outcomes(whole.conditional @ known.posteriors.T, whole.prior)
+        known = replace(known, a=np.asarray(leaks))
+    form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+    objective = Objective(problem.minimises_leakage, form, problem.target)
+    weights = best_plan((Part(whole, None, None),), (known,), objective).weights[0]
+    joint = (known.posteriors.T * weights)[:, weights > 0]
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+# What multiplies the logarithms of starts near the best release, and the mass that is added to every entry at most.
+_SPREADS, _LIFTS = (0.3, 1.0, 2.0, 4.0), (0.0, 0.02, 0.06)
+
+
+def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.random.Generator) -> int:
+    """Put the best releases at this price in place of the first starts, a quarter of them at most; how many were put.
 
     So the best of the short descents are continued by long ones. The two best are given once more with every entry
-    positive: what has become zero may have to return.
+    positive: what has become zero may have to return. All other starts are put near the best one.
     """
     count, _, outputs = logarithms.shape
     heights = np.array(pool.costs) - slope * np.array(pool.disclosures)
@@ -166,7 +188,13 @@ def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float) -> int:
     best = [widened(pool.mechanisms[i], outputs) for i in fitting[: count // 2]]
     with np.errstate(divide="ignore"):
         given = [blended(mechanism) for mechanism in best[:2]] + [np.log(mechanism) for mechanism in best]
-    given = given[: count // 2]
+    given = given[: count // 4]
+    # The others: entries of the best one times log-normal numbers, plus some mass anywhere.
+    count -= len(given)
+    scale, lift = (np.resize(each, count)[:, None, None] for each in (_SPREADS, _LIFTS))
+    shape = (count, *best[0].shape)
+    near = best[0] * np.exp(scale * random.normal(size=shape)) + lift * random.random(shape) + np.finfo(float).tiny
+    given += list(np.log(near / near.sum(axis=2, keepdims=True)))
     for i, logs in enumerate(given):
         logarithms[i] = logs
     return len(given)
@@ -368,6 +396,7 @@ class AlongTheHull(_FromStarts):
         compiling = time.perf_counter() - begun
         mean = abs(pool.costs[1] - pool.costs[0]) / max(pool.disclosures[1] - pool.disclosures[0], 1e-300)
         steps, idle, tol = 0, 0, 0.1 * goal.tol
+        linear, planned = isinstance(measure, AbstractMeanLeakage), 0
         bound = elementary_bound(problem)
         for number in range(self.rounds if searching else 0):
             if goal.clock.expired() or idle == _PATIENCE:
@@ -378,7 +407,7 @@ class AlongTheHull(_FromStarts):
             if number == 0 and target.form != "price":
                 prices = np.resize(_FIRST_PRICES, count) * mean
             if number > 0 or seeded:
-                promising = _give(starts, pool, slope)
+                promising = _give(starts, pool, slope, np.random.default_rng((self.seed, number)))
                 # They spread over the prices that a better release may have, the random ones are at the edge's own.
                 prices[:promising] = np.abs(np.resize(np.linspace(*crossing.beside, _SPREAD), promising))
             before = pool.height(crossing, slope)
@@ -386,6 +415,9 @@ class AlongTheHull(_FromStarts):
             run = partial(solve, given, prices)
             landing = _in_portions(goal.clock, lambda logs, steps, run=run: run(logs, tol, steps), starts, most)
             pool.add(landing, sign)
+            if linear:
+                add(_planned(problem, pool.mechanisms[planned:]))
+                planned = len(pool.mechanisms) - 1
             steps += int(np.max(np.asarray(landing.steps)))
             crossing = pool.crossing(target)
             cost = pool.height(crossing, 0.0)
