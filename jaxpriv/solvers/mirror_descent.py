@@ -224,12 +224,13 @@ class MirrorDescent(AbstractMirrorDescent):
         if adaptive is not None:
             renamed(f"MirrorDescent(adaptive={adaptive})", "MirrorDescent()" if adaptive else "BlahutArimoto()")
             step = step if adaptive else 1.0
-        number = isinstance(step, (int, float)) and not isinstance(step, bool)
-        if not (step == "adaptive" or callable(step) or (number and 0.0 < float(step) < math.inf)):
+        if isinstance(step, (int, float)) and not isinstance(step, bool):
+            step = float(step)
+        if not (step == "adaptive" or callable(step) or (isinstance(step, float) and 0.0 < step < math.inf)):
             raise InputError(
                 "MirrorDescent: step must be 'adaptive', a positive number or a function of the count of steps"
             )
-        self.rule = float(step) if number else step
+        self.rule = step
         self.dual_steps = dual_steps
         self.attempts = attempts
 
