@@ -186,9 +186,8 @@ class AbstractRuleSet(ABC):
     users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
     additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
-    unit_smooth: ClassVar[bool] = False  # the sum over the outputs is 1-smooth relative to the entropy of the rows
     strict: ClassVar[bool] = False  # the sum over the outputs is least only where S and Y are independent
-    smoothness: ClassVar[float] = math.inf  # a constant relative to the entropy of the mechanism, for every prior
+    smoothness: ClassVar[float] = math.inf  # of the sum over the outputs relative to the entropy of the rows, a bound
 
     # What a solver needs.
 
@@ -248,7 +247,6 @@ class Entropic(AbstractRuleSet):
     """sum_i r_i e^{g_i} <= 1: relative entropy to r, phi(w) = sum_i w_i ln( w_i/(r_i |w|) )."""
 
     additive: ClassVar[bool] = True
-    unit_smooth: ClassVar[bool] = True
     strict: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
 

@@ -140,8 +140,8 @@ class AbstractMirrorDescent(AbstractSolver):
             moved = xp.where(program.support, log_new - state.log_mechanism, 0.0)
             allowed = (mass[:, None] * new * moved).sum() / t
             accepted = divergence <= allowed + _ROUNDINGS * float(np.finfo(mass.dtype).eps) * weights.sum()
-            # Unit steps of relative entropies need no test, which rounding could fail for ever.
-            least = 1.0 if all(term.rule_set.unit_smooth for term in data.terms) else _SHORTEST
+            # Steps of the relative smoothness need no test, which rounding could fail for ever.
+            least = max(_SHORTEST, min(1.0 / term.rule_set.smoothness for term in data.terms))
             take = accepted | (t <= least)
             # Of a set of joints the weights move with the steps: longer ones would go around the saddle point.
             most = 1.0 if program.peaked else _LONGEST
