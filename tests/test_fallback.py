@@ -55,6 +55,21 @@ def test_cutting_planes_prove_what_newtons_method_does_not(name):
     assert proof.agrees
 
 
+def test_the_hybrid_gradient_proves_what_newtons_method_does_not_on_larger_tables():
+    place = (np.arange(16) + 0.5) / 16
+    joint = np.exp(-0.5 * ((place - np.array([[0.2], [0.5], [0.7]])) / 0.2) ** 2) + 1e-3
+    problem = jp.DistortionProblem(
+        joint / joint.sum(), abs(place[:, None] - place), budget=0.05, leakage=lk.Sibson(20.0)
+    )
+    assert jp.solve(problem, "interior-point").status == "not_certified"
+    found = jp.solve(problem)
+    assert found.solver == "hybrid-gradient"
+    assert found.status == "optimal"
+    proof = found.verify(problem)
+    assert proof.valid
+    assert proof.agrees
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_cutting_planes_go_on_where_budgets_have_no_slack(several):
     """The least distortion, with ties; under two budgets the least second one among the mechanisms that have it."""

@@ -107,7 +107,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
-    if isinstance(chosen, PrimalDualHybridGradient) and (reason := _not_by_hybrid(problem)) is not None:
+    if isinstance(chosen, PrimalDualHybridGradient) and (reason := not_by_hybrid(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem)
     for form, measure in _measures(problem):
@@ -125,7 +125,7 @@ def _not_smooth(problem: DistortionProblem) -> str | None:
     return None
 
 
-def _not_by_hybrid(problem: DistortionProblem) -> str | None:
+def not_by_hybrid(problem: DistortionProblem) -> str | None:
     """Why the iterations of `PrimalDualHybridGradient` are not defined, or do not converge, if that is so."""
     for form, measure in _measures(problem):
         if measure.traits.own_rules:
@@ -196,7 +196,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         elif problem.of_information:
             other = "use solver='mirror-descent'"
         else:
-            other = "use solver='hybrid-gradient'" if _not_by_hybrid(problem) is None else MERGE
+            other = "use solver='hybrid-gradient'" if not_by_hybrid(problem) is None else MERGE
         need_memory(newton_bytes(problem), what, other, device)
     elif isinstance(chosen, PrimalDualHybridGradient):
         rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
@@ -267,7 +267,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     groups, private, inputs, outputs = problem.sizes
     fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
-        return ("interior-point" if fits or _not_by_hybrid(problem) is not None else "hybrid-gradient"), ()
+        return ("interior-point" if fits or not_by_hybrid(problem) is not None else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)

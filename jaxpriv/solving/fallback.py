@@ -14,10 +14,18 @@ from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import AcceleratedMirrorDescent, Candidate, Goal, InteriorPoint, MirrorDescent, no_candidate
+from jaxpriv.solvers import (
+    AcceleratedMirrorDescent,
+    Candidate,
+    Goal,
+    InteriorPoint,
+    MirrorDescent,
+    PrimalDualHybridGradient,
+    no_candidate,
+)
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
-from jaxpriv.solving.choice import is_linear, step_limit
+from jaxpriv.solving.choice import Solver, is_linear, not_by_hybrid, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.stages import Stages, off_face, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
@@ -159,13 +167,14 @@ FIRST_SHARE = 0.6
 _BEFORE, _USEFUL = 12.0, 30
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
-# Most steps of mirror descent as a fallback: its first ones close most of what it can close.
-_FEW_STEPS = 2000
+# Most steps of mirror descent as a fallback, whose first ones close most of what it can close, and of the hybrid
+# gradient: 10,000 iterations.
+_FEW_STEPS, _FEW_LOOKS = 2000, 400
 
 
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
-    return problem.of_information or is_linear(problem) or _cuttable(problem)
+    return problem.of_information or is_linear(problem) or _cuttable(problem) or not_by_hybrid(problem) is None
 
 
 def first_share(problem: DistortionProblem, clock: Clock) -> float:
@@ -176,7 +185,9 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
 def _seconds(problem: DistortionProblem) -> float:
     """What the next method takes at least, if it is of first order."""
     groups, private, inputs, outputs = problem.sizes
-    return _BEFORE + _USEFUL * groups * private * inputs * outputs / PRODUCTS if problem.of_information else 0.0
+    if not problem.of_information and (is_linear(problem) or _cuttable(problem)):
+        return 0.0
+    return _BEFORE + _USEFUL * groups * private * inputs * outputs / PRODUCTS
 
 
 def _cuttable(problem: DistortionProblem) -> bool:
@@ -191,19 +202,25 @@ def with_next_method(
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
     linear program, the simplex method of HiGHS; of another small program, linear programs over rules, which go on from
-    what `first` has, however near it is. Mechanism and proof are certified together; of a linear program the result
-    with the smaller gap is taken whole.
+    what `first` has, however near it is; of another large one, the hybrid gradient. Mechanism and proof are certified
+    together; of the simplex method and the hybrid gradient the result with the smaller gap is taken whole.
     """
     missed = first.status == "not_certified"
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
     if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:
-        if not is_linear(problem):
+        if not is_linear(problem) and _cuttable(problem):
             return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
-        return _or_by_simplex(problem, first, goal, clock) if stalled or first.stopped else first
+        if not (stalled or first.stopped):
+            return first
+        if is_linear(problem):
+            return _or_whole(problem, first, "linear-program", LinearProgram(), goal, 0, clock)
     if clock.left < _seconds(problem):
         return first
+    if not problem.of_information:
+        few = min(_FEW_LOOKS, max_steps or _FEW_LOOKS)
+        return _or_whole(problem, first, "hybrid-gradient", PrimalDualHybridGradient(), goal, few, clock)
     name = "accelerated" if problem.streams else "mirror-descent"
     try:
         if problem.streams:
@@ -263,9 +280,10 @@ def _or_by_cutting_planes(
     return _noted(first, name, second, second.seconds)
 
 
-def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, clock: Clock) -> Solution:
-    """`first`, or what the simplex method gives where its gap is smaller."""
-    name = "linear-program"
-    second = solve_dense(problem, name, LinearProgram(), goal, 0, False, clock)
+def _or_whole(
+    problem: DistortionProblem, first: Solution, name: str, solver: Solver, goal: Goal, steps: int, clock: Clock
+) -> Solution:
+    """`first`, or what another method gives where its gap is smaller."""
+    second = solve_dense(problem, name, solver, goal, steps, False, clock)
     best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
     return _noted(first, name, best)
