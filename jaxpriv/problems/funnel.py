@@ -236,7 +236,7 @@ class FunnelProblem(_Envelope):
             raise InputError(f"leakage must be an average measure, not {type(self.leakage).__name__}")
         given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "multiplier": multiplier}
         self.joint, form, target = _prepared(joint, given)
-        if form == "disclosure" and not is_traced(self):
+        if form == "disclosure" and not is_traced(self.joint, target):
             target = _reachable(form, float(target), whole_entropy(self.joint), "H(X)")
         setattr(self, form, target)
 
@@ -282,7 +282,7 @@ class BottleneckProblem(_Envelope):
         self.joint, form, target = _prepared(joint, given)
         if form == "beta":
             form, target = "multiplier", 1.0 / scalar(target, "beta", low=0.0, open_low=True)
-        if form == "relevance" and not is_traced(self):
+        if form == "relevance" and not is_traced(self.joint, target):
             _, most, _ = information_interval(self.joint, np.eye(self.joint.shape[1]))
             target = _reachable(form, float(target), most, "I(S;X)")
         setattr(self, form, target)

@@ -215,6 +215,11 @@ def in_lanes(program: Program) -> Program:
     return found
 
 
+def _least_mass(columns: Arr) -> float:
+    """The mass of an output below which products with masses of private symbols may leave the normal numbers."""
+    return 1e10 * float(np.finfo(columns.dtype).tiny)
+
+
 class StreamedProgram(eqx.Module):
     """Operators of one joint and its distortions, the prior, a smooth average measure, and either prices or budgets.
 
@@ -249,8 +254,9 @@ class StreamedProgram(eqx.Module):
         return rules if self.transfer is None else xp.matmul(rules, self.transfer)
 
     def leakage(self, columns: Arr) -> Arr:
-        """L of an output joint (Y, S)."""
-        return self.term.rule_set.columns(self.term, self.rows(columns).T).sum()
+        """L of an output joint (Y, S); outputs without mass add nothing, whose lifts XLA could divide by 0."""
+        seen = xp.where(columns.sum(axis=1, keepdims=True) > _least_mass(columns), columns, 0.0)
+        return self.term.rule_set.columns(self.term, self.rows(seen).T).sum()
 
     def rules(self, columns: Arr, least: float = 0.0) -> Arr:
         """The adversary's best rules about an output joint (Y, S), (Y, T), finite: lifts below `least` count as that.
@@ -260,7 +266,7 @@ class StreamedProgram(eqx.Module):
         tiny = np.finfo(columns.dtype).tiny  # times 1e8: a ratio that stays normal when XLA rounds it
         mass = columns.sum(axis=1, keepdims=True)
         present = xp.maximum(columns, xp.maximum(least * mass * self.prior, 1e8 * tiny))
-        present = xp.where(mass > 1e10 * tiny, present, self.prior)
+        present = xp.where(mass > _least_mass(columns), present, self.prior)
         return self.term.rule_set.gradient(self.term, self.rows(present))
 
     def slack(self, rules: Arr) -> Arr:

@@ -79,6 +79,7 @@ def solve_traced_funnel(
     else:
         lower, upper = value, jnp.maximum(_upper_bound(problem), value)
     code = jnp.where(residual <= goal.tol, Status.STATIONARY.value, Status.BEST_KNOWN.value)
+    code = jnp.where(jnp.isnan(value), Status.NOT_CERTIFIED.value, code)
     joint = (source[:, None] * mechanism).T
     masses = joint.sum(axis=1)
     return FunnelSolution(

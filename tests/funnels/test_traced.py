@@ -66,7 +66,9 @@ def test_symbols_without_mass_and_data_that_is_none():
     found, best = funnels(joint, PRICES)[0], jp.solve(jp.FunnelProblem(joint, multiplier=PRICES[0]))
     assert best.lower_bound - 1e-12 <= found.value <= best.value + 1e-6
     np.testing.assert_allclose(found.mechanism[2], found.masses, atol=1e-14)
-    assert np.isnan(funnels(JOINT, -PRICES).value).all()
+    refused = funnels(JOINT, -PRICES)
+    assert np.isnan(refused.value).all()
+    assert set(refused.status) == {"not_certified"}
     assert np.isnan(funnels(JOINT - 0.2 * (JOINT.min() == JOINT), PRICES).value).all()
 
 
@@ -113,6 +115,12 @@ def test_descents_in_single_precision_never_raise_the_lagrangian_by_more_than_ro
 def test_what_runs_on_the_host_only_is_refused_by_name(kind, target, options, said):
     with pytest.raises(jp.InputError, match=said):
         jax.jit(lambda joint: jp.solve(kind(joint, **target), **options).value)(JOINT)
+
+
+@pytest.mark.parametrize(("kind", "form"), [(jp.FunnelProblem, "disclosure"), (jp.BottleneckProblem, "relevance")])
+def test_a_traced_target_is_refused(kind, form):
+    with pytest.raises(jp.InputError, match=f"^{form}: outside of jit"):
+        jax.jit(lambda target: jp.solve(kind(JOINT, **{form: target})).value)(0.1)
 
 
 def test_a_traced_frontier_is_refused():

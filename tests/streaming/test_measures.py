@@ -50,6 +50,27 @@ def test_rows_and_values_are_those_of_the_measure(rough, name):
     np.testing.assert_allclose(program.slack(rules), 0.0, atol=1e-6)
 
 
+def _small(number, leakage):
+    """The problem of the random joint of a number."""
+    rng = np.random.default_rng(0)
+    joint = [rng.dirichlet(np.full(12, 0.4)).reshape(3, 4) for _ in range(number + 1)][-1]
+    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    return jp.DistortionProblem(joint, table, budget=0.3, leakage=leakage)
+
+
+def test_outputs_that_vanish_do_not_end_a_run():
+    """The mass of one comes down to that of the least normal number, and its product with a prior is 0 to XLA."""
+    problem = _small(21, MEASURES["hellinger"])
+    found = jp.solve(problem, jp.solvers.AcceleratedMirrorDescent(single=False), tol=1e-6)
+    assert found.status == "optimal"
+
+
+def test_what_float32_claims_and_its_certificate_does_not_show_goes_on_in_float64():
+    found = jp.solve(_small(11, lk.MutualInformation()), "accelerated", tol=1e-6)
+    assert found.status == "optimal"
+    assert "accelerated: float64 passes, because the certificate of what float32 found misses the goal" in found.notes
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_certificate_does_not_depend_on_blocks(rough, name, monkeypatch):
     joint, table = rough
