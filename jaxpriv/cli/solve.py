@@ -392,7 +392,7 @@ def _funnel_record(solution: "FunnelSolution") -> JsonRecord:
         **{name: float(getattr(solution, name)) for name in _FUNNEL_NUMBERS},
         "solver": solution.solver,
         "iterations": int(solution.steps),
-        "seconds": dict(solution.seconds),
+        "seconds": dict(solution.seconds or {}),
     }
 
 
