@@ -138,10 +138,11 @@ def _value(
     rows = program.rows(columns)
     each = column_values(program.term, rows.T)
     leaked = float(each.sum())
-    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: of mutual information, with
-    # sum w |ln(w/(p|w|))| <= I + 2/e, this moves I by no more than rounding (I + 1), and E d by rounding times itself.
+    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`. This moves E d by rounding times
+    # itself, and phi(w) = <g, w> by rounding times sum |g w|: of mutual information at most I + 2/e.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
-    value = leaked + slop * float(abs(each).sum() + abs(rows).sum())
+    moved = float(abs(program.rules(columns) * rows).sum())
+    value = leaked + slop * max(float(abs(each).sum() + abs(rows).sum()), moved)
     if program.prices is not None:
         return value + float(program.prices @ used) * (1 + slop), leaked, used, 0.0
     scale = np.where(abs(program.budgets) + abs(used) > 0, abs(program.budgets) + abs(used), 1.0)

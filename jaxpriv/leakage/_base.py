@@ -256,6 +256,11 @@ class AbstractRuled(Module):
         return self.traits.linear
 
     @property
+    def smooth(self) -> bool:
+        """Whether its decision rules are gradients in closed form: not piecewise linear, no loss of a user's own."""
+        return self.designable and not (self.linear or self.traits.own_rules)
+
+    @property
     def untraceable(self) -> str | None:
         """Why a program under a trace cannot depend on it, if it cannot."""
         return None

@@ -333,9 +333,9 @@ def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
 
 
 def _name_others(axes: "Axes", others: Sequence[tuple[float, float, str]]) -> None:
-    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge.
+    """Write the names of mechanisms below their marks, above a mark near the axis, and right of one on the left edge.
 
-    Of two marks close to each other the name of the upper one is above.
+    Of two marks close to each other the name of the upper one is written above it.
     """
     below = {"xytext": (0, -4), "ha": "center", "va": "top"}
     above = {"xytext": (0, 4), "ha": "center", "va": "bottom"}

@@ -134,7 +134,7 @@ class DistortionProblem(Module, Shown):
     @property
     def of_information(self) -> bool:
         """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
-        limit. Blahut-Arimoto, the streaming solvers and solvers that name no other `measures` take these.
+        limit. Blahut-Arimoto and solvers that name no other `measures` take these.
         """
         limited = self.form.limits_leakage and self.sizes[0] > 1
         return isinstance(self.leakage, MutualInformation) and not self.limits and not limited
@@ -187,8 +187,7 @@ class DistortionProblem(Module, Shown):
         """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
         further limits, budget or multiplier form.
         """
-        measure = self.leakage
-        smooth = measure.designable and not (measure.worst_outcome or measure.linear or measure.traits.own_rules)
+        smooth = self.leakage.smooth and not self.leakage.worst_outcome
         return smooth and self.sizes[0] == 1 and not (self.form.limits_leakage or self.limits)
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:

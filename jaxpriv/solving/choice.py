@@ -118,7 +118,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
 def _not_smooth(problem: DistortionProblem) -> str | None:
     """Why the gradient of the problem's Lagrangian is not defined, if that is so."""
     for form, measure in _measures(problem):
-        if measure.linear or measure.worst_outcome or measure.traits.own_rules:
+        if measure.worst_outcome or not measure.smooth:
             return f"takes averages whose decision rules have no ties ({form} is {measure.label})"
     if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
         return "takes a set of joints with a budget and no further limits"

@@ -8,7 +8,7 @@ from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import approach_budgets, in_precision, normalised
-from jaxpriv.solvers.interior_point.candidate import largest_ratio
+from jaxpriv.solvers.interior_point.candidate import by_rows, largest_ratio
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
@@ -148,8 +148,7 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
             leaks = leaks_of(data, rules, ax)
             weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))
             weights = weights / weights.sum()
-            shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
-            rules = rules * xp.concatenate(shares)
+            rules = rules * by_rows(data, weights)
         logits = logs - tilt * (data.cost + data.rmatvec(rules)).T
         if program.budgets.shape[0]:
             logits, multipliers = approach_budgets(program.constraints, program.budgets, logits, tilt, multipliers)
