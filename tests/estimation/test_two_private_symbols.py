@@ -130,7 +130,6 @@ def test_more_pairs_than_the_lemma_was_computed_for():
     assert many + 0.1 < heavy.sum() * information(heavy, 1.183, BETA) < many + 2
 
 
-@pytest.mark.thorough
 def test_coverage_with_more_pairs_than_the_lemma_was_computed_for():
     joint = np.outer([0.35, 0.65], [0.7, 0.2, 0.06, 0.04]) + 0.004 * np.outer([1, -1], [1, -1, 0.5, -0.5])
     truth = float(mutual_information(joint))
