@@ -149,7 +149,7 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
     return min(target, largest)
 
 
-class _Envelope(Module, Shown):
+class _AbstractFunnelProblem(Module, Shown):
     """What both problems have: a joint and one target, the one field among `forms` that is not None."""
 
     forms: ClassVar[tuple[str, ...]]
@@ -190,7 +190,7 @@ class _Envelope(Module, Shown):
         }
 
 
-class FunnelProblem(_Envelope):
+class FunnelProblem(_AbstractFunnelProblem):
     """Leak as little about S as possible while disclosing enough of X: the privacy funnel.
 
     Exactly one target (nats):
@@ -241,7 +241,7 @@ class FunnelProblem(_Envelope):
         setattr(self, form, target)
 
 
-class BottleneckProblem(_Envelope):
+class BottleneckProblem(_AbstractFunnelProblem):
     """Disclose as much about S as possible while disclosing little of X: the information bottleneck.
 
     Exactly one target (nats):

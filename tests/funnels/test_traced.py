@@ -27,9 +27,9 @@ def test_a_batch_is_as_good_as_the_certified_optima_and_never_better():
         assert best.lower_bound - 1e-12 <= one.value <= best.value + 1e-6
         assert one.lower_bound <= best.lower_bound + 1e-12
         assert one.upper_bound == one.value
-        told, leaked = information(np.diag(JOINT.sum(axis=0)) @ one.mechanism), information(JOINT @ one.mechanism)
-        assert one.value == pytest.approx(leaked - price * told, abs=1e-13)
-        assert (one.disclosure, one.leakage) == (pytest.approx(told, abs=1e-13), pytest.approx(leaked, abs=1e-13))
+        disclosed, leaked = information(np.diag(JOINT.sum(axis=0)) @ one.mechanism), information(JOINT @ one.mechanism)
+        assert one.value == pytest.approx(leaked - price * disclosed, abs=1e-13)
+        assert (one.disclosure, one.leakage) == (pytest.approx(disclosed, abs=1e-13), pytest.approx(leaked, abs=1e-13))
         np.testing.assert_allclose(one.mechanism.sum(axis=1), 1.0, atol=1e-14)
         np.testing.assert_allclose(one.masses @ one.posteriors, JOINT.sum(axis=0), atol=1e-14)
         assert one.status in (("optimal",) if price == 1.0 else ("stationary", "best_known"))
