@@ -43,7 +43,7 @@ import jaxpriv as jp
 from benchmarks.machine import machine, versions
 from jaxpriv._compile import compiled, own_settings
 from jaxpriv.leakage.registry import parameters_of
-from jaxpriv.presolve.buckets import Lanes
+from jaxpriv.reductions.buckets import Lanes
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, many
 from jaxpriv.sweeps import Study

@@ -45,8 +45,9 @@ from jaxpriv._module.shown import nearest, numbers, tally, width
 from jaxpriv._types import Arr, ArrayInput, BoolLike, Result, ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.program.candidate import Goal
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
-from jaxpriv.solvers._base import Goal, meet_budgets, normalised
+from jaxpriv.solvers._base import meet_budgets, normalised
 from jaxpriv.verifier.claims import lower
 
 __all__ = ["Minimum", "minimise"]

@@ -11,8 +11,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.leakage import by_name, exact_values
-from jaxpriv.presolve.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.program.lower import tables_of
+from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms

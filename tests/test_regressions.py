@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.presolve.closed_forms import inside, no_rules
 from jaxpriv.program import program_of
 from jaxpriv.program.certify import certify_program
 from jaxpriv.program.lower import measured_program
+from jaxpriv.reductions.closed_forms import inside, no_rules
 from jaxpriv.solvers.interior_point.candidate import repaired
 from jaxpriv.solvers.interior_point.system import rearrange
 from tests.information import certify

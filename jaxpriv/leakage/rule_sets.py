@@ -148,6 +148,26 @@ class Term:
         """Rules g (..., T) of a smooth term as the formulas of its set take them."""
         return g if self.centre is None else g + self.centre
 
+    def boundary(self, g: Arr, smoothing: ScalarLike) -> "Boundary":
+        """The set of a smooth term at rules g, (Y, T), counted from the centre; one that may have kinks so smooth as
+        `smoothing`.
+        """
+        return self.rule_set.boundary(self, self.whole(g), smoothing)
+
+    def rule_at(self, w: Arr) -> Arr:
+        """The natural rule of a smooth term at w > 0, counted from the centre: the gradient of phi, (T,) or (Y, T)."""
+        rule = self.rule_set.gradient(self, w)
+        return rule if self.centre is None else rule - self.centre
+
+    def prior_rule(self) -> Arr:
+        """A best rule about an output without information, (T,)."""
+        return self.rule_at(self.rows.sum(axis=1))
+
+    def support(self, w: Arr) -> Arr:
+        """phi of every output from its rows A W, w (Y, T), less what the centre claims: (Y,)."""
+        phi = self.rule_set.support(self, w)
+        return phi if self.centre is None else phi - w @ self.centre
+
     @property
     def rate_axes(self) -> tuple[bool, bool]:
         """Whether the rate, where there is one, has an axis of rows, and one of useful symbols."""

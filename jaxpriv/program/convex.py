@@ -110,6 +110,30 @@ class Program:
         """Whether the peak is the largest ratio of an output."""
         return any(term.rate is not None for term in self.terms)
 
+    def largest_ratio(self, x: Arr) -> ScalarLike:
+        """The peak of a minimax program at a mechanism x (Y, X): the largest of its `ratios`."""
+        return self.ratios(x).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
+
+    def ratios(self, x: Arr) -> Arr:
+        """(phi + offset . x_y) / rate . x_y of every output, the largest over the limits; -inf of one without mass."""
+        tiny, ratios = np.finfo(x.dtype).tiny, []
+        for term in self.terms:
+            if term.rate is None:
+                continue
+            w = xp.matmul(x, term.rows.T)
+            if term.smooth:
+                leak, held = (term.support(w) + x @ term.offset)[:, None], (x @ term.rate)[:, None]
+            elif term.normalised:
+                rising = term.rate > 0
+                leak = xp.where(rising, w / xp.where(rising, term.rate, 1.0), -xp.inf).max(axis=1, keepdims=True)
+                held = xp.where(rising, xp.inf, w / xp.where(rising, 1.0, term.reference)).min(axis=1, keepdims=True)
+            else:
+                leak, held = w, xp.matmul(x, term.rate.T)
+            # Nothing is held against nothing where an output has no mass.
+            none = -xp.inf if term.smooth else xp.where(leak > tiny, xp.inf, -xp.inf)
+            ratios.append(xp.where(held > tiny, leak / xp.maximum(held, tiny), none).max(axis=1))
+        return xp.stack(ratios).max(axis=0)
+
     # -- mutual information -----------------------------------------------------------------------------
 
     @property

@@ -5,13 +5,11 @@ what it is given. docs/how-to/own-solver.md writes one.
 """
 
 from jaxpriv._importing import names_of
+from jaxpriv.program.candidate import Candidate, Gapped, Goal
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._base import (
     AbstractSolver,
-    Candidate,
     Course,
-    Gapped,
-    Goal,
     Run,
     advance,
     begin,

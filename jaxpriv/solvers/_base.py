@@ -3,11 +3,10 @@
 Below the loop stand the pieces that several solvers compute: mirror steps within budgets, precision.
 """
 
-import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,99 +22,12 @@ from jaxpriv._compile import target_platform
 from jaxpriv._lanes import has_lanes
 from jaxpriv._module import Module
 from jaxpriv._native import asked_to_stop
-from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.program.candidate import Goal
 from jaxpriv.solvers._newton_system import small_solve
 
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.
 _TOGETHER = 16
-# What rounding makes of a gap of zero, relative to 1 + the value.
-_ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-
-
-class Gapped(Protocol):
-    """What a goal is compared with: a value, and how far it may be from the optimum."""
-
-    @property
-    def value(self) -> ArrLike: ...
-    @property
-    def gap(self) -> ArrLike: ...
-
-
-class Certified(Gapped, Protocol):
-    """A value and a gap recomputed by a certificate, and by how much the limits are exceeded."""
-
-    @property
-    def violation(self) -> ArrLike: ...
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """The best mechanism and the best dual object so far, with the solver's own view of their gap.
-
-    The gap here only steers the loop. What a user gets is computed again by `certificates`.
-    """
-
-    mechanism: Arr  # (X, Y), meets every limit
-    value: ScalarLike
-    k: Arr  # (Y, T) the adversary's rules times their prices, the rows of all terms stacked
-    eta: Arr  # (Y, W) prices of the worst-outcome limits of smooth terms
-    price: Arr  # (B,) of the budgets, then of the limits on sums
-    bound: ScalarLike
-
-    @property
-    def gap(self) -> ScalarLike:
-        return self.value - self.bound
-
-    def with_primal(self, mechanism: Arr, value: ScalarLike) -> "Candidate":
-        """The better of the two mechanisms."""
-        better = value < self.value
-        return dataclasses.replace(
-            self,
-            mechanism=xp.where(better, mechanism, self.mechanism),
-            value=xp.where(better, value, self.value),
-        )
-
-    def with_dual(self, k: Arr, eta: Arr, price: Arr, bound: ScalarLike) -> "Candidate":
-        """The better of the two dual objects."""
-        better = bound > self.bound
-        return dataclasses.replace(
-            self,
-            k=xp.where(better, k, self.k),
-            eta=xp.where(better, eta, self.eta),
-            price=xp.where(better, price, self.price),
-            bound=xp.where(better, bound, self.bound),
-        )
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """When a gap is small enough: at most `tol`, or at most `rtol` times the value.
-
-    `shift` is what a reduced program's value lacks to the original one's.
-    """
-
-    tol: ScalarLike
-    rtol: ScalarLike = 0.0
-    shift: ScalarLike = 0.0
-
-    def met(self, best: Gapped) -> BoolLike:
-        size = xp.where(xp.isfinite(best.value), abs(best.value + self.shift), 0.0)
-        return best.gap <= xp.maximum(xp.asarray(self.tol, size), xp.asarray(self.rtol, size) * size)
-
-    def proved(self, certificate: Certified) -> BoolLike:
-        """Whether a certificate (`value`, `gap`, `violation`) proves that the goal is met.
-
-        A mechanism that exceeds a limit within the allowance for rounding may have a value below the bound: at a high
-        price by more than the rounding of the two sums, and then the pair proves nothing.
-        """
-        xp = jnp if is_traced(self, certificate) else np
-        value = xp.asarray(certificate.value)
-        above = certificate.gap < -_ROUNDING[np.dtype(value.dtype)] * (1.0 + abs(value))
-        return self.met(certificate) & (certificate.violation == 0) & ~above
-
 
 # Mutual information alone; averages whose rules have a gradient; every convex measure.
 Measures: TypeAlias = Literal["information", "smooth", "convex"]

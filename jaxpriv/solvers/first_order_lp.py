@@ -23,8 +23,9 @@ from jaxtyping import Array
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.interior_point.candidate import no_candidate
 from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, rearrange

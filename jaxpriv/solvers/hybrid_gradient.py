@@ -42,12 +42,13 @@ from jax import lax
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.start import first_mechanism
-from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices, rule_at, support
+from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
 
 # Iterations in one step; a look costs about two.
 _INNER = 25
@@ -356,7 +357,7 @@ def _rule(term: Term, v: Arr) -> Arr:
     """The rule g (Y, T) that v is the coordinate of."""
     match _kind(term):
         case "smooth":
-            return rule_at(term, jnp.maximum(v / _size(term, v), _TINY))
+            return term.rule_at(jnp.maximum(v / _size(term, v), _TINY))
         case "shares":
             r = term.reference
             return jnp.where(r > 0, v / jnp.where(r > 0, r, 1.0), 0.0)
@@ -495,7 +496,7 @@ def _rates(data: Data) -> Arr:
     rates = [jnp.ones_like(data.program.budgets)]
     for term in data.terms:
         if term.role is Role.AVERAGE:
-            slack = term.bound - support(term, term.rows.sum(axis=1)[None]).sum()
+            slack = term.bound - term.support(term.rows.sum(axis=1)[None]).sum()
             rates.append(1.0 / jnp.maximum(slack, _LEAST_SLACK)[None])
         elif term.priced:
             rates.append(jnp.ones_like(rates[0], shape=1))

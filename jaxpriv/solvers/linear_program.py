@@ -17,8 +17,8 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.system import Data, Point, rearrange
 

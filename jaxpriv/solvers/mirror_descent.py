@@ -37,11 +37,12 @@ from jaxpriv._importing import renamed
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.start import first_mechanism
-from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange, support
+from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
 
 # Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.
 _LONGEST = 1e6
@@ -268,7 +269,7 @@ def _next_weights(data: Data, state: MirrorState) -> Arr:
     if priced.any():
         # Of what an independent release leaks nothing can be avoided.
         blank = data.matvec(xp.ones_like(data.cost[:1]))
-        free = [support(term, blank[:, at.rows])[0] for term, at in zip(data.terms, data.layout, strict=True)]
+        free = [term.support(blank[:, at.rows])[0] for term, at in zip(data.terms, data.layout, strict=True)]
         slack = xp.stack([term.bound - least for term, least in zip(data.terms, free, strict=True)])
         ratio = xp.maximum(over + slack + _NOTHING, 0.0) / (slack + _NOTHING)
         weights = xp.where(priced, weights * xp.clip(xp.sqrt(ratio), _LEAST_FACTOR, _MOST_FACTOR), weights)

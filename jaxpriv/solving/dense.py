@@ -16,8 +16,6 @@ from jaxpriv.certificates import certify_program, least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractPointwiseLeakage
-from jaxpriv.presolve.closed_forms import independent_release, mixtures, no_rules
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.convex import Program
@@ -30,6 +28,8 @@ from jaxpriv.program.lower import (
     proving_program,
     worst_program,
 )
+from jaxpriv.reductions.closed_forms import independent_release, mixtures, no_rules
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solution import Solution, no_solution
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES, Solver

@@ -21,11 +21,11 @@ from jaxpriv.certificates import certify_program
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.leakage import exact_values
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import least_value, proved_program
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import BY_DISTANCES, STREAMING, Solver, pick_solver, step_limit, table_solver

@@ -18,10 +18,10 @@ from jaxpriv.distortion import AbstractDistortion, Matrix, forbids
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
-from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.lower import stacked, tables_of
+from jaxpriv.reductions.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.choice import pick_solver

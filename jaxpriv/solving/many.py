@@ -29,9 +29,6 @@ from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
-from jaxpriv.presolve.buckets import Lanes, restored
-from jaxpriv.presolve.closed_forms import cheapest_release, independent_release
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.program.convex import in_lanes
@@ -44,6 +41,9 @@ from jaxpriv.program.lower import (
     reading,
     worst_program,
 )
+from jaxpriv.reductions.buckets import Lanes, restored
+from jaxpriv.reductions.closed_forms import cheapest_release, independent_release
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import pick_for_start, step_limit

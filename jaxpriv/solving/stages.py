@@ -23,23 +23,6 @@ from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
-from jaxpriv.presolve.closed_forms import (
-    at_least_value,
-    cheapest_release,
-    entry_costs,
-    feasible_at_least,
-    finite_on,
-    flags_of,
-    independent_release,
-    independent_vertex,
-    inside,
-    known_answer,
-    no_rules,
-    prior_rules,
-    solve_tight,
-    without_rare,
-)
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.convex import Program
@@ -57,11 +40,24 @@ from jaxpriv.program.lower import (
     proved_program,
     reading,
 )
+from jaxpriv.reductions.closed_forms import (
+    cheapest_release,
+    entry_costs,
+    finite_on,
+    independent_release,
+    inside,
+    known_answer,
+    no_rules,
+    prior_rules,
+    without_rare,
+)
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
+from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, flags_of, independent_vertex, solve_tight
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.

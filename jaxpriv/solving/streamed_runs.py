@@ -34,10 +34,10 @@ from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceErr
 from jaxpriv.joints import arrays_of
 from jaxpriv.leakage._base import PLAIN
 from jaxpriv.leakage.rule_sets import ENTROPIC
+from jaxpriv.program.candidate import Certified
 from jaxpriv.program.certify import column_values
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
-from jaxpriv.solvers._base import Certified
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
 from jaxpriv.streaming import Survey, agreed, of_first, shared
 

@@ -21,8 +21,6 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import certify_program, interval_of, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.leakage.rule_sets import Term
-from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
-from jaxpriv.presolve.reduction import Reduced, moves
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certify import most_excess
 from jaxpriv.program.convex import Program
@@ -40,8 +38,11 @@ from jaxpriv.program.lower import (
     reading,
     worst_program,
 )
+from jaxpriv.reductions.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
+from jaxpriv.solving.moves import moves
 from jaxpriv.solving.stages import AWAY, inner_goal
 
 T = TypeVar("T")

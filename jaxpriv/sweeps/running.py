@@ -22,8 +22,8 @@ from jaxpriv._compile import Placement
 from jaxpriv._files import atomic_write
 from jaxpriv.certificates.verification import Verification, certify
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.presolve.buckets import Bucket, bucket_of
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.reductions.buckets import Bucket, bucket_of
 from jaxpriv.solution import Solution
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable

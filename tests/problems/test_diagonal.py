@@ -7,8 +7,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import _native
 from jaxpriv._compile import _PROGRAMS
-from jaxpriv.presolve import reduction
 from jaxpriv.program import program_of
+from jaxpriv.reductions import reduction
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import newton_bytes, pick_solver
 

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage
-from jaxpriv.presolve.reduction import Kept
 from jaxpriv.program import program_of
+from jaxpriv.reductions.reduction import Kept
 from jaxpriv.solution import within_limits
 
 MEASURES = {

@@ -11,13 +11,13 @@ import jaxpriv as jp
 from jaxpriv import _native
 from jaxpriv._clock import Clock
 from jaxpriv._lanes import has_lanes, with_lanes
-from jaxpriv.presolve.closed_forms import cheapest_release
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import Program, in_lanes
 from jaxpriv.program.lower import least_worst_program
+from jaxpriv.reductions.closed_forms import cheapest_release
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solvers.interior_point.candidate import largest_ratio, objective
+from jaxpriv.solvers.interior_point.candidate import objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
@@ -104,7 +104,7 @@ def compare(monkeypatch, problem):
     used = (reduced.program.constraints * found.mechanism).sum(axis=(1, 2))
     assert (used <= reduced.program.budgets + 1e-12).all()
     if reduced.program.minimax:
-        peak = largest_ratio(data, found.mechanism.T)
+        peak = data.stated[0].largest_ratio(found.mechanism.T)
         with np.errstate(divide="ignore"):
             value = np.log(peak) if reduced.program.logarithmic else peak
     else:

@@ -10,8 +10,8 @@ import jaxpriv as jp
 from jaxpriv._clock import Clock
 from jaxpriv._lanes import has_lanes, spread, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import Form, in_lanes
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _compile, _native
-from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.testing import random_joint

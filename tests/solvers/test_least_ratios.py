@@ -10,7 +10,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._clock import Clock
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import newton, whole

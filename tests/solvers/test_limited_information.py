@@ -9,14 +9,13 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.leakage.rule_sets import Power, Role
-from jaxpriv.presolve.closed_forms import independent_release
-from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.certify import column_values
 from jaxpriv.program.lower import limits_of, measured_program
+from jaxpriv.reductions.closed_forms import independent_release
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solvers.interior_point.system import support
 from jaxpriv.testing import random_joint
 from tests.solvers.kernel_cases import (
     SIZES,
@@ -210,7 +209,7 @@ def test_small_values_keep_their_digits(apart, seed):
     assert column_values(term, term.rows @ mechanism).sum() == pytest.approx(exact, rel=known)
     reduced = Reduced.of(dataclasses.replace(program, feasible_point=independent_release(program)), Goal(1e-6))
     (term,) = reduced.program.terms
-    own = support(term, mechanism.T @ term.rows.T).sum() - term.bound
+    own = term.support(mechanism.T @ term.rows.T).sum() - term.bound
     assert own == pytest.approx(0.0, abs=known * exact)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from jaxpriv._clock import ENDLESS
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
-from jaxpriv.solvers._base import Goal, iterate
+from jaxpriv.program.candidate import Goal
+from jaxpriv.solvers._base import iterate
 from jaxpriv.solvers.first_order_lp import (
     Dual,
     Primal,

@@ -8,7 +8,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.leakage.rule_sets import Power, Role
-from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole

@@ -8,21 +8,18 @@ from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program, onto_equations
-from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Edges,
     Point,
     average_rules,
-    boundary,
-    normalised,
-    prior_rule,
     rearrange,
     row_prices,
     rules,
-    support,
 )
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
@@ -42,9 +39,9 @@ def no_candidate(program: Program) -> Candidate:
     rules = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.OBJECTIVE:
-            rules.append(prior_rule(term))
+            rules.append(term.prior_rule())
         elif term.role is Role.PEAK:
-            rules.append(price[place.limit] * prior_rule(term))
+            rules.append(price[place.limit] * term.prior_rule())
         else:
             rules.append(xp.zeros_like(term.reference))
     k = xp.broadcast_to(xp.concatenate(rules), (outputs, data.rows))
@@ -101,8 +98,8 @@ def _valid(data: Data, point: Point, edges: Edges) -> tuple[Arr, Arr]:
             scale = price[place.limit]
         if term.smooth:
             # The edges of a set with kinks are those of a smoothed one.
-            edge = boundary(term, g[:, place.rows]) if term.rule_set.coupled else edges[j]
-            rule = normalised(term, g[:, place.rows], edge.level)
+            edge = term.boundary(g[:, place.rows], CENTRED) if term.rule_set.coupled else edges[j]
+            rule = term.rule_set.normalised(term, g[:, place.rows], edge.level)
             parts.append(rule * (point.eta[:, place.worst, None] if place.worst is not None else scale))
         elif not term.normalised:
             parts.append(own if term.cap is None else xp.clip(own, 0.0, term.cap * scale))
@@ -178,44 +175,18 @@ def _balanced(data: Data) -> Arr:
     return xp.concatenate(parts)
 
 
-def largest_ratio(data: Data, x: Arr) -> ScalarLike:
-    """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
-    return ratios_of(data, x).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
-
-
-def ratios_of(data: Data, x: Arr) -> Arr:
-    """The same of every output, -inf of one without mass: (Y,)."""
-    tiny, ratios = np.finfo(x.dtype).tiny, []
-    for term in data.stated[0].terms:
-        if term.rate is None:
-            continue
-        w = xp.matmul(x, term.rows.T)
-        if term.smooth:
-            leak, held = (support(term, w) + x @ term.offset)[:, None], (x @ term.rate)[:, None]
-        elif term.normalised:
-            rising = term.rate > 0
-            leak = xp.where(rising, w / xp.where(rising, term.rate, 1.0), -xp.inf).max(axis=1, keepdims=True)
-            held = xp.where(rising, xp.inf, w / xp.where(rising, 1.0, term.reference)).min(axis=1, keepdims=True)
-        else:
-            leak, held = w, xp.matmul(x, term.rate.T)
-        # Nothing is held against nothing where an output has no mass.
-        none = -xp.inf if term.smooth else xp.where(leak > tiny, xp.inf, -xp.inf)
-        ratios.append(xp.where(held > tiny, leak / xp.maximum(held, tiny), none).max(axis=1))
-    return xp.stack(ratios).max(axis=0)
-
-
 def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
     """(mechanism, its peak) of a minimax program: the point's own one, or that without outputs of more than its peak.
     Where equations are to be met none is left out.
     """
     plain = repaired(data, point.x)
-    value = largest_ratio(data, plain)
+    value = data.stated[0].largest_ratio(plain)
     if data.equal is not None:
         return plain, value
     left = _without_rare(data, point)
     # A useful symbol may have had no other output, and the others may cost more than the budgets allow.
     usable = (left.sum(axis=0) > 0.5).all() & _meets(data, left)
-    other = xp.where(usable, largest_ratio(data, left), xp.inf)
+    other = xp.where(usable, data.stated[0].largest_ratio(left), xp.inf)
     return xp.where(value <= other, plain, left), xp.minimum(value, other)
 
 
@@ -225,7 +196,7 @@ def _without_rare(data: Data, point: Point) -> Arr:
     """
     program, x = data.program, point.x
     mass = x @ program.mass / program.mass.sum()
-    rare = ratios_of(data, x) > (1.0 + mass) * point.peak
+    rare = data.stated[0].ratios(x) > (1.0 + mass) * point.peak
     rare = rare | (mass < _RARE * xp.sqrt(xp.where(rare, mass, 0.0).sum()))
 
     def moved(one: Arr, onto: Arr) -> Arr:
@@ -251,7 +222,7 @@ def _meets(data: Data, x: Arr) -> BoolLike:
     ax = data.matvec(x)
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
-            value, size = support(term, ax[:, place.rows]).sum(), abs(ax[:, place.rows]).sum()
+            value, size = term.support(ax[:, place.rows]).sum(), abs(ax[:, place.rows]).sum()
             met = met & (value <= term.bound + _rounding(term, x).sum() + allowed * size)
     return met
 
@@ -263,9 +234,9 @@ def objective(data: Data, x: Arr) -> ScalarLike:
     peaks: list[Arr] = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.OBJECTIVE:
-            total = total + support(term, ax[:, place.rows]).sum()
+            total = total + term.support(ax[:, place.rows]).sum()
         elif term.role is Role.PEAK:
-            peaks.append(support(term, ax[:, place.rows]).sum() - term.bound)
+            peaks.append(term.support(ax[:, place.rows]).sum() - term.bound)
     used = (data.c * x).sum(axis=(1, 2)) - data.program.budgets
     peaks.extend(xp.where(data.program.marks[i] > 0, used[i], -xp.inf) for i in range(used.shape[0]))
     return total + xp.stack(peaks).max() if data.program.peaked else total
@@ -298,8 +269,8 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     ax, ax_feasible = (data.matvec(one) for one in (x, feasible_point))
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
-            value = support(term, ax[:, place.rows]).sum()
-            held = support(term, ax_feasible[:, place.rows]).sum()
+            value = term.support(ax[:, place.rows]).sum()
+            held = term.support(ax_feasible[:, place.rows]).sum()
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)
@@ -333,12 +304,12 @@ def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
             continue
         w, base = ax[:, place.rows], prior[:, place.rows]
         if term.smooth:
-            excess = support(term, w) + x @ term.offset
-            own = -(support(term, base)[0] + term.offset.sum())
+            excess = term.support(w) + x @ term.offset
+            own = -(term.support(base)[0] + term.offset.sum())
         else:
             # What rounding alone exceeds is met here too: a release without slack cannot repair it, and mixing with one
             # would lose the mechanism.
-            excess, own = support(term, w), -support(term, base)[0]
+            excess, own = term.support(w), -term.support(base)[0]
             excess = xp.where(excess > _rounding(term, x), excess, 0.0)
         # Without slack the share is one, as of a quotient that is large but finite.
         own = xp.maximum(own, np.finfo(x.dtype).tiny ** 0.5)
@@ -368,7 +339,7 @@ def _excesses(data: Data, x: Arr) -> Arr:
     found = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.WORST and term.rate is None:
-            value = support(term, data.matvec(x)[:, place.rows]) + x @ term.offset
+            value = term.support(data.matvec(x)[:, place.rows]) + x @ term.offset
             found.append(value if term.smooth else xp.where(value > _rounding(term, x), value, xp.minimum(value, 0.0)))
     return xp.stack(found).max(axis=0)
 

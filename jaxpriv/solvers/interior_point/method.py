@@ -25,8 +25,9 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
+from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Measures
+from jaxpriv.solvers._base import AbstractSolver, Measures
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.newton import (
     Sides,
@@ -47,7 +48,6 @@ from jaxpriv.solvers.interior_point.system import (
     Edges,
     Point,
     Residual,
-    domain,
     edges_of,
     measure_use,
     rearrange,
@@ -209,7 +209,7 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
             up.append(xp.full_like(own, xp.inf))
             down.append(up[-1])
             continue
-        lowest, highest = domain(term)
+        lowest, highest = term.rule_set.domain(term)
         most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
         size = most * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
         # The mass, the last row, holds the normalisation: free.
@@ -428,7 +428,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
         if not term.smooth:
             continue
         at = place.rows
-        lowest, highest = domain(term)
+        lowest, highest = term.rule_set.domain(term)
         own = term.whole(g[:, at])
         if term.massed:
             own = own[:, :-1]

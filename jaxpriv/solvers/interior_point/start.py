@@ -8,7 +8,7 @@ from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import approach_budgets, in_precision, normalised
-from jaxpriv.solvers.interior_point.candidate import by_rows, largest_ratio
+from jaxpriv.solvers.interior_point.candidate import by_rows
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
@@ -18,7 +18,6 @@ from jaxpriv.solvers.interior_point.system import (
     measure_use,
     reduced_costs,
     row_prices,
-    rule_at,
 )
 
 # Points of the central path: the multipliers of the rows, once the reduced costs without them are known.
@@ -123,9 +122,9 @@ def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
     (term,) = data.terms
     tiny = np.finfo(x.dtype).tiny
     w = xp.maximum(data.matvec(x), tiny)
-    g = rule_at(term, w)
+    g = term.rule_at(w)
     prior = term.rows.sum(axis=1)
-    allowed = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
+    allowed = -(term.rule_at(prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
     return g, (g * w).sum(axis=1) + x @ term.offset + allowed, xp.maximum(allowed, tiny)
 
 
@@ -348,7 +347,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         # Budgets far exceeded at the start would still be when the products have fallen. Those of the prices of the
         # outputs sum to `target` times the peak.
         x = _within_budgets(data, x)
-        peak = peak + _ABOVE * largest_ratio(data, x)
+        peak = peak + _ABOVE * data.program.largest_ratio(x)
         data = data.at(peak)
         mu = mu / _share(data, x) if data.linear_at_peak else mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
@@ -361,7 +360,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
     ax = data.matvec(x)
     prior = ax.sum(axis=0)
     g = xp.concatenate(
-        [rule_at(term, prior[at.rows]) if term.smooth else xp.zeros_like(term.reference)
+        [term.rule_at(prior[at.rows]) if term.smooth else xp.zeros_like(term.reference)
          for term, at in zip(data.terms, data.layout, strict=True)]
     )  # fmt: skip
     g = xp.broadcast_to(g, (outputs, rows))

@@ -30,40 +30,6 @@ from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Boundary, Role, Term
 from jaxpriv.program.convex import Layout, Program
 
-# The sets of decision rules as the method takes them: rules counted from the centre of their term.
-
-
-def boundary(term: Term, g: Arr, smoothing: ScalarLike = CENTRED) -> Boundary:
-    """The set of a smooth term at rules g, (Y, T); one that may have kinks so smooth as `smoothing`."""
-    return term.rule_set.boundary(term, term.whole(g), smoothing)
-
-
-def domain(term: Term) -> tuple[float, float]:
-    """The open interval of the coordinates of `whole` rules of a smooth term (the last one of massed sets is free)."""
-    return term.rule_set.domain(term)
-
-
-def rule_at(term: Term, w: Arr) -> Arr:
-    """The natural rule of a smooth term at w > 0: the gradient of phi. (T,), or (Y, T) for every output."""
-    rule = term.rule_set.gradient(term, w)
-    return rule if term.centre is None else rule - term.centre
-
-
-def prior_rule(term: Term) -> Arr:
-    """A best rule about an output without information, (T,)."""
-    return rule_at(term, term.rows.sum(axis=1))
-
-
-def normalised(term: Term, g: Arr, level: Arr) -> Arr:
-    """Rules moved into the set: (Y, T) -> (Y, T)."""
-    return term.rule_set.normalised(term, g, level)
-
-
-def support(term: Term, w: Arr) -> Arr:
-    """phi of every output from its rows A W, w (Y, T), less what `centre` claims: shape (Y,)."""
-    phi = term.rule_set.support(term, w)
-    return phi if term.centre is None else phi - w @ term.centre
-
 
 class Point(NamedTuple):
     """Primal and dual variables, outputs first."""
@@ -308,7 +274,7 @@ def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
     for term, place in zip(data.terms, data.layout, strict=True):
         w = ax[:, place.rows]
         # A rule is the same for all multiples of w.
-        parts.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), least)))
+        parts.append(term.rule_at(xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), least)))
     return xp.concatenate(parts, axis=1)
 
 
@@ -364,7 +330,7 @@ def smoothing_of(prices: Arr, mu: ScalarLike) -> Arr:
 def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> Edges:
     """The boundary of every smooth term at rules g and prices (Y, T)."""
     return {
-        j: boundary(term, g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu))
+        j: term.boundary(g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu))
         for j, (term, at) in enumerate(zip(data.terms, data.layout, strict=True))
         if term.smooth
     }

@@ -29,8 +29,9 @@ from jaxpriv._lanes import count_of, has_lanes, spread, with_lanes
 from jaxpriv._resources import processors
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
+from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, last_state
+from jaxpriv.solvers._base import AbstractSolver, last_state
 from jaxpriv.solvers.interior_point.method import InteriorPoint, InteriorState
 from jaxpriv.solvers.interior_point.system import Point
 

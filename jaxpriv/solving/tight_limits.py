@@ -1,4 +1,4 @@
-"""What needs no iteration: releases that leak nothing, rules of the prior alone, and limits without slack.
+"""Limits without slack: linear programs, whose multipliers are read as rules near the rule of the prior.
 
 A limit without slack is the least value that a measure has under any release. A strictly convex measure is there only
 where S and Y are independent, A_i W_y = a_i P(Y=y) for every row: linear, with no interior for an interior-point
@@ -7,32 +7,17 @@ the prior, at the price that proves most.
 """
 
 import dataclasses
-import itertools
-import math
-from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import PyTree
 
-from jaxpriv import _arrays as xp
 from jaxpriv._numerics import unit_of
 from jaxpriv._types import Arr
-from jaxpriv.certificates import Certificate, certify_program, violation_of
+from jaxpriv.certificates import certify_program, violation_of
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program import feasibility
 from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face
-from jaxpriv.program.lower import (
-    Limits,
-    distance_scale,
-    finite_limits,
-    least_value,
-    measured_program,
-    terms_of_limit,
-)
-from jaxpriv.solvers.interior_point.system import prior_rule, rule_at
+from jaxpriv.program.lower import Limits, finite_limits, least_value, measured_program, terms_of_limit
 from jaxpriv.solvers.linear_program import highs
 
 # Limits above the least value by less than this have next to no slack.
@@ -205,7 +190,7 @@ def _duals(
                 place += 1
             continue
         weight = 1.0 if term.role is Role.OBJECTIVE else 0.0 if part is None else high
-        neutral = weight * np.tile(np.asarray(rule_at(term, term.rows.sum(axis=1))), (outputs, 1))
+        neutral = weight * np.tile(np.asarray(term.prior_rule()), (outputs, 1))
         if part is not None:
             _, of_equations = _correlations(term)
             count = len(of_equations)
@@ -282,213 +267,3 @@ def flags_of(
         for _ in terms_of_limit(problem.joints, measure, value)
     ]
     return (*(False,) * (len(program.terms) - len(own)), *own)
-
-
-# Budgets without slack under a measure that is infinite where an output excludes a private symbol.
-#
-# Such a measure is finite exactly if it is for every output by itself. Outputs that exclude a symbol although every
-# entry that the budgets allow is used are of no use; without them the budgets may allow fewer entries, and so on, until
-# all outputs are of use or no mechanism is left.
-
-
-# The tolerance of the linear program, whose entries are 0, or 1 and more.
-_LINEAR = 1e-10
-
-
-def finite_on(program: Program, face: Face, leak: Callable[[np.ndarray], float]) -> np.ndarray | None:
-    """A mechanism on the face whose `leak` is finite, positive wherever one of these is; None if all are infinite."""
-    mechanism: np.ndarray | None = face.inside
-    on_face = face.restricted(program)
-    support = on_face.support
-    while mechanism is not None and math.isinf(leak(mechanism)):
-        useless = [y for y, column in enumerate(mechanism.T) if math.isinf(leak(_beside_the_rest(column)))]
-        support = support.copy()
-        support[:, useless] = False
-        mechanism = _most_positive(dataclasses.replace(on_face, support=support))
-        if mechanism is not None:
-            mechanism = face.onto(program, mechanism)
-    return mechanism
-
-
-def _beside_the_rest(column: np.ndarray) -> np.ndarray:
-    """The mechanism with half of this output's column, and all the rest of the mass in a second output."""
-    return np.stack([0.5 * column, 1.0 - 0.5 * column], axis=1)
-
-
-def _most_positive(program: Program) -> np.ndarray | None:
-    """The mechanism within the budgets that is positive wherever one is on the support; None if there is none.
-
-    max sum min(V, 1) over multiples V of mechanisms: where a mechanism may be positive, a large enough multiple is
-    above 1.
-    """
-    from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import coo_array, eye_array, hstack, kron, vstack
-
-    inputs, outputs = program.support.shape
-    at = np.flatnonzero(program.support.ravel())
-    count, none = len(at), coo_array((inputs, len(at)))
-    sums = kron(eye_array(inputs), np.ones((1, outputs)), format="csr")[:, at]
-    equal = [hstack([sums, none, coo_array(-np.ones((inputs, 1)))])]
-    upper = [hstack([-eye_array(count), eye_array(count), coo_array((count, 1))])]
-    floors = program.constraints.min(axis=2)
-    above = program.constraints - floors[:, :, None]
-    sizes = above.max(axis=2).sum(axis=1)
-    for r, size in enumerate(np.where(sizes > 0, sizes, 1.0)):
-        slack = program.budgets[r] - floors[r].sum()
-        row = np.concatenate([above[r].ravel()[at], np.zeros(count), [-slack]]) / size
-        held = program.equal is not None and bool(program.equal[r])
-        (equal if held else upper).append(coo_array(row[None]))
-    result = linprog(
-        np.concatenate([np.zeros(count), -np.ones(count), [0.0]]),
-        vstack(upper),
-        np.zeros(count + len(upper) - 1),
-        vstack(equal),
-        np.zeros(inputs + len(equal) - 1),
-        [(0, None)] * count + [(0, 1)] * count + [(1, None)],
-        method="highs",
-        options={"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR},
-    )
-    if result.status == 2:
-        return None
-    if result.status != 0:  # bounded, so this is a failure of the backend
-        raise ArithmeticError(f"the linear program of the face's finite mechanisms failed: {result.message}")
-    mechanism = np.zeros(program.support.size)
-    mechanism[at] = np.where(result.x[count:-1] > 0.5, np.maximum(result.x[:count], 0.0), 0.0)
-    mechanism = mechanism.reshape(program.support.shape)
-    return mechanism / mechanism.sum(axis=1, keepdims=True)
-
-
-# Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
-ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
-# Shares of the mass of which outputs are left out.
-_RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
-
-
-def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
-    """(mechanism, k, eta, price) where no iteration is needed."""
-    k, eta, price = no_rules(program)
-    valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
-    if valued and not program.cost.any():
-        mechanism = feasibility.independent(program)
-        return None if mechanism is None else (mechanism, *_proof_of_nothing(program, k, eta, price))
-    # A term whose rows are 0, of a joint whose useful symbols all have one posterior, adds nothing to any value.
-    if any(term.role is Role.PEAK or term.rows.any() for term in valued):
-        return None
-    costs = program.cost
-    if program.shares:
-        if len(program.budgets) > 1:
-            if program.terms or not program.marks.all():
-                return None
-            size = abs(program.constraints).max() or 1.0
-            price, mechanism = feasibility.largest_slack(
-                np.asarray(program.constraints / size), np.asarray(program.budgets / size), program.support
-            )
-            return mechanism, k, eta, price
-        costs, price = program.constraints[0], price.copy()
-        price[0] = 1.0
-    elif len(program.budgets):
-        return None
-    mechanism = feasibility.cheapest(costs, program.support)
-    met = not program.terms or violation_of(program, mechanism) == 0
-    return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
-
-
-def _proof_of_nothing(program: Program, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, Arr, Arr]:
-    """The rules and prices that prove the value of a release that leaks nothing: of several joints the one whose prior
-    leaks most has all the weight.
-    """
-    peaks, place = [], len(program.budgets)
-    for term in program.terms:
-        if term.role is Role.PEAK:
-            prior = term.rows.sum(axis=1)
-            peaks.append((float(term.rule_set.columns(term, prior[:, None])[0] - term.bound), place))
-        place += term.priced
-    if not peaks:
-        return k, eta, price
-    price = price.copy()
-    price[max(peaks)[1]] = 1.0
-    return np.tile(prior_rules(program, np.asarray(price)), (len(k), 1)), eta, price
-
-
-def cheapest_release(program: Program) -> Arr:
-    """For every useful symbol the output with the least sum of the budgets' shares: of one budget it is the least
-    distortion.
-    """
-    shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-    chosen = xp.where(program.support, shares, np.inf).argmin(axis=1)
-    return (np.arange(program.cost.shape[1]) == chosen[:, None]).astype(program.cost.dtype)
-
-
-def independent_release(program: Program) -> Arr:
-    """The cheapest release of one and the same symbol: it leaks nothing."""
-    if program.shares:
-        over = program.constraints.sum(axis=1) - program.budgets[:, None]
-        chosen = xp.where(program.marks[:, None] > 0, over, -np.inf).max(axis=0).argmin()
-    else:
-        chosen = program.cost.sum(axis=0).argmin()
-    symbol = (np.arange(program.cost.shape[1]) == chosen).astype(program.cost.dtype)
-    return xp.broadcast_to(symbol, program.cost.shape)
-
-
-def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, eta, price) of an adversary who uses the prior alone, and limits without a price."""
-    worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
-    price = np.zeros(len(program.budgets) + sum(term.priced for term in program.terms))
-    outputs = program.cost.shape[1]
-    return np.tile(prior_rules(program, price), (outputs, 1)), np.zeros((outputs, worst)), price
-
-
-def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
-    """The rules k (T,) about an output that is independent of S, at the prices of the limits on sums (B,)."""
-    rules = [np.zeros(0)]
-    for term, at in zip(program.terms, program.layout, strict=True):
-        weight = price[at.limit] if term.priced else float(term.role is Role.OBJECTIVE)
-        rules.append(weight * np.asarray(prior_rule(term)) if weight else np.zeros(len(term.rows)))
-    return np.concatenate(rules)
-
-
-def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """What every entry costs, (X, Y), beside the prices of the budgets."""
-    costs = np.array(program.cost, dtype=np.float64)
-    for term, at in zip(program.terms, program.layout, strict=True):
-        costs += (k[:, at.rows] @ term.rows).T
-        if at.worst is not None:
-            costs += np.outer(term.offset, eta[:, at.worst])
-    return costs
-
-
-def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray) -> Iterator[np.ndarray]:
-    """The mechanism, then mixtures with releases that have more slack in the limits, at growing shares.
-
-    A release of which half leaks nothing repairs limits on leakage; where budgets are next to the least distortion, a
-    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them. Where pairs are
-    forbidden an output may owe its ratio to what it lost there: then those of next to no mass are left out.
-    """
-    yield mechanism
-    if program.forbids:
-        for left in without_rare(program, mechanism):
-            total = left.sum(axis=1, keepdims=True)
-            yield np.where(total > 0, left / np.where(total > 0, total, 1.0), mechanism)
-    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
-    for share in ROUNDING_SHARES:
-        for safe in (0.5 * (marginal + feasible_point), feasible_point):
-            yield (1.0 - share) * mechanism + share * safe
-
-
-def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
-    """What is left of a mechanism without the outputs of less mass than growing shares."""
-    mass = program.mass @ mechanism / program.mass.sum()
-    return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
-
-
-def inside(
-    program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
-) -> tuple[np.ndarray, Certificate, float]:
-    """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak
-    nothing and with the feasible point; what the solver and the certificate compute of a limit differs by
-    rounding.
-    """
-    tried = mixtures(program, mechanism, np.asarray(program.feasible_point))
-    examined = ((one, certify_program(program, one, *duals), excess(one)) for one in tried)
-    unmixed = next(examined)
-    return next((one for one in itertools.chain([unmixed], examined) if one[1].violation == 0 and one[2] == 0), unmixed)

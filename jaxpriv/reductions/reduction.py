@@ -12,24 +12,18 @@ Private symbols with proportional rows are merged by the sets of rules (`program
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
+from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers import Candidate, Goal, path_tangent
-from jaxpriv.solvers.interior_point.candidate import largest_ratio
-from jaxpriv.solvers.interior_point.start import uniform
-from jaxpriv.solvers.interior_point.system import Data, Point, rearrange, rule_at
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -273,8 +267,7 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
     terms = program.terms
     if program.minimax:
-        data = rearrange(program)
-        factor = largest_ratio(data, _finite(data))
+        factor = program.largest_ratio(_finite(program))
     factor = xp.where(factor > 0, factor, 1.0)
     if program.minimax:
         terms = tuple(
@@ -291,12 +284,13 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
     return scaled, factor, lowest.sum()
 
 
-def _finite(data: Data) -> Arr:
+def _finite(program: Program) -> Arr:
     """The feasible point, (Y, X); of linear limits, whose ratios may be infinite there, its mean with a uniform one."""
-    feasible_point = data.program.feasible_point.T
-    if not data.linear_at_peak:
+    feasible_point = program.feasible_point.T
+    if all(term.smooth or term.rate is None for term in program.terms):
         return feasible_point
-    return 0.5 * (feasible_point + uniform(data))
+    uniform = program.support.T.astype(program.cost.dtype)
+    return 0.5 * (feasible_point + uniform / uniform.sum(axis=0))
 
 
 def _centred(program: Program) -> tuple[Program, ScalarLike]:
@@ -312,7 +306,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
         if not term.smooth or not (is_traced(prior) or (prior > 0).all()):
             terms.append(term)
             continue
-        centre = _on_host(rule_at(term, prior))
+        centre = _on_host(term.rule_at(prior))
         claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
             known = known + claim
@@ -345,41 +339,3 @@ def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
     own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
     return price * xp.concatenate([own, *(xp.asarray(one, price)[None] for one in priced)])
-
-
-# How the optimum of a program moves with what the program is made of, inside of jit and grad.
-
-
-def moves(program_of: Callable[[PyTree], Program], parts: PyTree, change: PyTree, point: Point) -> tuple[Arr, ...]:
-    """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
-
-    `point`: where the interior-point method ended on the reduced program. The feasible point does not move the
-    optimum, and private symbols without mass stay without.
-    """
-
-    def small(parts: PyTree) -> Reduced:
-        program = program_of(parts)
-        feasible_point = jax.lax.stop_gradient(program.feasible_point)
-        return Reduced.of(dataclasses.replace(_mass_kept(program), feasible_point=feasible_point), Goal(1.0))
-
-    def arrays(parts: PyTree) -> Program:
-        return eqx.filter(small(parts).program, eqx.is_inexact_array)
-
-    def read(parts: PyTree, x: Array, k: Array, eta: Array, price: Array) -> tuple[Arr, ...]:
-        nothing = jnp.zeros((), x.dtype)
-        return small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing))
-
-    moved = jax.jvp(arrays, (parts,), (change,))[1]
-    along = path_tangent(small(parts).program, moved, point)
-    at = point.x, point.k, point.eta, point.price
-    return jax.jvp(read, (parts, *at), (change, along.x, along.k, along.eta, along.price))[1]
-
-
-def _mass_kept(program: Program) -> Program:
-    """The program, with rows of zeros that stay zeros whatever moves."""
-    terms = []
-    for term in program.terms:
-        seen = (term.rows != 0).any(axis=1)
-        rows = jnp.where(seen[:, None], term.rows, 0.0)
-        terms.append(dataclasses.replace(term, rows=rows))
-    return dataclasses.replace(program, terms=tuple(terms))
