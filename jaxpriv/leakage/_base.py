@@ -37,6 +37,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -245,17 +246,17 @@ class AbstractRuled(Module):
         """What the value is measured in."""
         return self.traits.unit
 
-    @property
+    @cached_property
     def designable(self) -> bool:
         """Whether it has `rules`: whether it can be an objective or a limit."""
         return self.traits.designable
 
-    @property
+    @cached_property
     def linear(self) -> bool:
         """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
         return self.traits.linear
 
-    @property
+    @cached_property
     def smooth(self) -> bool:
         """Whether its decision rules are gradients in closed form: not piecewise linear, no loss of a user's own."""
         return self.designable and not (self.linear or self.traits.own_rules)
@@ -327,7 +328,7 @@ class AbstractLeakage(AbstractRuled):
         """Why it is neither an objective nor a limit where it has no `rules`, and what is."""
         return f"{type(self).__name__} with a measure, divergence or cost class of your own is " + _EVALUATED
 
-    @property
+    @cached_property
     def entropic(self) -> bool:
         """Whether it is a relative entropy: proportional rows are one row to it."""
         return self.traits.entropic

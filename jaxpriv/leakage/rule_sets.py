@@ -25,6 +25,7 @@ import enum
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -135,11 +136,11 @@ class Term:
     # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
     centre: Arr | None = None
 
-    @property
+    @cached_property
     def smooth(self) -> bool:
         return self.rule_set.smooth
 
-    @property
+    @cached_property
     def massed(self) -> bool:
         """Whether the last row is the mass of the output."""
         return self.rule_set.massed
@@ -187,7 +188,7 @@ class Term:
             return replace(self, reference=self.reference + peak * self.rate, rate=None)
         return replace(self, rows=self.rows - peak * self.rate, rate=None)
 
-    @property
+    @cached_property
     def priced(self) -> bool:
         """Whether one price for all outputs multiplies the set (a limit on the sum over the outputs)."""
         return self.role in (Role.AVERAGE, Role.PEAK)

@@ -14,6 +14,7 @@ import inspect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 import equinox as eqx
@@ -131,7 +132,7 @@ class DistortionProblem(Module, Shown):
         rows["symbols"] = sizes(S=private, X=useful, Y=outputs)
         return rows if groups == 1 else {**rows, "joints": str(groups)}
 
-    @property
+    @cached_property
     def of_information(self) -> bool:
         """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
         limit. Blahut-Arimoto and solvers that name no other `measures` take these.
@@ -154,7 +155,7 @@ class DistortionProblem(Module, Shown):
         """e, shape (); None in other forms."""
         return self.form.target if self.form.limits_leakage else None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         return self.distortions[0].shape
@@ -176,13 +177,18 @@ class DistortionProblem(Module, Shown):
         """What to do where a table is too large."""
         return STREAM if self.streams else MERGE
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
         """(K, |S|, |X|, |Y|)."""
         groups, private, inputs = (1, *self.data.shape) if isinstance(self.data, AbstractJoint) else self.data.shape
         return groups, private, inputs, self.shape[1]
 
-    @property
+    @cached_property
+    def traced(self) -> bool:
+        """Whether it is one of a trace: whether any of its arrays is a tracer."""
+        return is_traced(self)
+
+    @cached_property
     def streams(self) -> bool:
         """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
         further limits, budget or multiplier form.

@@ -24,6 +24,7 @@ Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corolla
 
 import enum
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -84,7 +85,7 @@ class Program:
     # Whether the value of a minimax program is the logarithm of its peak.
     logarithmic: bool = field(metadata={"static": True}, default=False)
 
-    @property
+    @cached_property
     def layout(self) -> tuple[Layout, ...]:
         """Where every term stands in the stacked rules and prices."""
         found: list[Layout] = []
@@ -96,7 +97,7 @@ class Program:
             start, worst, limit = start + size, worst + of_outputs, limit + term.priced
         return tuple(found)
 
-    @property
+    @cached_property
     def peaked(self) -> bool:
         """Whether there is a peak to be minimised."""
         return self.shares or any(term.role is Role.PEAK for term in self.terms)
@@ -105,7 +106,7 @@ class Program:
         """The limits of a minimax program where its peak is as given."""
         return replace(self, terms=tuple(term.at_peak(peak) for term in self.terms))
 
-    @property
+    @cached_property
     def minimax(self) -> bool:
         """Whether the peak is the largest ratio of an output."""
         return any(term.rate is not None for term in self.terms)

@@ -299,7 +299,7 @@ def _likeness(problem: DistortionProblem) -> Hashable:
     parameters: list[object] = []
     for measure in measures:
         parameters.append(type(measure))
-        for value in vars(measure).values():
+        for value in (getattr(measure, one.name) for one in dataclasses.fields(measure)):
             if not (value is None or (isinstance(value, (np.ndarray, float)) and np.ndim(value) == 0)):
                 return None
             parameters.append(value if value is None else float(value))
