@@ -12,7 +12,7 @@ STREAM = "use solver='accelerated' or 'two-grid', which never store an |X| x |Y|
 MERGE = "merge symbols first"
 
 # Bytes that there always are: asking the system takes longer than solving a problem of this size.
-_ALWAYS = 2.0**24
+ALWAYS = 2.0**24
 
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
@@ -63,7 +63,7 @@ def free_on(device: HasMemory | None) -> float:
 
 def fits(size: float, share: float = 1.0, device: HasMemory | None = None) -> bool:
     """Whether `size` bytes are at most this share of the free memory."""
-    return bool(size <= _ALWAYS or size <= share * free_on(device))
+    return bool(size <= ALWAYS or size <= share * free_on(device))
 
 
 def need_memory(size: float, what: str, alternative: str, device: HasMemory | None = None) -> None:

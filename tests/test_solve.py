@@ -154,7 +154,7 @@ def test_unknown_solvers_name_the_known_ones():
 def test_memory_is_checked_before_anything_is_built(monkeypatch):
     """Too large for the interior point: `auto` streams where it can; an explicit request is refused by number."""
     asked = problem()
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(_resources, "free_memory", lambda: 1.0)
     with pytest.raises(jp.ResourceError, match=r"^interior-point for .* needs 0.0 GiB .*; use solver='accelerated'"):
         jp.solve(asked, "interior-point")
@@ -167,7 +167,7 @@ def test_memory_is_checked_before_anything_is_built(monkeypatch):
 
 
 def test_auto_without_memory_for_factors_takes_mirror_descent_where_nothing_streams(monkeypatch):
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     assert jp.solve(problem(JOINTS[:2], budget=0.3), tol=1e-2).solver == "mirror-descent"
     assert jp.solve(problem(leakage_budget=0.05), tol=1e-2).solver == "mirror-descent"

@@ -184,6 +184,22 @@ class DistortionProblem(Module, Shown):
         return groups, private, inputs, self.shape[1]
 
     @cached_property
+    def measures(self) -> tuple[tuple[str, AbstractLeakage], ...]:
+        """The measures, each with the argument in which it stands."""
+        return ("leakage", self.leakage), *((f"limits[{i}]", measure) for i, (measure, _) in enumerate(self.limits))
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether every measure is the largest of linear functions."""
+        return all(measure.linear for _, measure in self.measures)
+
+    @cached_property
+    def rows(self) -> int:
+        """At most so many rows of all measures under all joints."""
+        groups, private, _, _ = self.sizes
+        return groups * sum(measure.row_count(private) for _, measure in self.measures)
+
+    @cached_property
     def traced(self) -> bool:
         """Whether it is one of a trace: whether any of its arrays is a tracer."""
         return is_traced(self)

@@ -15,7 +15,6 @@ from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Sharded
-from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
@@ -91,7 +90,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
             raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
     if isinstance(chosen, LinearProgram):
-        if not is_linear(problem):
+        if not problem.linear:
             raise InputError(
                 f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
                 "'interior-point' or 'hybrid-gradient'"
@@ -103,21 +102,21 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         )
     elif taken == "smooth" and (reason := _not_smooth(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
-    if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
+    if problem.traced and isinstance(chosen, (*STREAMING, LinearProgram)):
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
     if isinstance(chosen, PrimalDualHybridGradient) and (reason := not_by_hybrid(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem)
-    for form, measure in _measures(problem):
+    for form, measure in problem.measures:
         measure.check(form, problem.sizes[1])
     return name, chosen, notes
 
 
 def _not_smooth(problem: DistortionProblem) -> str | None:
     """Why the gradient of the problem's Lagrangian is not defined, if that is so."""
-    for form, measure in _measures(problem):
+    for form, measure in problem.measures:
         if measure.worst_outcome or not measure.smooth:
             return f"takes averages whose decision rules have no ties ({form} is {measure.label})"
     if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
@@ -127,12 +126,12 @@ def _not_smooth(problem: DistortionProblem) -> str | None:
 
 def not_by_hybrid(problem: DistortionProblem) -> str | None:
     """Why the iterations of `PrimalDualHybridGradient` are not defined, or do not converge, if that is so."""
-    for form, measure in _measures(problem):
+    for form, measure in problem.measures:
         if measure.traits.own_rules:
             return f"takes no loss of one's own ({form})"
-    if problem.sizes[0] > 1 and not is_linear(problem):
+    if problem.sizes[0] > 1 and not problem.linear:
         return "takes one joint, or piecewise linear measures"
-    if is_traced(problem) and problem.form.minimax:
+    if problem.traced and problem.form.minimax:
         return "finds the least leakage in the worst outcome outside of jit, vmap and grad only"
     return None
 
@@ -157,21 +156,16 @@ def pick_for_start(
     found = mechanism_array(table_of(start), "start", inputs=inputs)
     if found.shape[1] != outputs:
         raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
-    if is_traced(found) and not is_traced(problem):
+    if is_traced(found) and not problem.traced:
         raise InputError("start is traced, and the problem is not: give it as an array of the host")
     return name, chosen, notes, found
 
 
-def _measures(problem: DistortionProblem) -> list[tuple[str, AbstractLeakage]]:
-    """The measures of a problem, and where they stand."""
-    return [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
-
-
 def _check_measures(problem: DistortionProblem) -> None:
-    for form, measure in _measures(problem):
+    for form, measure in problem.measures:
         if not measure.designable:
             raise InputError(f"{form}: {measure.instead}")
-        if is_traced(problem) and measure.untraceable is not None:
+        if problem.traced and measure.untraceable is not None:
             raise InputError(f"{form}: {measure.untraceable}")
     if not problem.of_information:
         check_double(problem)
@@ -184,26 +178,25 @@ def _check_measures(problem: DistortionProblem) -> None:
 
 def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None:
     groups, private, inputs, outputs = problem.sizes
-    what, device = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", accelerator()
     if isinstance(chosen, STREAMING):
         held = problem.data.held if isinstance(problem.data, Sharded) else inputs
         tables = sum(isinstance(one, Matrix) for one in problem.distortions)  # whole on every device
-        need = 8.0 * ((_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs)
-        need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large", device)
+        need = (_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs
+        other = f"{MERGE}: the adversary's rule alone is this large"
     elif isinstance(chosen, InteriorPoint):
-        if problem.streams:
-            other = "use solver='accelerated'"
-        elif problem.of_information:
-            other = "use solver='mirror-descent'"
-        else:
-            other = "use solver='hybrid-gradient'" if not_by_hybrid(problem) is None else MERGE
-        need_memory(newton_bytes(problem), what, other, device)
+        need = newton_bytes(problem) / 8.0
+        smaller = (
+            "accelerated" if problem.streams else "mirror-descent" if problem.of_information else "hybrid-gradient"
+        )
+        other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, PrimalDualHybridGradient):
-        rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
-        need_memory(8.0 * _HYBRID_ARRAYS * outputs * (inputs + rows), what, MERGE, device)
-    elif not isinstance(chosen, LinearProgram):
-        other = STREAM if problem.streams else MERGE
-        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other, device)
+        need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
+    elif isinstance(chosen, LinearProgram):
+        return
+    else:
+        need, other = _TABLE_ARRAYS * groups * inputs * outputs, STREAM if problem.streams else MERGE
+    if not _fits(8.0 * need):
+        need_memory(8.0 * need, f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", other, accelerator())
 
 
 def check_double(problem: DistortionProblem) -> None:
@@ -217,11 +210,6 @@ def check_double(problem: DistortionProblem) -> None:
         )
 
 
-def is_linear(problem: DistortionProblem) -> bool:
-    """Whether every measure of the problem is the largest of linear functions."""
-    return all(measure.linear for _, measure in _measures(problem))
-
-
 def _behind_symbols(joint: Arr) -> bool:
     """Whether X = f(S): the rows of an entropic measure are then one for each x, and depend on nothing else."""
     return bool(((joint > 0).sum(axis=1) <= 1).all() and (joint.sum(axis=0) > 0).all())
@@ -229,14 +217,14 @@ def _behind_symbols(joint: Arr) -> bool:
 
 def _diagonal(problem: DistortionProblem) -> bool:
     """Whether there is one measure of one joint of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
-    if is_traced(problem) or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
+    if problem.traced or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
         return False
     return len(problem.data) == 1 and _behind_symbols(problem.data[0])
 
 
 def _fits(size: float, share: float = 1.0) -> bool:
     """Whether so many bytes are at most this share of the free memory where programs run."""
-    return _resources.fits(size, share, accelerator())
+    return size <= _resources.ALWAYS or _resources.fits(size, share, accelerator())
 
 
 def fits_for_newton(problem: DistortionProblem) -> bool:
@@ -248,11 +236,11 @@ def newton_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method would hold: the factors of the smaller of its two systems, by the rows of every
     measure under every joint, and arrays of the size of a mechanism or a decision rule.
     """
-    groups, private, inputs, outputs = problem.sizes
+    _, private, inputs, outputs = problem.sizes
     if _diagonal(problem):
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
-    rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
-    by_inputs = not is_linear(problem) and inputs_are_cheaper(rows, inputs)
+    rows = problem.rows
+    by_inputs = not problem.linear and inputs_are_cheaper(rows, inputs)
     one = 8.0 * outputs * (inputs**2 if by_inputs else rows**2)
     products = 0.0 if by_inputs else 8.0 * outputs * rows * inputs
     others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
@@ -272,7 +260,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
     quick = not is_traced(goal) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
-    if problem.streams and not is_traced(problem) and (quick or not fits):
+    if problem.streams and not problem.traced and (quick or not fits):
         try:
             grid = grid_of(problem.distortions)
         except InputError as reason:

@@ -25,7 +25,7 @@ from jaxpriv.solvers import (
 )
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
-from jaxpriv.solving.choice import Solver, is_linear, not_by_hybrid, step_limit
+from jaxpriv.solving.choice import Solver, not_by_hybrid, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.stages import Stages, off_face, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
@@ -174,7 +174,7 @@ _FEW_STEPS, _FEW_LOOKS = 2000, 400
 
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
-    return problem.of_information or is_linear(problem) or _cuttable(problem) or not_by_hybrid(problem) is None
+    return problem.of_information or problem.linear or _cuttable(problem) or not_by_hybrid(problem) is None
 
 
 def first_share(problem: DistortionProblem, clock: Clock) -> float:
@@ -185,7 +185,7 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
 def _seconds(problem: DistortionProblem) -> float:
     """What the next method takes at least, if it is of first order."""
     groups, private, inputs, outputs = problem.sizes
-    if not problem.of_information and (is_linear(problem) or _cuttable(problem)):
+    if not problem.of_information and (problem.linear or _cuttable(problem)):
         return 0.0
     return _BEFORE + _USEFUL * groups * private * inputs * outputs / PRODUCTS
 
@@ -210,11 +210,11 @@ def with_next_method(
     if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:
-        if not is_linear(problem) and _cuttable(problem):
+        if not problem.linear and _cuttable(problem):
             return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
         if not (stalled or first.stopped):
             return first
-        if is_linear(problem):
+        if problem.linear:
             return _or_whole(problem, first, "linear-program", LinearProgram(), goal, 0, clock)
     if clock.left < _seconds(problem):
         return first

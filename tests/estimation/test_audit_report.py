@@ -173,7 +173,7 @@ def test_pairs():
 
 def test_more_symbols_than_memory(monkeypatch):
     """A column of a value for each record: refused before its square is allocated."""
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(_resources, "free_memory", lambda: 400.0)  # the counts, not the audit
     with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
         audit_pairs(COUNTS)

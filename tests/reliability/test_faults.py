@@ -144,7 +144,7 @@ def no_counts_in_what_is_published(made, **_):
 
 @case(37)
 def not_enough_memory(tmp, patch, **_):
-    patch.setattr(_resources, "_ALWAYS", 0.0)
+    patch.setattr(_resources, "ALWAYS", 0.0)
     patch.setattr(_resources, "free_memory", lambda: 100.0)
     refused(lambda: value(JOINT, RESPONSE), "GiB", error=ResourceError)
     patch.undo()

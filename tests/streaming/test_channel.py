@@ -160,7 +160,7 @@ def test_wrong_symbols_are_named(index, message):
 
 
 def test_a_table_that_does_not_fit_is_refused_with_the_alternative(monkeypatch):
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(_resources, "free_memory", lambda: 100.0)
     for method in (gibbs().matrix, lambda: np.asarray(gibbs()), lambda: gibbs().rows([0, 1])):
         with pytest.raises(jp.ResourceError, match=r"needs 0.0 GiB and .* are free; use rows\(index\)"):

@@ -77,7 +77,7 @@ def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
 def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, monkeypatch):
     problem, solution = solved
     slopes = jp.sensitivity(problem, solution).distortion
-    monkeypatch.setattr("jaxpriv._resources._ALWAYS", 0.0)
+    monkeypatch.setattr("jaxpriv._resources.ALWAYS", 0.0)
     monkeypatch.setattr("jaxpriv._resources.free_memory", lambda: 8.0 * SIZE * SIZE)
     with pytest.raises(ResourceError, match=r"rows\(index\)"):
         np.asarray(slopes)

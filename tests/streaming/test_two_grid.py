@@ -168,7 +168,7 @@ def test_auto_falls_back_and_says_so(monkeypatch):
     from jaxpriv import _resources
     from jaxpriv.solving import choice
 
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
     joint = RNG.dirichlet(np.full(3 * SIZE, 0.5)).reshape(3, SIZE)
@@ -184,7 +184,7 @@ def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
     from jaxpriv import _resources
     from jaxpriv.solving import choice
 
-    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedMirrorDescent(single=True, patience=3))
     joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))

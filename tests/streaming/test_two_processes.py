@@ -140,7 +140,7 @@ _HALVES = """
         except jp.InputError as error:
             found.append(str(error))
     tabled = jp.DistortionProblem(joint, abs(np.subtract.outer(x, x)), budget=0.05)
-    _resources._ALWAYS, _resources.free_memory = 0.0, lambda: 24_000.0  # 23,760 are planned with half of the joint
+    _resources.ALWAYS, _resources.free_memory = 0.0, lambda: 24_000.0  # 23,760 are planned with half of the joint
     try:
         pick_solver("accelerated", problem, Goal(1e-6))
         found.append("fits")
