@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxpriv import _arrays as xp
+from jaxpriv._arrays import of
 from jaxpriv._types import Arr
 
 # The largest power of two in float64.
@@ -37,7 +38,7 @@ def positive(x: Arr) -> Arr:
 
     NaN is not below it, so a NaN is not left out like a missing mass: what is computed from it is NaN.
     """
-    return ~(x <= 0) if xp.of(x) is np else ~(x < jnp.finfo(x.dtype).tiny)
+    return ~(x <= 0) if of(x) is np else ~(x < jnp.finfo(x.dtype).tiny)
 
 
 def safe_log(x: Arr) -> Arr:
@@ -53,7 +54,7 @@ def safe_log(x: Arr) -> Arr:
 
 def xlogx(x: Arr) -> Arr:
     """x ln x with value 0 and gradient 0 at x = 0 (the one-sided derivative there is -inf)."""
-    present = positive(x)
+    xp, present = of(x), positive(x)
     kept = xp.where(present, x, 1.0)
     return xp.where(present, kept * xp.log(kept), 0.0)
 
@@ -96,8 +97,8 @@ _LARGEST_LIFT = 1e150
 
 
 def _horner(coefficients: tuple[float, ...], z: Arr) -> Arr:
-    value = xp.full_like(z, coefficients[0])
-    for coefficient in coefficients[1:]:
+    value = coefficients[0] * z + coefficients[1]
+    for coefficient in coefficients[2:]:
         value = value * z + coefficient
     return value
 
@@ -125,7 +126,7 @@ def kl_excess(t: Arr) -> Arr:
     divergence of 1e-20 keeps its leading digits. At t = 0 the value is 1 and the gradient is -1
     (that of -t + 1: t ln t is left out), where the one-sided derivative is -inf.
     """
-    z = t - 1.0
+    xp, z = of(t), t - 1.0
     near = abs(z) < _SERIES
     series = xp.where(near, z, 0.0)
     return xp.where(near, series * series * _horner(_EXCESS, series), xlogx(t) - z)

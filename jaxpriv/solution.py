@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
@@ -234,7 +235,7 @@ def within_limits(solution: Solution, violation: ScalarLike) -> Solution:
     The bound does not depend on the mechanism, and stays.
     """
     met = (violation <= 0) & (solution.value == solution.value)  # of NaN neither is true
-    if not is_traced(solution, violation):
+    if not isinstance(met, Tracer):
         if met:
             return solution
         absent = np.broadcast_to(np.float64(np.nan), solution.mechanism.shape)

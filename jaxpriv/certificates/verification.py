@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxpriv._module import summary
 from jaxpriv._types import Arr, Result, ScalarLike
@@ -63,7 +64,7 @@ def interval_of(
     if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
         # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
         least = least_value(problem, problem.leakage) * (1 - 1e-12)
-        if is_traced(bound, least):
+        if isinstance(bound, Tracer) or isinstance(least, Tracer):
             return value, jnp.maximum(bound, least)
         bound = np.maximum(bound, least) if np.ndim(bound) else max(bound, least)
     return value, bound

@@ -32,6 +32,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._arrays import of
 from jaxpriv._numerics import kl_excess
 from jaxpriv._types import Arr, ScalarLike
 
@@ -273,8 +274,8 @@ class Entropic(AbstractRuleSet):
 
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing
-        seen = term.reference > 0
-        tilted = xp.where(seen, g + xp.log(xp.where(seen, term.reference, 1.0)), -xp.inf)
+        xp, seen = of(g, term.reference), term.reference > 0
+        tilted = xp.where(seen, g + xp.log(xp.where(seen, term.reference, 1.0)), -np.inf)
         top = tilted.max(axis=1, keepdims=True)
         e = xp.exp(tilted - top)
         total = e.sum(axis=1, keepdims=True)
@@ -286,7 +287,7 @@ class Entropic(AbstractRuleSet):
         return Boundary(level[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
-        seen = term.reference > 0
+        xp, seen = of(w, term.reference), term.reference > 0
         safe = xp.where(seen, term.reference, 1.0)
         return xp.log(xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0))
 
@@ -317,7 +318,7 @@ class Entropic(AbstractRuleSet):
         return np.where(seen, UNSEEN - np.log(np.where(seen, reference, 1.0)), 0.0)
 
     def columns(self, term: Term, w: Arr) -> Arr:
-        r = term.reference[..., None]
+        xp, r = of(w, term.reference), term.reference[..., None]
         w = xp.maximum(w, 0.0)
         mass = w.sum(axis=-2, keepdims=True)
         # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, which keeps its digits near t = 1, and
@@ -333,9 +334,9 @@ class Entropic(AbstractRuleSet):
 
 def entropic_rules(reference: Arr, g: Arr) -> Arr:
     """Any finite g (..., Y, T), moved into { g : sum_i r_i e^{g_i} <= 1 } with r = `reference` (..., T)."""
-    r = reference[..., None, :]
+    xp, r = of(g, reference), reference[..., None, :]
     seen = r > 0
-    g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
+    g = xp.where(seen, xp.minimum(xp.maximum(g, _LOWEST_SCORE), -_LOWEST_SCORE), _LOWEST_SCORE)
     g = g - g.max(axis=-1, keepdims=True)
     total = r.sum(axis=-1, keepdims=True)
     mean = (r * xp.exp(g)).sum(axis=-1, keepdims=True) / total
@@ -346,6 +347,7 @@ def entropic_rules(reference: Arr, g: Arr) -> Arr:
 
 def _log_of_total(total: ScalarLike) -> Arr:
     """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding (1e-12: of thousands of masses)."""
+    xp = of(total)
     return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
 
 

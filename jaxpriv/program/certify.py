@@ -26,11 +26,11 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import DTypeLike
 
 from jaxpriv._module import summary
 from jaxpriv._types import Arr, Result, ScalarLike
-from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
 
@@ -78,8 +78,9 @@ def certify_program(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: A
     `leakages` of the certificate holds, for every term, the sum over outputs of phi (roles OBJECTIVE,
     AVERAGE, PEAK) or the largest excess relative to the mass of the output (role WORST).
     """
-    xp = jnp if is_traced(program, mechanism, k, eta, price) else np
-    as_array = lambda part: part if is_traced(part) else np.asarray(part, dtype=np.float64)  # noqa: E731
+    traced = program.traced or any(isinstance(part, Tracer) for part in (mechanism, k, eta, price))
+    xp = jnp if traced else np
+    as_array = lambda part: part if isinstance(part, Tracer) else np.asarray(part, dtype=np.float64)  # noqa: E731
     # Of absurd rules products overflow: then nothing is proved.
     with jax.numpy_rank_promotion("allow"), np.errstate(over="ignore", invalid="ignore"):
         value, leakages, used, violation = _primal(xp, program, as_array(mechanism))
@@ -89,7 +90,7 @@ def certify_program(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: A
 
 def violation_of(program: Program, mechanism: Arr) -> Arr:
     """The `violation` of the certificate alone: 0 for a mechanism that meets every limit."""
-    if is_traced(program, mechanism):
+    if program.traced or isinstance(mechanism, Tracer):
         return _primal(jnp, program, mechanism)[3]
     return _primal(np, program, np.asarray(mechanism, dtype=np.float64))[3]
 

@@ -34,6 +34,7 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv import _lanes
 from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._validation import is_traced
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
@@ -84,6 +85,11 @@ class Program:
     forbids: bool = field(metadata={"static": True}, default=False)
     # Whether the value of a minimax program is the logarithm of its peak.
     logarithmic: bool = field(metadata={"static": True}, default=False)
+
+    @cached_property
+    def traced(self) -> bool:
+        """Whether any of its arrays is a tracer, or differs between lanes."""
+        return is_traced(self)
 
     @cached_property
     def layout(self) -> tuple[Layout, ...]:

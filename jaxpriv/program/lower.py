@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
@@ -146,7 +146,7 @@ def terms_of(
     term = _term(rules, role, view, bound)
     limits = role in (Role.AVERAGE, Role.WORST) and rules.rule_set.strict
     # Strictly convex measures are 0 where S and Y are independent, and nowhere else.
-    nothing = limits and not is_traced(value) and bool(np.all(value <= 0))
+    nothing = limits and not isinstance(value, Tracer) and bool(np.all(value <= 0))
     return (dataclasses.replace(term, independent=True) if nothing else term,)
 
 
@@ -193,7 +193,7 @@ def _made(rules: Rules, role: Role, mass: Arr, bound: ScalarLike) -> Term:
         reference=rules.reference,
         cap=rules.cap,
         offset=np.zeros(mass.shape) if rules.offset is None else rules.offset,
-        bound=bound if is_traced(bound) or np.ndim(bound) else np.float64(bound),
+        bound=bound if isinstance(bound, Tracer) or np.ndim(bound) else np.float64(bound),
         parameter=np.float64(rules.parameter),
         rule_set=rules.rule_set,
         role=role,
@@ -204,7 +204,7 @@ def _made(rules: Rules, role: Role, mass: Arr, bound: ScalarLike) -> Term:
 
 def _refers(reference: Arr) -> bool:
     """Whether linear rows are compared with multiples of a reference: none that is 0 depends on what is traced."""
-    return is_traced(reference) or bool(np.any(reference != 0))
+    return isinstance(reference, Tracer) or bool(np.any(reference != 0))
 
 
 # What a limit and the least value of its measure may differ by and still be called equal, and relative to that value.
@@ -227,9 +227,11 @@ def limits_of(problem: DistortionProblem) -> Limits:
     for measure, value in (*own_limit(problem), *problem.limits):
         least = least_value(problem, measure)
         near = xp.where(equals_least(value, least), xp.maximum(value, least), value)
-        raised.append(
-            (measure, jnp.minimum(near, _NO_LIMIT) if is_traced(value) else near if is_traced(least) else float(near))
-        )
+        if isinstance(value, Tracer):
+            near = jnp.minimum(near, _NO_LIMIT)
+        elif not isinstance(least, Tracer):
+            near = float(near)
+        raised.append((measure, near))
     return tuple(raised)
 
 
@@ -240,7 +242,22 @@ def own_limit(problem: DistortionProblem | ProblemStack) -> Limits:
 
 def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
     """The limits that limit something, as far as is known: what is traced counts as finite."""
-    return [(measure, value) for measure, value in limits if is_traced(value) or np.isfinite(value).all()]
+    return [(measure, value) for measure, value in limits if isinstance(value, Tracer) or np.isfinite(value).all()]
+
+
+def flags_of(
+    program: Program, problem: DistortionProblem, limits: Limits, without_slack: tuple[bool, ...]
+) -> tuple[bool, ...]:
+    """`without_slack` of the finite limits, for every term of the program: theirs follow the objective's."""
+    if not any(without_slack):
+        return (False,) * len(program.terms)
+    finite = finite_limits(limits)
+    own = [
+        flag
+        for (measure, value), flag in zip(finite, without_slack, strict=True)
+        for _ in terms_of_limit(problem.joints, measure, value)
+    ]
+    return (*(False,) * (len(program.terms) - len(own)), *own)
 
 
 def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeakage) -> ScalarLike:
@@ -252,7 +269,7 @@ def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeak
         each = [[exact_values((measure,), joint, uniform)[0] for joint in joints] for joints in problem.joints]
         leasts = np.max(each, axis=1)
         return np.where(abs(leasts) > _ROUNDING, leasts, 0.0)
-    if is_traced(problem):
+    if problem.traced:
         least = measured_values(measure, problem.joints, uniform).max()
         return jnp.where(abs(least) > _ROUNDING, least, 0.0)
     least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
@@ -280,7 +297,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     scale = problem.leakage.scale_for(problem.sizes[1])
     if problem.sizes[0] > 1:
         return scale, 0.0
-    whole = is_traced(problem) or isinstance(problem, ProblemStack)
+    whole = isinstance(problem, ProblemStack) or problem.traced
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
 
 
@@ -330,7 +347,7 @@ def least_worst_program(problem: DistortionProblem | ProblemStack, whole: bool =
     The rows of a measure that is `linear` are affine in the exponential of its limit, which is the peak then.
     """
     measure, joints = problem.leakage, problem.joints
-    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem)
+    whole = whole or isinstance(problem, ProblemStack) or problem.traced
     nothing = as_budgets(worst_program(problem, 0.0, whole))
     groups = joints.shape[-3]
     if isinstance(measure, AbstractPointwiseLeakage):
@@ -399,7 +416,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
-    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem) or problem.of_information
+    whole = whole or isinstance(problem, ProblemStack) or problem.traced or problem.of_information
     joints, (tables, support) = problem.joints, problem.costs()
     masses = joints.sum(axis=-2)
     weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)
@@ -451,7 +468,12 @@ def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tu
 
 def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
-    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem, limits)
+    whole = (
+        whole
+        or isinstance(problem, ProblemStack)
+        or problem.traced
+        or any(isinstance(one, Tracer) for _, one in limits)
+    )
     joints, (tables, support) = problem.joints, problem.costs()
     lead, shape = joints.shape[:-3], problem.shape
     masses = joints.sum(axis=-2)
@@ -466,7 +488,7 @@ def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
 
 def _for_each(budget: Arr, joints: int) -> Arr:
     """The budgets (..., M), once for every joint."""
-    return (jnp if is_traced(budget) else np).tile(budget, joints)
+    return (jnp if isinstance(budget, Tracer) else np).tile(budget, joints)
 
 
 def distance_scale(constraints: Arr) -> Arr:
@@ -506,7 +528,7 @@ def _program(
         mass=masses.mean(axis=-2),
         cost=cost,
         constraints=constraints,
-        budgets=budgets if is_traced(budgets) else np.asarray(budgets, dtype=np.float64),
+        budgets=budgets if isinstance(budgets, Tracer) else np.asarray(budgets, dtype=np.float64),
         marks=marks,
         support=np.ones(cost.shape, dtype=bool) & support,
         feasible_point=np.zeros(cost.shape),

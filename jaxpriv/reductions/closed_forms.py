@@ -99,15 +99,14 @@ _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
-    k, eta, price = no_rules(program)
     valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
     if valued and not program.cost.any():
         mechanism = feasibility.independent(program)
-        return None if mechanism is None else (mechanism, *_proof_of_nothing(program, k, eta, price))
+        return None if mechanism is None else (mechanism, *_proof_of_nothing(program))
     # A term whose rows are 0, of a joint whose useful symbols all have one posterior, adds nothing to any value.
     if any(term.role is Role.PEAK or term.rows.any() for term in valued):
         return None
-    costs = program.cost
+    costs, (k, eta, price) = program.cost, no_rules(program)
     if program.shares:
         if len(program.budgets) > 1:
             if program.terms or not program.marks.all():
@@ -126,10 +125,11 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 
-def _proof_of_nothing(program: Program, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, Arr, Arr]:
+def _proof_of_nothing(program: Program) -> tuple[Arr, Arr, Arr]:
     """The rules and prices that prove the value of a release that leaks nothing: of several joints the one whose prior
     leaks most has all the weight.
     """
+    k, eta, price = no_rules(program)
     peaks, place = [], len(program.budgets)
     for term in program.terms:
         if term.role is Role.PEAK:

@@ -15,12 +15,13 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
@@ -41,7 +42,7 @@ class Kept:
     @staticmethod
     def of(program: Program) -> "Kept":
         """All of them where the masses are traced."""
-        if is_traced(program):
+        if program.traced:
             return Kept(np.arange(len(program.mass)), tuple(np.arange(len(term.rows)) for term in program.terms))
         mass = np.asarray(program.mass)
         order = np.argsort(mass)
@@ -65,7 +66,7 @@ class Kept:
 
     def program(self, program: Program) -> Program:
         """The program of the kept symbols."""
-        if is_traced(program):
+        if program.traced:
             return program
         if self.all:
             return dataclasses.replace(program, diagonal=_diagonal(program.terms))
@@ -303,7 +304,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     known = xp.zeros((), program.cost)
     for term in program.terms:
         prior = term.rows.sum(axis=1)
-        if not term.smooth or not (is_traced(prior) or (prior > 0).all()):
+        if not term.smooth or not (program.traced or (prior > 0).all()):
             terms.append(term)
             continue
         centre = _on_host(term.rule_at(prior))
@@ -320,7 +321,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
 
 def _on_host(part: Arr) -> Arr:
     """An array of NumPy where its numbers are known; a user's function may have given one of JAX."""
-    return part if is_traced(part) else np.asarray(part)
+    return np.asarray(part) if isinstance(part, jax.Array) and not isinstance(part, Tracer) else part
 
 
 def _whole_rules(program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from jaxpriv import _resources
 from jaxpriv._compile import accelerator, target_platform
@@ -279,7 +280,7 @@ def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
 
 def default_tolerance(problem: object) -> float:
     """The gap that counts as `optimal` where the caller names none: what the precision of the certificate allows."""
-    traced = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
+    traced = [leaf for leaf in jax.tree.leaves(problem) if isinstance(leaf, Tracer)]
     return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else DOUBLE_TOLERANCE
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -33,6 +32,7 @@ from jaxpriv.program.lower import (
     distance_program,
     equals_least,
     finite_limits,
+    flags_of,
     least_value,
     limit_terms,
     limits_of,
@@ -57,7 +57,7 @@ from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
-from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, flags_of, independent_vertex, solve_tight
+from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_tight
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -127,7 +127,7 @@ class Stages:
         """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
         least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
         """
-        if lowered.goal.proved(answer) or self.clock.expired():
+        if not lowered.limits or lowered.goal.proved(answer) or self.clock.expired():
             return answer
         found = at_least_value(lowered.program, self.problem, lowered.limits)
         if found is None:
@@ -504,6 +504,8 @@ class Stages:
 
     def excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""
+        if not limits:
+            return 0.0
         finite = finite_limits(limits)
         return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
 
@@ -563,7 +565,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     """
     if not problem.form.limits_leakage:
         return goal
-    xp = jnp if is_traced(problem) else np
+    xp = jnp if problem.traced else np
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()

@@ -17,7 +17,7 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
-from jaxpriv.program.lower import Limits, finite_limits, least_value, measured_program, terms_of_limit
+from jaxpriv.program.lower import Limits, finite_limits, flags_of, least_value, measured_program, terms_of_limit
 from jaxpriv.solvers.linear_program import highs
 
 # Limits above the least value by less than this have next to no slack.
@@ -252,18 +252,3 @@ def independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarr
     terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
     found = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
     return None if found is None else found[0]
-
-
-def flags_of(
-    program: Program, problem: DistortionProblem, limits: Limits, without_slack: tuple[bool, ...]
-) -> tuple[bool, ...]:
-    """`without_slack` of the finite limits, for every term of the program: theirs follow the objective's."""
-    if not any(without_slack):
-        return (False,) * len(program.terms)
-    finite = finite_limits(limits)
-    own = [
-        flag
-        for (measure, value), flag in zip(finite, without_slack, strict=True)
-        for _ in terms_of_limit(problem.joints, measure, value)
-    ]
-    return (*(False,) * (len(program.terms) - len(own)), *own)

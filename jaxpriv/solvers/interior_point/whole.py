@@ -24,8 +24,9 @@ from jax.interpreters import batching, mlir
 
 from jaxpriv import _arrays as xp
 from jaxpriv import _native
+from jaxpriv._arrays import of
 from jaxpriv._compile import own_settings, target_platform
-from jaxpriv._lanes import count_of, has_lanes, spread, with_lanes
+from jaxpriv._lanes import LaneArray, with_lanes
 from jaxpriv._resources import processors
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
@@ -160,10 +161,11 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
     mine = _kernel_of(program)
     kernel = None if mine is None else _loaded(mine)
     assert kernel is not None  # `takes` asked
-    count = count_of(*jax.tree.leaves((program, goal))) or 1
-    aims = np.stack([spread(part, count) for part in (goal.tol, goal.rtol, goal.shift)], axis=1)
+    count = next((len(part.lanes) for part in jax.tree.leaves((program, goal)) if isinstance(part, LaneArray)), 1)
+    parts = (part.lanes if isinstance(part, LaneArray) else part for part in (goal.tol, goal.rtol, goal.shift))
+    aims = np.stack([np.broadcast_to(part, count) for part in parts], axis=1)
     choices = np.array([*(getattr(solver, name) for name in _FIELDS), limit, _normalised(program)], np.float64)
-    given = [_laid_out(part) for part in _given(program, with_lanes(aims), choices)]
+    given = [_laid_out(part) for part in _given(program, aims[0] if count == 1 else with_lanes(aims), choices)]
     found = [np.empty((count, *shape)) for shape in _shapes(program)]
     sizes = np.array(_sizes(program), np.dtype("l"))
     own = (
@@ -176,7 +178,7 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
     def part(begin: int) -> int:
         return kernel(ctypes.c_long(begin), ctypes.c_long(min(begin + _PART, count)), *own)
 
-    threads = min(processors(), -(-count // _PART))
+    threads = 1 if count <= _PART else min(processors(), -(-count // _PART))
     if threads == 1:
         done = [part(begin) for begin in range(0, count, _PART)]
     else:
@@ -282,7 +284,8 @@ def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
 def _ended(program: Program, mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
     value, bound, steps = (numbers[..., i] for i in range(_NUMBERS))
     x, z, own, nu, last_price, slack, *more = last
-    none, zeros = xp.zeros((*k.shape[:-1], 0), like=k), xp.zeros((*k.shape[:-1], 1), like=k)
+    xp = of(k)
+    none, zeros = (xp.zeros((*k.shape[:-1], count), k.dtype) for count in (0, 1))
     point = Point(x, z, own, zeros, none, none, none, none, nu, last_price, slack, xp.zeros_like(value))
     eta = none
     if more:
@@ -298,7 +301,7 @@ def _ended(program: Program, mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *
 
 def _laid_out(part: Arr) -> tuple[np.ndarray, int]:
     """An array for the kernel, and how far apart the lanes are in it; 0: it is that of every lane."""
-    if has_lanes(part):
+    if isinstance(part, LaneArray):
         return np.ascontiguousarray(part.lanes, np.float64), part.size
     return np.ascontiguousarray(part, np.float64), 0
 
