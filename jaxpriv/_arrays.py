@@ -25,7 +25,7 @@ from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv import _lanes
-from jaxpriv._lanes import has_lanes
+from jaxpriv._lanes import LaneArray, has_lanes
 from jaxpriv._types import Arr, ArrLike, BoolLike, Index, ScalarLike
 
 inf = math.inf
@@ -54,7 +54,7 @@ def of(*arrays: object) -> ModuleType:
 
 def asarray(value: ArrLike, like: Arr | np.floating) -> Arr:
     """`value` as an array of the library and the dtype of `like`."""
-    if has_lanes(value):
+    if isinstance(value, LaneArray):
         return _lanes.with_lanes(value.lanes.astype(like.dtype))
     return of(like, value).asarray(value, like.dtype)
 

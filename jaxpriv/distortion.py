@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
@@ -346,7 +347,8 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
     number.
     """
     if isinstance(distortion, Matrix):  # checked when it was made
-        return distortion.values if is_traced(distortion.values) else np.asarray(distortion.values, dtype=np.float64)
+        values = distortion.values
+        return values if isinstance(values, Tracer) else np.asarray(values, dtype=np.float64)
     if is_traced(distortion):
         return distortion.matrix()
     need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", alternative)

@@ -8,8 +8,9 @@ a problem and a `Solution` of it and computes the certificate that fits both.
 
 from jaxpriv._importing import names_of
 from jaxpriv.certificates.lagrangian import average_leakage, certify_noise, certify_streamed, valid_scores
-from jaxpriv.certificates.verification import Verification, excess_of, interval_of, least_limit
-from jaxpriv.program.certify import Certificate, certify_program, violation_of
+from jaxpriv.certificates.verification import Verification, least_limit
+from jaxpriv.program.certify import Certificate, certify_program, excess_of, violation_of
+from jaxpriv.program.lower import interval_of
 
 __all__ = [
     "Certificate",

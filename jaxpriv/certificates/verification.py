@@ -11,28 +11,25 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from jaxpriv._module import summary
-from jaxpriv._types import Arr, Result, ScalarLike
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import SUM_TOLERANCE, is_traced
 from jaxpriv.certificates.lagrangian import certify_noise, certify_streamed
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_values
-from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
-from jaxpriv.program.certify import certify_program, column_values, most_excess, violation_of
+from jaxpriv.program.certify import certify_program, column_values, excess_of, most_excess, violation_of
 from jaxpriv.program.lower import (
     ProblemStack,
     as_budgets,
     distance_program,
-    least_value,
+    interval_of,
     limits_of,
     measured_program,
     own_limit,
@@ -56,34 +53,10 @@ _BISECTION, _BESIDE = 1e-10, 0.4
 _NEXT = 1e-9
 
 
-def interval_of(
-    problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
-) -> tuple[Result, Result]:
-    """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
-    value, bound = scale.outer(value + shift), scale.outer(bound + shift)
-    if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
-        # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
-        least = least_value(problem, problem.leakage) * (1 - 1e-12)
-        if isinstance(bound, Tracer) or isinstance(least, Tracer):
-            return value, jnp.maximum(bound, least)
-        bound = np.maximum(bound, least) if np.ndim(bound) else max(bound, least)
-    return value, bound
-
-
 def largest(problem: DistortionProblem, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
     """The largest value of every measure over the joints."""
     found = zip(*(exact_values(measures, joint, mechanism) for joint in problem.joints), strict=True)
     return [float(np.max(values)) for values in found]
-
-
-def excess_of(leaks: Sequence[float], limits: Sequence[tuple[AbstractLeakage, float]]) -> float:
-    """By how much measured values exceed their limits, relative to 1 + limit; 0 up to rounding.
-
-    The terms of a limit e on a log-ratio contain e^-e: from 30 nats on that is below their own rounding, and a
-    release that excludes a symbol (an infinite ratio) would pass.
-    """
-    over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)]
-    return max((one for one in over if not one <= most_excess(np.float64)), default=0.0)
 
 
 def least_limit(

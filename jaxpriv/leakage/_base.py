@@ -92,14 +92,14 @@ class Scale:
     inner: Callable[[ScalarLike], ScalarLike]
     slope: Callable[[ScalarLike], ScalarLike]
 
-    @property
+    @cached_property
     def proportional(self) -> bool:
         """Whether the value is a multiple of the total (no logarithm)."""
         return bool(self.inner(2.0) == 2.0 * self.inner(1.0))
 
 
 def _itself(number: ScalarLike) -> ScalarLike:
-    return number if is_traced(number) or np.ndim(number) else float(number)
+    return number if isinstance(number, Tracer) or np.ndim(number) else float(number)
 
 
 # The identity, whose derivative is 1.
@@ -333,7 +333,7 @@ class AbstractLeakage(AbstractRuled):
         """Whether it is a relative entropy: proportional rows are one row to it."""
         return self.traits.entropic
 
-    @property
+    @cached_property
     def least(self) -> float | None:
         """What a release that ignores the data leaks, where that is the same under every joint; None: computed."""
         return self.traits.least

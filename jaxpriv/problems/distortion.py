@@ -21,6 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import ArrayLike
 
 from jaxpriv import distortion as distortions
@@ -233,7 +234,7 @@ class DistortionProblem(Module, Shown):
         Raises `InputError` for a row without an allowed pair.
         """
         each = self.entries()
-        if is_traced(*each):
+        if any(isinstance(table, Tracer) for table in each):
             tables = jnp.stack(each)
             return jnp.where(jnp.isfinite(tables).all(), tables, jnp.nan), np.ones(self.shape, dtype=bool)
         allowed = _allowed(each)

@@ -20,6 +20,7 @@ the dtype of the program; those of each set are methods of its class (`columns`,
 that of a batch, where no set is a user's: one certificate for each, by the same operations.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -108,6 +109,16 @@ _MOST_EXCESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 def most_excess(dtype: DTypeLike) -> float:
     """By how much a mechanism of this precision may exceed a limit e, relative to 1 + e."""
     return _MOST_EXCESS[np.dtype(dtype)]
+
+
+def excess_of(leaks: Sequence[float], limits: Sequence[tuple[object, float]]) -> float:
+    """By how much measured values exceed their limits, relative to 1 + limit; 0 up to rounding.
+
+    The terms of a limit e on a log-ratio contain e^-e: from 30 nats on that is below their own rounding, and a
+    release that excludes a symbol (an infinite ratio) would pass.
+    """
+    over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)]
+    return max((one for one in over if not one <= most_excess(np.float64)), default=0.0)
 
 
 def column_values(term: Term, w: Arr) -> Arr:

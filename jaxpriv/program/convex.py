@@ -25,6 +25,7 @@ Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corolla
 import enum
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -90,6 +91,11 @@ class Program:
     def traced(self) -> bool:
         """Whether any of its arrays is a tracer, or differs between lanes."""
         return is_traced(self)
+
+    @cached_property
+    def xp(self) -> ModuleType:
+        """The library that computes with its arrays: `jax.numpy` if one of them is JAX's, otherwise `numpy`."""
+        return xp.of(*jax.tree.leaves(self))
 
     @cached_property
     def layout(self) -> tuple[Layout, ...]:

@@ -301,6 +301,20 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
 
 
+def interval_of(
+    problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
+) -> tuple[Any, Any]:
+    """(value, lower bound) in the unit of the problem, from those of its program's total (`reading`)."""
+    value, bound = scale.outer(value + shift), scale.outer(bound + shift)
+    if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
+        # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
+        least = least_value(problem, problem.leakage) * (1 - 1e-12)
+        if isinstance(bound, Tracer) or isinstance(least, Tracer):
+            return value, jnp.maximum(bound, least)
+        bound = np.maximum(bound, least) if np.ndim(bound) else max(bound, least)
+    return value, bound
+
+
 def streamed_program(
     problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Arr
 ) -> tuple[StreamedProgram, Scale, float]:

@@ -20,7 +20,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import PyTree
 
-from jaxpriv import _arrays as xp
+from jaxpriv import _arrays
+from jaxpriv._arrays import of
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.candidate import Candidate, Goal
@@ -101,7 +102,7 @@ class Kept:
 
     def mechanism(self, program: Program, mechanism: Arr) -> Arr:
         """Rows of the kept symbols; the others release the marginal of Y, as far as it is on the support."""
-        mechanism = xp.maximum(mechanism, 0.0)
+        mechanism = of(mechanism).maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         if self.all_inputs:
             return mechanism
@@ -231,9 +232,10 @@ class Reduced:
         kept = Kept.of(program)
         scaled, factor, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
+        xp = program.xp
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + known
-        size = xp.ones((), program.cost) if program.logarithmic else factor
-        inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost), shift)
+        size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
+        inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
         return Reduced(program, kept, centred, factor, inner)
 
     def limit(self, total: ScalarLike) -> ScalarLike:
@@ -263,7 +265,8 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
     free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
     sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
     shared = program.marks > 0
-    factor = xp.ones((), program.cost)
+    xp = program.xp
+    factor = xp.ones((), program.cost.dtype)
     if free:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
     terms = program.terms
@@ -301,7 +304,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
     """
     terms: list[Term] = []
-    known = xp.zeros((), program.cost)
+    known = program.xp.zeros((), program.cost.dtype)
     for term in program.terms:
         prior = term.rows.sum(axis=1)
         if not term.smooth or not (program.traced or (prior > 0).all()):
@@ -330,13 +333,14 @@ def _whole_rules(program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
         weight[:, None] * (np.zeros(len(term.rows), k.dtype) if term.centre is None else term.centre)
         for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
     ]
-    return k + xp.concatenate(parts, axis=1) if parts else k
+    return k + of(*parts).concatenate(parts, axis=1) if parts else k
 
 
 def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
     """Prices of the unscaled limits."""
     floors = program.constraints.min(axis=2)
     sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
+    xp = of(sizes, price)
     own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
-    return price * xp.concatenate([own, *(xp.asarray(one, price)[None] for one in priced)])
+    return price * xp.concatenate([own, *(_arrays.asarray(one, price)[None] for one in priced)])

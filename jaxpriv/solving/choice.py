@@ -260,7 +260,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
-    quick = not is_traced(goal) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
+    quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
     if problem.streams and not problem.traced and (quick or not fits):
         try:
             grid = grid_of(problem.distortions)

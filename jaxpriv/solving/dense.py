@@ -53,22 +53,11 @@ def solve_dense(
     try:
         if problem.form.minimax:
             return least_worst_leakage(stages, goal, begun)
-        return solve_program(stages, goal, begun)
+        return stages.solved(goal, begun)
     except InfeasibleError:
         if throw:
             raise
         return none_of(problem)
-
-
-def solve_program(stages: Stages, goal: Goal, begun: float) -> Solution:
-    """The least distortion under limits, or the least average leakage within budgets: one convex program."""
-    lowered = stages.lower(goal)
-    answer = stages.on_tight_limits(lowered)
-    if answer is None:
-        lowered = stages.with_feasible_point(lowered)
-        answer = stages.run(lowered.program, lowered.limits, lowered.goal, lowered.face, lowered)
-    answer = stages.or_at_least_value(lowered, answer)
-    return stages.conclude(lowered, answer, goal, begun)
 
 
 def none_of(problem: DistortionProblem) -> Solution:

@@ -13,7 +13,7 @@ from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
-from jaxpriv.solution import Solution
+from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import (
     AcceleratedMirrorDescent,
     Candidate,
@@ -172,6 +172,25 @@ _CUTTABLE = 200
 _FEW_STEPS, _FEW_LOOKS = 2000, 400
 
 
+def solve_by_methods(
+    problem: DistortionProblem,
+    name: str,
+    solver: Solver,
+    goal: Goal,
+    max_steps: int | None,
+    throw: bool,
+    clock: Clock,
+    start: Arr | None = None,
+) -> Solution:
+    """`solve_dense` by the method that `auto` chose, and where it stops far from the goal by the next one."""
+    limit = step_limit(solver, max_steps)
+    if not has_next_method(problem):
+        return solve_dense(problem, name, solver, goal, limit, throw, clock, start)
+    with clock.share(first_share(problem, clock)):
+        first = solve_dense(problem, name, solver, goal, limit, throw, clock, start)
+    return with_next_method(problem, first, goal, max_steps, clock)
+
+
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
     return problem.of_information or problem.linear or _cuttable(problem) or not_by_hybrid(problem) is None
@@ -205,7 +224,7 @@ def with_next_method(
     what `first` has, however near it is; of another large one, the hybrid gradient. Mechanism and proof are certified
     together; of the simplex method and the hybrid gradient the result with the smaller gap is taken whole.
     """
-    missed = first.status == "not_certified"
+    missed = first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
     if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first

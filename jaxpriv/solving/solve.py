@@ -26,7 +26,7 @@ from jaxpriv.solving.choice import (
 )
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.differentiable import solve_traced
-from jaxpriv.solving.fallback import first_share, has_next_method, with_next_method
+from jaxpriv.solving.fallback import solve_by_methods
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
@@ -269,11 +269,9 @@ def solve_within(
                 name, on_tables = table_solver(problem)
                 solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        if solver != "auto" or not has_next_method(problem):
-            return solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
-        with clock.share(first_share(problem, clock)):
-            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
-        return with_next_method(problem, solution, goal, max_steps, clock)
+        if solver == "auto":
+            return solve_by_methods(problem, name, chosen, goal, max_steps, throw, clock, start)
+        return solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
 
 
 def _noise(

@@ -17,13 +17,13 @@ import numpy as np
 
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
+from jaxpriv.program.certify import excess_of
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
 from jaxpriv.program.lower import (
@@ -33,6 +33,7 @@ from jaxpriv.program.lower import (
     equals_least,
     finite_limits,
     flags_of,
+    interval_of,
     least_value,
     limit_terms,
     limits_of,
@@ -123,6 +124,16 @@ class Stages:
         """The limits beside that of a search for the least one."""
         return limits_of(self.problem)
 
+    def solved(self, goal: Goal, begun: float) -> Solution:
+        """The least distortion under limits, or the least average leakage within budgets: one convex program."""
+        lowered = self.lower(goal)
+        answer = self.on_tight_limits(lowered)
+        if answer is None:
+            lowered = self.with_feasible_point(lowered)
+            answer = self.run(lowered.program, lowered.limits, lowered.goal, lowered.face, lowered)
+        answer = self.or_at_least_value(lowered, answer)
+        return self.conclude(lowered, answer, goal, begun)
+
     def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
         """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
         least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
@@ -191,10 +202,17 @@ class Stages:
 
     def conclude(self, lowered: Lowered, answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the lowered program is."""
-        return self._concluded(lowered.program, lowered.limits, answer, goal, begun)
+        return self._concluded(lowered.program, lowered.limits, lowered.scale, lowered.shift, answer, goal, begun)
 
     def _concluded(
-        self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal, begun: float
+        self,
+        program: Program,
+        limits: Limits,
+        scale: Scale,
+        shift: ScalarLike,
+        answer: CertifiedCandidate,
+        goal: Goal,
+        begun: float,
     ) -> Solution:
         """The solution that an answer to the program is; where it exceeds a limit, the best release that is known
         without an iteration takes its place.
@@ -207,7 +225,7 @@ class Stages:
             duals = answer.k, answer.eta, answer.price
             certified = [self.certified(program, limits, np.asarray(one), *duals, 0, answer.solver) for one in known]
             answer = min(certified, key=lambda one: (one.violation, one.value))
-        value, bound = interval_of(self.problem, *reading(self.problem), answer.value, answer.bound)
+        value, bound = interval_of(self.problem, scale, shift, answer.value, answer.bound)
         return self.finish(answer, value, bound, goal, begun)
 
     def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
@@ -216,7 +234,7 @@ class Stages:
         program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], feasible_point=mechanism)
         duals = proof.scores[0], proof.weights, proof.multipliers
         answer = self.certified(program, limits, mechanism, *duals, 0, name)
-        return self._concluded(program, limits, answer, goal, begun)
+        return self._concluded(program, limits, *reading(problem), answer, goal, begun)
 
     def run(
         self,
@@ -375,8 +393,8 @@ class Stages:
         if program.forbids:
             return self._of_allowed(program, within, limits, plain.mechanism, face)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
-        away = distance_program(self.problem, limits)
-        if not away.terms:  # limits that limit nothing
+        away = distance_program(self.problem, limits) if limits else None
+        if away is None or not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
         found = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
         if face is not None and found.bound <= 0:

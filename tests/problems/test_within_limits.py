@@ -91,7 +91,7 @@ def test_an_answer_beyond_a_limit_is_replaced_by_a_release_within(monkeypatch):
         return dataclasses.replace(answer, mechanism=np.eye(3), value=0.0, violation=1.0)
 
     monkeypatch.setattr(Stages, "run", identity)
-    monkeypatch.setattr("jaxpriv.solving.solve.has_next_method", lambda _: False)
+    monkeypatch.setattr("jaxpriv.solving.fallback.has_next_method", lambda _: False)
     solution = jp.solve(problem)
     assert solution.status == "not_certified"
     assert exceeded(problem, solution) <= 1e-12
