@@ -45,11 +45,14 @@ def solve_dense(
     throw: bool,
     clock: Clock,
     start: Arr | None = None,
+    vertices: bool = False,
 ) -> Solution:
-    """Solve a problem with any measures by a solver that works on tables; `start`: the caller's mechanism."""
+    """Solve a problem with any measures by a solver that works on tables; `start`: the caller's mechanism; `vertices`:
+    the simplex method takes the place of NumPy's steps on linear programs.
+    """
     begun = time.perf_counter()
     goal = own_goal(problem, goal)
-    stages = Stages(problem, name, solver, limit, clock, start=start)
+    stages = Stages(problem, name, solver, limit, clock, start=start, vertices=vertices)
     try:
         if problem.form.minimax:
             return least_worst_leakage(stages, goal, begun)

@@ -167,6 +167,9 @@ FIRST_SHARE = 0.6
 _BEFORE, _USEFUL = 12.0, 30
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
+# Entries of a mechanism up to which the simplex method takes less time than NumPy's steps on a linear program: 4 to 8
+# times less at 8 and 16 symbols, 2 to 3 at 32; at 64 it takes longer.
+_BY_VERTICES = 32**2
 # Most steps of mirror descent as a fallback, whose first ones close most of what it can close, and of the hybrid
 # gradient: 10,000 iterations.
 _FEW_STEPS, _FEW_LOOKS = 2000, 400
@@ -186,8 +189,9 @@ def solve_by_methods(
     limit = step_limit(solver, max_steps)
     if not has_next_method(problem):
         return solve_dense(problem, name, solver, goal, limit, throw, clock, start)
+    vertices = problem.linear and start is None and not clock.reports and math.prod(problem.shape) <= _BY_VERTICES
     with clock.share(first_share(problem, clock)):
-        first = solve_dense(problem, name, solver, goal, limit, throw, clock, start)
+        first = solve_dense(problem, name, solver, goal, limit, throw, clock, start, vertices)
     return with_next_method(problem, first, goal, max_steps, clock)
 
 

@@ -49,6 +49,7 @@ from jaxpriv.solvers import (
     resume,
 )
 from jaxpriv.solvers.interior_point import whole
+from jaxpriv.solvers.linear_program import highs
 from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 
 SWITCH = "JAXPRIV_COMPILE"
@@ -227,12 +228,14 @@ def iterate_uncompiled(
     limit: int,
     report: Callable[[PyTree, Arr, float | None], None],
     begin: bool = False,
+    vertices: bool = False,
 ) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
     After every step the time limit is checked and `report` called with the candidate, the steps so far and the length
     of the last one. Without a time limit and a progress function a kernel of whole solves runs where there is one for
-    the program. `begin`: a first candidate is computed even if the time limit has expired.
+    the program. `begin`: a first candidate is computed even if the time limit has expired. `vertices`: the simplex
+    method of HiGHS takes the place of the steps.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
@@ -245,6 +248,8 @@ def iterate_uncompiled(
                 best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
                 report(best, np.asarray(steps), None)
                 return best, steps
+            if vertices and (solved := highs(program, clock.left)) is not None:
+                return solved.candidate, 0
             return _step_uncompiled(clock, solver, program, goal, limit, report, begin)
     finally:
         spend(_key(solver, program), time.thread_time() - begun)
@@ -433,6 +438,7 @@ def run(
     report: Callable[[PyTree, Arr, float | None], None],
     padding: int = 0,
     ahead: Ahead | None = None,
+    vertices: bool = False,
 ) -> Ran:
     """The loop on `data` while the clock allows it, at most `limit` steps.
 
@@ -442,6 +448,7 @@ def run(
         report: called with the candidate, the steps and the length of the last one after every portion.
         padding: how many instances at the end of a batch are copies of the one before them.
         ahead: the sweep that the run is part of.
+        vertices: where NumPy would take the steps of one linear program, the simplex method solves it.
     """
     quick = loop is ONE and step <= WHOLE and not clock.watched and compile_setting() != "always"
     if quick and whole.takes(solver, data[0]):
@@ -467,7 +474,7 @@ def run(
         if clock.too_short_for(_FIRST_STATE * step / count):
             return Ran(None, np.asarray(0), 0.0)
         if loop is ONE:
-            best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
+            best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report, vertices=vertices)
         else:
             best, steps = iterate_all_uncompiled(clock, solver, instances, padding, limit, report)
         return Ran(best, np.asarray(steps), 0.0)

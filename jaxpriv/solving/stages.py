@@ -118,6 +118,7 @@ class Stages:
     known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
     ahead: Ahead | None = None  # the sweep that the call is part of
     start: Arr | None = None  # the caller's mechanism to begin with
+    vertices: bool = False  # whether the simplex method takes the place of NumPy's steps on linear programs
 
     @cached_property
     def further(self) -> Limits:
@@ -272,7 +273,12 @@ class Stages:
         found = self.iterated(program, reduced, face, report)
         if found is None:
             return self.without_steps(program, limits)
-        return self.or_feasible_point(program, limits, self.certified(program, limits, *found[:5], self.name), goal)
+        at_vertex = self.vertices and found[4] == 0  # without a step
+        answer = self.certified(program, limits, *found[:5], "linear-program" if at_vertex else self.name)
+        if self.vertices and not goal.proved(answer):
+            self.vertices = False
+            return self.run(program, limits, goal, face, lowered)
+        return self.or_feasible_point(program, limits, answer, goal)
 
     def show(
         self,
@@ -314,7 +320,9 @@ class Stages:
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
         """
         data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
-        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report, ahead=self.ahead)
+        vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
+        more = {"ahead": self.ahead, "vertices": vertices}
+        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report, **more)
         self.compiling += ran.compiling
         if ran.best is None:
             return None
