@@ -4,6 +4,7 @@
 slope of the Lagrangian at the optimum that was found, and the mechanism moves as the end of the central path does.
 """
 
+import dataclasses
 from functools import partial
 from typing import NoReturn, TypeVar
 
@@ -23,6 +24,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import measured_values
 from jaxpriv.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
+from jaxpriv.solving.choice import fits_for_newton, step_limit
 from jaxpriv.solving.stages import distortion_of, own_goal
 from jaxpriv.solving.traced import (
     LeastWorst,
@@ -35,6 +37,10 @@ from jaxpriv.solving.traced import (
 )
 
 T = TypeVar("T")
+
+# The share of the tolerance to which the central path is followed near the mechanism of another method: how a mechanism
+# moves is known to the order of the gap, in units of the curvature, so to fewer digits than its value. A choice.
+_CLOSER = 1e-3
 
 
 def solve_traced(
@@ -68,8 +74,9 @@ def proved_optimum(
 ) -> tuple[DistortionProblem, TracedResult, Array]:
     """(the problem as it was solved, what was found in its units, whether that is proved).
 
-    Not `whole`: the mechanism has no derivative (NaN). Outside of compiled code JAX prepares the derivatives of all
-    results, also of those that nobody asks for, and all take twice as long as those of the value.
+    Not `whole`: the mechanism has no derivative (NaN), as where another method than the interior-point method solved
+    the problem and that one's systems do not fit into memory. Outside of compiled code JAX prepares the derivatives of
+    all results, also of those that nobody asks for, and all take twice as long as those of the value.
     """
     if problem.forbids:
         raise InputError(
@@ -82,6 +89,7 @@ def proved_optimum(
         found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
         posed = Posed.of(problem, start)
+        whole = whole and (isinstance(solver, InteriorPoint) or fits_for_newton(problem))
         inner = posed.inner(goal)
         found = differentiable_optimum(solver, whole, posed.program, posed.away, inner, max_steps).found
         value, bound, violation = posed.certified(found)
@@ -121,9 +129,14 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
         elif not all(term.smooth for term in program.terms):
             found = _once("a piecewise linear measure has no derivative of the second order here", found)
         slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
-        if interior and whole:
+        if whole:
             change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
-            moved = moved_mechanism(*jax.lax.stop_gradient((program, ended.feasible_point, ended.point)), change)
+            near = ended
+            if not interior:  # the central path near the mechanism that was found
+                started, closer = dataclasses.replace(program, start=found.mechanism), _CLOSER * goal.tol
+                goal = dataclasses.replace(goal, tol=closer, rtol=0.0 * goal.rtol)
+                near = optimum(InteriorPoint(), started, away, goal, step_limit(InteriorPoint(), None))
+            moved = moved_mechanism(*jax.lax.stop_gradient((program, near.feasible_point, near.point)), change)
             moved = jax.tree.map(lambda part: part * _first_only(ended.found.value), moved)
         else:
             moved = _unknown(ended.found, slope)

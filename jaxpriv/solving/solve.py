@@ -92,12 +92,13 @@ def solve(
     without slack then leaves the interval open. There it is differentiable, too, with respect to joint, distortions and
     limits, in any composition of `grad`, `jvp`, `jit` and `vmap` and in float64: value and bound have the slope of the
     optimal value by the envelope theorem, whatever the solver, and the mechanism and what depends on it move by the
-    implicit function theorem, with the interior-point method (`jaxpriv.derivatives`; NaN with others). Their error is
+    implicit function theorem (`jaxpriv.derivatives`): another solver's mechanism as the interior-point method, begun at
+    it, says, and NaN where that one's systems do not fit into memory. Their error is
     of the order of `tol`: take one of 1e-9. Where the optimum is not certified they are NaN, and outside of `jit` an
     error. `sensitivity` has the slopes for a result that is there already.
 
-    `auto` takes the interior-point method where its factors fit into memory; where all measures are piecewise linear, up
-    to 32 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
+    `auto` takes the interior-point method where its factors fit into memory; where all measures are piecewise linear,
+    up to 32 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to the next when
     the certified gap stops falling, returns the best, and lists in `notes` what it did. So it does where the
