@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._importing import INTERRUPTED
-from jaxpriv.cli._help import in_panels
+from jaxpriv.cli._help import declared, in_panels
 from jaxpriv.cli._options import filled_in
 from jaxpriv.errors import (
     EntropyError,
@@ -216,7 +216,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     for one in signature.parameters.values():
         own = fields(one.annotation) if one.name in groups else ()
         flat += [inspect.Parameter(f.name, one.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in own]
-        flat += [] if own else [one.replace(kind=one.KEYWORD_ONLY)]
+        flat += [] if own else [one]
+    flat = [declared(command.__name__, one) for one in flat]
     called.__signature__ = signature.replace(parameters=flat)  # pyright: ignore[reportAttributeAccessIssue]
     called.__annotations__ = {one.name: one.annotation for one in flat}
     return called

@@ -3,18 +3,16 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._commands import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, TimeOptions
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.cli.curves import picture_kind
-from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument, records_and_measure
+from jaxpriv.cli.release import records_and_measure
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -28,29 +26,17 @@ _SHOWN = 3
 
 def advise(
     *,
-    table: TableArgument,
+    table: Path,
     columns: CostOptions,
     measure: FormOptions,
-    symbols: Annotated[
-        int,
-        typer.Option(
-            min=2,
-            max=4096,
-            metavar="N",
-            help="Most combinations of useful classes; with more, columns get fewer classes. Beyond about 150 the "
-            "designs take minutes.",
-        ),
-    ] = 128,
-    split: SplitOption = 0.5,
-    seed: SeedOption = 0,
-    confidence: ConfidenceOption = 0.95,
+    symbols: int = 128,
+    split: float = 0.5,
+    seed: int = 0,
+    confidence: float = 0.95,
     run: TimeOptions,
-    picture: Annotated[
-        Path | None,
-        typer.Option(metavar="PICTURE.png|pdf|svg", help="Draw the designs and the hidden columns."),
-    ] = None,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    picture: Path | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Compare eight designs for a table, from almost as it is to one that reveals nothing, with hiding whole columns.
 

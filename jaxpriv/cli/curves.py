@@ -3,15 +3,14 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
 from jaxpriv.cli.solve import known_solver, parsed_limit
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
@@ -24,75 +23,27 @@ if TYPE_CHECKING:
 
 
 _KINDS = (".csv", ".json", ".npz")
-LineOption: TypeAlias = Annotated[
-    bool, typer.Option("--line", help="Draw a line in place of the points, for curves of many.")
-]
 
 
 def frontier(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y). Or a table of "
-            "records (.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CostOptions,
     measure: FormOptions,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MEASURE=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
-    ] = None,
-    budget: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Least leakage at these expected distortions.")
-    ] = None,
-    leakage_budget: Annotated[
-        list[float] | None,
-        typer.Option(metavar="EPS ...", help="Least distortion at these leakages (logarithms in nats)."),
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None, typer.Option(metavar="LAMBDA ...", help="Least leakage + LAMBDA * distortion.")
-    ] = None,
-    disclosure: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="R ...", help="The privacy funnel: least leakage with I(X;Y) of at least R nats. No distortion."
-        ),
-    ] = None,
-    bottleneck: Annotated[
-        bool, typer.Option("--bottleneck", help="Most I(S;Y) with I(X;Y) of at most R nats, in place of the funnel.")
-    ] = False,
-    count: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="N evenly spaced targets over the whole range, in place of numbers: budgets if the problem has a "
-            "distortion, else disclosures.",
-        ),
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", autocompletion=_complete.solvers, help="As for `jaxpriv solve` and `jaxpriv funnel`."
-        ),
-    ] = "auto",
+    limit: list[str] | None = None,
+    budget: list[float] | None = None,
+    leakage_budget: list[float] | None = None,
+    multiplier: list[float] | None = None,
+    disclosure: list[float] | None = None,
+    bottleneck: bool = False,
+    count: int | None = None,
+    solver: str = "auto",
     run: RunOptions,
-    units: UnitsOption = Units.nats,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CURVE.npz|csv|json",
-            help="Write the points, in nats; .npz holds the mappings and the certified band too, for `jaxpriv plot`.",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="CURVE.png|pdf|svg", help="Draw the curve and its certified band.")
-    ] = None,
-    line: LineOption = False,
-    json: JsonOption = None,
+    units: Units = Units.nats,
+    out: Path | None = None,
+    picture: Path | None = None,
+    line: bool = False,
+    json: Path | None = None,
 ) -> None:
     """Solve one problem at many targets: a table of certified points, as a file and as a picture.
 
@@ -277,19 +228,11 @@ def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
 
 
 def plot(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULT ...",
-            help="MECH.npz of `solve`, `funnel` or `watchdog`; DESIGN.zip of `fit`; CURVE.npz of `frontier`, and "
-            "further curves that are drawn on the same axes.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="PICTURE.png|pdf|svg", help="File of the picture.", show_default=False)],
-    title: Annotated[str, typer.Option(help="A line above the picture.")] = "",
-    line: LineOption = False,
-    units: UnitsOption = Units.nats,
+    results: list[Path],
+    out: Path,
+    title: str = "",
+    line: bool = False,
+    units: Units = Units.nats,
 ) -> None:
     """Draw a mapping P(y|x) as shades, or certified curves with their bands.
 

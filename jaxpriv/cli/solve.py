@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from jaxpriv._near import near
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
@@ -23,63 +22,17 @@ if TYPE_CHECKING:
 
 def solve(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
-            "for ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies. Or a table of records "
-            "(.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CostOptions,
     measure: FormOptions,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MEASURE=VALUE",
-            help="A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
-            "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
-            "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
-        ),
-    ] = None,
-    budget: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="D ...",
-            help="Largest expected distortion; several: separated by blanks, or by repeating the option.",
-        ),
-    ] = None,
-    leakage_budget: Annotated[
-        float | None,
-        typer.Option(metavar="EPS", help="Minimise the distortion with at most this leakage (logarithms in nats)."),
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="LAMBDA ...",
-            help="Minimise leakage + LAMBDA * distortion; for averages that are no logarithm, and mutual information.",
-        ),
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_complete.solvers,
-            help="auto, interior-point, hybrid-gradient; mirror-descent, accelerated, two-grid for smooth averages; "
-            "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
-        ),
-    ] = "auto",
+    limit: list[str] | None = None,
+    budget: list[float] | None = None,
+    leakage_budget: float | None = None,
+    multiplier: list[float] | None = None,
+    solver: str = "auto",
     run: RunOptions,
-    rtol: Annotated[float, typer.Option(help="The same relative to the value; the looser tolerance applies.")] = 0.0,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STATE.npz",
-            help="With --solver accelerated or two-grid: write the state of the solve to this file, and continue from "
-            "it if it exists; removed once the result is optimal.",
-        ),
-    ] = None,
+    rtol: float = 0.0,
+    checkpoint: Path | None = None,
     results: MappingOptions,
 ) -> None:
     """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X, or the reverse.
@@ -253,44 +206,14 @@ _FUNNEL_NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "dis
 
 def funnel(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CountOptions,
-    disclosure: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="R ...",
-            help="Least leakage with I(X;Y) >= R (most with I(X;Y) <= R for --bottleneck), in nats; several: a curve.",
-        ),
-    ] = None,
-    leakage_budget: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Largest I(X;Y) with at most this leakage.")
-    ] = None,
-    relevance: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats.")
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None,
-        typer.Option(metavar="LAMBDA ...", help="Minimise leakage - LAMBDA I(X;Y) (maximise with --bottleneck)."),
-    ] = None,
-    bottleneck: Annotated[
-        bool, typer.Option("--bottleneck", help="The other boundary: the most that can leak; implied where needed.")
-    ] = False,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_complete.methods,
-            help="auto (column-generation, and vertex-generation for guesses and other measures of finitely many "
-            "actions, which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
-            "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
-        ),
-    ] = "auto",
+    disclosure: list[float] | None = None,
+    leakage_budget: list[float] | None = None,
+    relevance: list[float] | None = None,
+    multiplier: list[float] | None = None,
+    bottleneck: bool = False,
+    method: str = "auto",
     measure: LeakageOptions,
     run: RunOptions,
     results: MappingOptions,
