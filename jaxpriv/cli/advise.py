@@ -57,21 +57,10 @@ def advise(
     run.check()
     clock = run.clock()
     further = {**vars(measure), "split": split, "seed": seed}
+    asked = {**of_records, "split": split, "seed": seed, "confidence": confidence, "symbols": symbols, "tol": run.tol}
+    request = mechanism.AdviseRequest(**asked, clock=clock)
     try:
-        advice = working(
-            "Advising",
-            lambda _: mechanism.advise(
-                source,
-                **of_records,
-                split=split,
-                seed=seed,
-                confidence=confidence,
-                symbols=symbols,
-                tol=run.tol,
-                clock=clock,
-            ),
-            clock,
-        )
+        advice = working("Advising", lambda _: mechanism.advise(source, request), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None

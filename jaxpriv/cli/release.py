@@ -111,32 +111,30 @@ def fit(
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
-    targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
-    targets["target_leakage"] = target_leakage
+    budgets = {"budget": budget, "leakage_budget": leakage_budget}
+    targets = {**budgets, "disclosure": disclosure, "target_leakage": target_leakage}
     _output.only_one(targets)
     given = {**vars(measure), **targets, "population": population}
     alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
-    if group or grouped:
+    in_one = not (group or grouped)
+    if not in_one:
         columns, of_groups = groups.of_groups(columns, group, grouped, given)
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-
-    budgets = {"budget": budget, "leakage_budget": leakage_budget}
+    asked: dict[str, Any] = {**of_records, **alike, "tol": run.tol, "clock": clock}
 
     def work(_: object) -> "Fitted | FittedGroups":
-        if group or grouped:
-            own = {name: value for name, value in of_records.items() if name not in ("useful", *vars(measure))}
-            return mechanism.fit_groups(source, **own, **of_groups, **budgets, **alike, tol=run.tol, clock=clock)
-        return mechanism.fit(source, **of_records, **targets, population=population, **alike, tol=run.tol, clock=clock)
+        if in_one:
+            return mechanism.fit(source, mechanism.FitRequest(**asked, **targets, population=population))
+        own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
+        return mechanism.fit_groups(source, mechanism.GroupsRequest(**own, **of_groups, **budgets))
 
     try:
         found = working("Fitting", work, clock)
     except InputError as error:
-        if group or grouped:
-            raise
         further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
-        raise in_groups(error, table, columns, {**given, **alike, **further}) from None
+        raise in_groups(error, table, columns, {**given, **alike, **further}) if in_one else error from None
     if found.unchanged and not unchanged:
         raise InputError(
             f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "

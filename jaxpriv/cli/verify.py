@@ -21,9 +21,10 @@ def verify(**given: Path | str | list[str] | None) -> None:
 verify.__doc__ = DESCRIPTION
 # The argument and the options of the verifier.
 _KINDS = {"file": Path, **dict.fromkeys((*FILES, "json"), Path | None), **dict.fromkeys(REPEATED, list[str] | None)}
+_FORM = inspect.Parameter("file", inspect.Parameter.KEYWORD_ONLY)
 verify.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
-    inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if kind is Path else None, annotation=kind
-    )
-    for name, kind in _KINDS.items()
+    [
+        _FORM.replace(name=name, annotation=kind, default=_FORM.empty if kind is Path else None)
+        for name, kind in _KINDS.items()
+    ]
 )
