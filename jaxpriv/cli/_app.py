@@ -20,8 +20,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._importing import INTERRUPTED
-from jaxpriv.cli._help import declared, in_panels
+from jaxpriv.cli._help import declared, files_of, in_panels
 from jaxpriv.cli._options import filled_in
+from jaxpriv.cli._output import check_outputs
 from jaxpriv.errors import (
     EntropyError,
     InfeasibleError,
@@ -206,6 +207,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(**given: object) -> None:
+        check_outputs(*files_of(command.__name__, given))
         made = {
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

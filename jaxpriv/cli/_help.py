@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -451,15 +452,33 @@ def _key(command: str, name: str) -> str:
     return f"{command}:{name}" if f"{command}:{name}" in _ROWS else name
 
 
+def _flag(name: str) -> str:
+    return f"--{_NAMES.get(name, name).replace('_', '-')}"
+
+
 def declared(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter of a command as Typer takes it."""
     name, key = parameter.name, _key(command, parameter.name)
     value, text, *shown = _ROWS[key]
     given: dict[str, Any] = {"metavar": value or None, "help": text, **_RANGES.get(key, {})}
     given |= {"autocompletion": _COMPLETED.get(value) or _COMPLETED.get(name), "show_default": (*shown, True)[0]}
-    flag = f"--{_NAMES.get(name, name).replace('_', '-')}"
-    made = typer.Argument(**given) if _PLACES[key][0] == "Arguments" else typer.Option(flag, **given)
+    made = typer.Argument(**given) if _PLACES[key][0] == "Arguments" else typer.Option(_flag(name), **given)
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[parameter.annotation, made])
+
+
+def files_of(command: str, given: Mapping[str, object]) -> tuple[dict[str, Path], dict[str, Path]]:
+    """The files that a command shall write, and those that it reads, by what the line calls them."""
+    outputs, inputs = {}, {}
+    for name, value in given.items():
+        key = _key(command, name)
+        shown = _ROWS[key][0].partition("|")[0].removesuffix(".csv")
+        panel = _PLACES[key][0]
+        if isinstance(value, Path) and shown != "DIR":
+            label = shown if panel == "Arguments" else _flag(name)
+            (outputs if panel in ("Output", "Running") else inputs)[label] = value
+        elif panel == "Arguments" and isinstance(value, list):
+            inputs |= {f"{shown.split()[0]} {k}": path for k, path in enumerate(value, 1) if isinstance(path, Path)}
+    return outputs, inputs
 
 
 def in_panels(command: str, options: "Iterable[Parameter]") -> "list[Parameter]":

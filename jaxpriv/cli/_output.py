@@ -53,10 +53,8 @@ class MappingOptions:
     codebook_out: Path | None = None
     json: Path | None = None
 
-    def check(self, inputs: Mapping[str, Path], **further: Path | None) -> None:
-        """`check_outputs`, `further` ones too; a name that ends like no file of mappings is refused, too."""
-        outputs = {"--out": self.out, "--codebook-out": self.codebook_out, "--json": self.json}
-        check_outputs({**outputs, **{f"--{name}": path for name, path in further.items()}}, inputs)
+    def check(self) -> None:
+        """Refuse a name that ends like no file of mappings."""
         need_ending("--out", self.out, ".npz", ".csv")
 
     def files(self, made: Callable[[], np.ndarray], symbols: Mapping[str, np.ndarray]) -> dict[Path, bytes]:
@@ -76,7 +74,7 @@ def is_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
+def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
     """Refuse, before any work, outputs that could not be written or would destroy an input.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
@@ -84,7 +82,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]
     """
     seen = dict(inputs)
     for name, path in outputs.items():
-        if path is None or is_stdout(path):
+        if is_stdout(path):
             continue
         for other, taken in seen.items():
             if _same(path, taken):

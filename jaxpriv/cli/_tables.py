@@ -92,11 +92,6 @@ class ColumnOptions(RecordOptions):
     sparse = False
     distortion = weight = survey_weight = None
 
-    @property
-    def inputs(self) -> dict[str, Path]:
-        """Files that are read."""
-        return {} if self.codebook is None else {"--codebook": self.codebook}
-
     def of_records(self, file: "TableFile") -> dict[str, Any]:
         """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing.
 

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
@@ -46,8 +46,6 @@ def advise(
     """
     from jaxpriv import mechanism
 
-    outputs = {"--picture": picture, "--json": json}
-    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if picture is not None:
         from jaxpriv import plotting
 
@@ -57,7 +55,14 @@ def advise(
     run.check()
     clock = run.clock()
     further = {**vars(measure), "split": split, "seed": seed}
-    asked = {**of_records, "split": split, "seed": seed, "confidence": confidence, "symbols": symbols, "tol": run.tol}
+    asked: dict[str, Any] = {
+        **of_records,
+        "split": split,
+        "seed": seed,
+        "confidence": confidence,
+        "symbols": symbols,
+        "tol": run.tol,
+    }
     request = mechanism.AdviseRequest(**asked, clock=clock)
     try:
         advice = working("Advising", lambda _: mechanism.advise(source, request), clock)

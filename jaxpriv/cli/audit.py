@@ -98,15 +98,6 @@ def audit(
         raise InputError("--objective is about --solution")
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
-    inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {
-        "--releases": releases,
-        "--row-order": row_order,
-        "--solution": solution,
-        "--certificate": certificate,
-        **columns.inputs,
-    }
-    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:

@@ -72,8 +72,6 @@ def frontier(
         picture_kind(picture, "--picture")
     if line and picture is None:
         raise InputError("--line is about --picture")
-    outputs = {"--out": out, "--picture": picture, "--json": json}
-    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)
     arrays, _ = _arrays(problem, columns, funnel, bool(given) and not funnel)
     funnel = funnel or "distortion" not in arrays
@@ -243,7 +241,6 @@ def plot(
 
     require_matplotlib()
     kind = picture_kind(out, "--out")
-    _output.check_outputs({"--out": out}, {f"RESULT {k + 1}": path for k, path in enumerate(results)})
     found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):

@@ -58,7 +58,7 @@ def demo(
     plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
     _output.make_folder(out)
-    _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
+    _output.check_outputs({f"--out {name}": path for name, path in files.items()}, {})
 
     data = datasets.census()
     distances = np.asarray(dense(changed_attributes(data.useful_attributes)))

@@ -22,7 +22,6 @@ _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
 def info(json: Path | None = None) -> None:
     """Print versions and settings for a problem report, without host, user or path names."""
-    _output.check_outputs({"--json": json}, {})
     record = working("Starting JAX", lambda _: _installation())
     _output.deliver(record, json, _settings(record))
 
@@ -98,7 +97,6 @@ def cache(
     an absolute path there, of a new or an empty folder, is used in place of the user's cache folder.
     """
     shapes = [_shape(text) for text in warm or ()]
-    _output.check_outputs({"--json": json}, {})
     record = working("Compiling" if shapes else "Starting JAX", lambda report: _record(clear, shapes, report))
     _output.deliver(record, json, _text(record))
 

@@ -49,7 +49,6 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
@@ -163,8 +162,6 @@ def excess(
     from jaxpriv.estimation.audit import excess as compared
 
     other = table if released_table is None else released_table
-    inputs = {"TABLE": table, "--released-table": released_table, "--row-order": row_order}
-    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     if row_order is not None and released_table is None:
         raise InputError("--row-order is about --released-table")
     private, useful = columns.private, columns.useful

@@ -53,7 +53,7 @@ def solve(
     known_solver(solver)
     run.check()
     scalar(rtol, "--rtol", low=0.0)
-    results.check({"PROBLEM.npz": problem, **columns.inputs}, checkpoint=checkpoint)
+    results.check()
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
     files = book_file(results.codebook_out, table)
     objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
@@ -244,7 +244,7 @@ def funnel(
     run.check()
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    results.check({"PROBLEM.npz": problem, **columns.inputs})
+    results.check()
     arrays, table = problem_of(problem, columns, ["joint"])
     joint = joint_array(arrays["joint"])
     files = book_file(results.codebook_out, table)

@@ -37,7 +37,6 @@ def sweep(
 
     if workers < 1:
         raise InputError("--workers must be at least 1")
-    _output.check_outputs({"--json": json}, {"STUDY.toml": study})
     polars_or_refuse()
     clock = clock_of(time_limit, None)
     share = None if part is None else _part(part)

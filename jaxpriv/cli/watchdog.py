@@ -51,7 +51,7 @@ def watchdog(
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
-    results.check({"TABLE": data, **columns.inputs})
+    results.check()
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
     _output.only_one(options)
     arrays, table = problem_of(data, columns, ["joint"])
