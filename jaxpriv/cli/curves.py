@@ -12,7 +12,7 @@ from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
-from jaxpriv.cli.solve import known_solver, parsed_limit
+from jaxpriv.cli.solve import distortion_problem, known_solver, measures_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -53,12 +53,10 @@ def frontier(
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
-    from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
+    from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
 
-    asked_measures = [measure.option, *map(parsed_limit, limit or ())]
-    for one in asked_measures:
-        one.measure(None)
+    measures = measures_of(measure, limit)
     run.check()
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
     given = [name for name in [_output.only_one({**targets, "count": count})] if name != "count"]
@@ -81,21 +79,20 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
-    limits = [(one, asked.value) for one, asked in zip(limited, asked_measures[1:], strict=True)]
     values = np.array(targets[name]) if given else _spread(arrays, count or 0, funnel)
 
     clock = run.clock()
     options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
-    first: dict[str, float] = {name: float(values[0])}
+    first: dict[str, Any] = {name: float(values[0])}
     if bottleneck:
         if measure.leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
         asked: Any = BottleneckProblem(arrays["joint"], **first)
     elif funnel:
-        asked = FunnelProblem(arrays["joint"], **{**first, "leakage": leakage})
+        leakage = measures[0].measure(arrays.get("neighbours"))
+        asked = FunnelProblem(arrays["joint"], leakage=leakage, **first)
     else:
-        asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **first)
+        asked = distortion_problem(arrays, measures, **first)
     solve = funnel_frontier_within if funnel else frontier_within
     curve = working("Solving", lambda _: solve(clock, asked, {name: values}, **options), clock)
     numbers = arrays_of(curve)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxpriv._near import near
-from jaxpriv.cli import _output
+from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
@@ -17,6 +17,7 @@ from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import FunnelSolution
+    from jaxpriv.problems import DistortionProblem
     from jaxpriv.solution import Solution
 
 
@@ -42,29 +43,19 @@ def solve(
     3: no mapping meets budgets and limits (the JSON holds the proof). Exit code 4: the gap is above
     --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
-    from jaxpriv import problems
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
-    asked_measures = [measure.option, *(parsed_limit(text) for text in limit or ())]
-    for one in asked_measures:
-        one.measure(None)
+    measures = measures_of(measure, limit)
     known_solver(solver)
     run.check()
     scalar(rtol, "--rtol", low=0.0)
     results.check()
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
     files = book_file(results.codebook_out, table)
-    objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
-    asked = problems.DistortionProblem(
-        arrays["joint"],
-        arrays["distortion"],
-        budget=budget or None,
-        multiplier=multiplier or None,
-        leakage_budget=leakage_budget,
-        leakage=objective_measure,
-        limits=[(one, given.value) for one, given in zip(limited, asked_measures[1:], strict=True)],
+    asked = distortion_problem(
+        arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget
     )
     begun = time.perf_counter()
     clock, goal = run.clock(), Goal(run.tol, rtol)
@@ -76,7 +67,7 @@ def solve(
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), results.json, "")
         raise
-    record = _record(solution, objective_measure.unit)
+    record = _record(solution, asked.leakage.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
     found = not np.isnan(solution.leakage)
     if found:
@@ -102,14 +93,32 @@ def _uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifi
     )
 
 
-def known_solver(name: str, funnel: bool = False) -> None:
-    """Refuse a solver that there is none of, with those that there are."""
-    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
-    from jaxpriv.solving.choice import SOLVER_NAMES
-
-    known = ("auto", *FUNNEL_SOLVERS) if funnel else SOLVER_NAMES
+def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
+    """Refuse a solver (or method) that there is none of, with those that there are."""
+    known = _complete.methods() if funnel else _complete.solvers()
     if name not in known:
-        raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}{near(name, known)}")
+        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(known)}{near(name, known)}")
+
+
+def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
+    """The measure that is minimised, then those of --limit; refused where there is no such measure."""
+    found = [measure.option, *map(parsed_limit, limit or ())]
+    for one in found:
+        one.measure(None)
+    return found
+
+
+def distortion_problem(
+    arrays: Mapping[str, np.ndarray],
+    measures: list[MeasureOption],
+    **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
+) -> "DistortionProblem":
+    """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
+    from jaxpriv.problems import DistortionProblem
+
+    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
+    limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
+    return DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 
 
 def parsed_limit(text: str) -> MeasureOption:
@@ -191,10 +200,18 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
         "certified gap": f"{_output.upper(record['gap'] * scale, 2)}{name}",
         **({} if objective == "leakage" else {"leakage": f"{_output.upper(record['leakage'] * per)} {unit}"}),
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
-        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
-        "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
+        **_work(record),
     }
     return _output.aligned(lines)
+
+
+def _work(record: JsonRecord) -> dict[str, str]:
+    """The last lines of a result."""
+    seconds = record["seconds"]
+    return {
+        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
+        "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
+    }
 
 
 # Methods for the bottleneck only; all others take --bottleneck.
@@ -228,15 +245,12 @@ def funnel(
     """
     from jaxpriv._validation import joint_array
     from jaxpriv.funnels import FunnelSolution
-    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
     leakage = measure.option.measure(None)
-    known = ("auto", *FUNNEL_SOLVERS)
-    if method not in known:
-        raise InputError(f"--method {method!r} is not a method's name; known: {', '.join(known)}{near(method, known)}")
+    known_solver(method, True, "method")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "relevance": relevance}
     form, targets = _target({**given, "multiplier": multiplier})
@@ -369,8 +383,7 @@ def _funnel_summary(record: JsonRecord, form: str, bottleneck: bool, units: Unit
         "proved gap": f"{_output.upper(record['gap'] * per, 2)} {name}",
         **({} if best == "least leakage" else {"leakage": f"{record['leakage'] * scale:.6g} {unit}"}),
         "disclosure": f"{record['disclosure'] * units.per_nat:.6g} {units}",
-        "solver": f"{record['solver']}, {record['iterations']} iterations",
-        "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
+        **_work(record),
     }
     return _output.aligned(lines)
 
