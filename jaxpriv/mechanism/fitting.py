@@ -256,7 +256,7 @@ def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> Mech
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Rounded:
     """A table over the useful symbols of the design, with the names, labels and codes of its outputs.
 
     `target`: the one that it was designed for. `duals`: what proves the bound, by the fields of `Evidence`.
@@ -309,7 +309,7 @@ class _Work:
             raise InputError("confidence must be below 1")
         return self.records.held_out, level
 
-    def design(self, target: float) -> _Found:
+    def design(self, target: float) -> _Rounded:
         """The best mechanism for a target, rounded to whole numbers that meet it."""
         problem, prices, computed = self.asked.problem, self.prices, self.computed
         matrix, duals, status = self._solved(target)
@@ -340,7 +340,7 @@ class _Work:
             by_leakage = problem == "budget"
             best = least_leakage(tables, self.counts, computed) if by_leakage else None
             table = least_distortion(tables, self.counts, prices) if best is None else best
-        return _Found(table, columns, labels, released, target, duals, status)
+        return _Rounded(table, columns, labels, released, target, duals, status)
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
         """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
@@ -392,7 +392,7 @@ def _numbered(size: int) -> tuple[tuple[str, ...], Labels, np.ndarray]:
     return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None]
 
 
-def _grouped(work: _Work) -> "tuple[PopulationLimit, _Found]":
+def _grouped(work: _Work) -> "tuple[PopulationLimit, _Rounded]":
     """The watchdog whose limit holds for the population: every symbol is released as its group."""
     counts, level = work.held_out()
     target, held_out = work.asked.target, np.zeros_like(work.counts)
@@ -407,10 +407,10 @@ def _grouped(work: _Work) -> "tuple[PopulationLimit, _Found]":
     table = np.zeros((len(found.group), size), dtype=np.uint64)
     table[np.arange(len(table)), found.group] = ONE
     limit = PopulationLimit(level, target, found.upper, found.rung, found.rungs)
-    return limit, _Found(table, *_numbered(size), target, {}, FEASIBLE)
+    return limit, _Rounded(table, *_numbered(size), target, {}, FEASIBLE)
 
 
-def _certified(work: _Work) -> tuple[PopulationLimit, _Found]:
+def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
     """The last of the sequence before the first whose bound is above the target."""
     if work.asked.problem != "leakage-budget":
         raise InputError(
