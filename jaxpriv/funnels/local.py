@@ -33,9 +33,10 @@ from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
+from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
-from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, pool_of
+from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.pricing import Component
@@ -167,7 +168,7 @@ def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.nda
         known = replace(known, a=np.asarray(leaks))
     form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
     objective = Objective(problem.minimises_leakage, form, problem.target)
-    weights = best_plan((Part(whole, None, None),), (known,), objective).weights[0]
+    weights = best_plan((known,), objective).weights[0]
     joint = (known.posteriors.T * weights)[:, weights > 0]
     return joint / joint.sum(axis=1, keepdims=True)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from jaxpriv._clock import Clock
 from jaxpriv._numerics import divergence, entropy
+from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan, cleaned
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.actions.search import ActionSearch
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
-from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms
+from jaxpriv.funnels.atoms.parts import first_atoms
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
 from jaxpriv.funnels.pricing import Component
@@ -28,8 +29,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _WORTH = 0.25
 # Vertices added in a round, and kept in all, for each useful symbol; at least so many.
 _ADDED, _KEPT, _FEWEST = 30, 60, 2000
-# Entries below this fraction of P_X(x) are zero.
-_TRACE = 1e-12
 # What a proof that is repeated aims at below 0: at 0 itself, rounding would keep it going.
 _AIMED = 1e-10
 # Where a proof does not end, one at prices of this many times the lambda may: posteriors have fewer symbols there.
@@ -88,7 +87,6 @@ class VertexProgram:
         self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
         self.source = source
         block = Component(np.arange(len(core)), symbols, 1.0, core)
-        self._parts = (Part(block, None, None),)
         self._first = first_atoms(block)
         if start is not None:
             self._first = np.vstack([self._first, measure_of(start, source)[0]])
@@ -136,7 +134,7 @@ class VertexProgram:
         """(the best plan, the best proof for `problem`, how it ended)."""
         end = End.CUT
         while True:
-            plan = best_plan(self._parts, (self.pool,), objective)
+            plan = best_plan((self.pool,), objective)
             shown(plan, proof)
             if end is not End.CUT or self._left <= 0 or goal.clock.expired():
                 return plan, proof, end
@@ -203,27 +201,21 @@ class VertexProgram:
         """Whether the pool has grown by some of `posteriors`, those whose reduced cost is below minus `least`."""
         new = self._pool(posteriors)
         size = len(self.source)
-        cost = self._reduced(plan, new)
+        cost = new.reduced(plan.prices[0], plan.lam)
         order = np.argsort(cost, kind="stable")[: max(_ADDED * size, _FEWEST)]
         new = new.take(order[cost[order] < -least])
         if not len(new.a):
             return False
-        pool, most = self.pool, max(_KEPT * size, 2 * _FEWEST)
-        if len(pool.a) > most:
-            needed = plan.weights[0] > 0
-            needed[: len(self._first)] = True  # any target stays reachable
-            order = np.argsort(np.where(needed, -np.inf, self._reduced(plan, pool)), kind="stable")
-            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
+        needed = plan.weights[0] > 0
+        needed[: len(self._first)] = True  # any target stays reachable
+        most = max(_KEPT * size, 2 * _FEWEST)
+        pool = self.pool.trimmed(self.pool.reduced(plan.prices[0], plan.lam), needed, most)
         self.pool = pool + new
         return len(self.pool.a) > len(pool.a)
 
-    def _reduced(self, plan: MasterSolution, pool: Pool) -> np.ndarray:
-        return pool.a - plan.lam * pool.b - pool.posteriors @ plan.prices[0]
-
     def _pool(self, posteriors: np.ndarray) -> Pool:
-        clean = np.where(posteriors > _TRACE * self.source, posteriors, 0.0)
-        clean /= clean.sum(axis=1, keepdims=True)
-        return Pool(clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
+        clean = cleaned(posteriors, self.source)
+        return Pool(self.source, clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
 
 
 def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:

@@ -1,7 +1,7 @@
 """Column generation: solve the program over the present atoms, price new ones at its duals, repeat.
 
 For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
-kept. Prices jump from round to round: besides the current ones, those between all atoms (`master.central_prices`) are
+kept. Prices jump from round to round: besides the current ones, those between all atoms (`central_prices`) are
 priced, and the atoms that violate either are added.
 """
 
@@ -11,17 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.atoms.master import (
-    MasterSolution,
-    Objective,
-    Part,
-    Pool,
-    best_plan,
-    central_prices,
-    first_atoms,
-    mended_prices,
-    pool_of,
-)
+from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
+from jaxpriv.column_generation.prices import central_prices, mended_prices
+from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of
 from jaxpriv.funnels.atoms.stationary import bottleneck_prices, convex, moved, widened
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
@@ -139,7 +131,7 @@ def generate(
     if objective.funnel and not unaided:
         pools = _warmed(parts, pools, objective, clock)
     while True:
-        plan = best_plan(parts, pools, objective)
+        plan = best_plan(pools, objective)
         if clock.expired() or plan.value - bound <= gap:
             return Generated(pools, plan, bound, best, done)
         done += 1
@@ -148,7 +140,7 @@ def generate(
                 if part.quick is not None:
                     part.quick.keep(pool.posteriors[weights > 0])
         if centre is not None:  # atoms found since may lie below the line at those prices
-            lowest, presumed = _presumed(parts, pools, objective, gap, centre, lowest)
+            lowest, presumed = _presumed(pools, objective, gap, centre, lowest)
         expected = presumed if centre is not None else np.inf  # of a proof at those prices
         falling = objective.funnel and not sure and last - plan.value > _FALLING * abs(plan.value)
         still = still + 1 if last - plan.value < _NEARLY_CLOSED * gap else 0
@@ -159,7 +151,7 @@ def generate(
         settled = proving and objective.funnel and centre is not None
         offers = [here]
         if centre is not None and not (proving or unaided):
-            offers.append(central_prices(parts, pools, objective, *centre, max(plan.value - presumed, gap)))
+            offers.append(central_prices(pools, objective, *centre, max(plan.value - presumed, gap)))
         aims = np.zeros(len(parts))
         if settled and centre is not None:
             offers, aims = [centre], np.minimum(0.0, lowest)
@@ -183,7 +175,7 @@ def generate(
         for number, (offered, lam) in enumerate(offers):
             if number and clock.expired():
                 break
-            prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
+            prices = _relaxed(pools, offered, objective.sign, objective.priced(gap, lam))
             below = aims + _AIM * objective.sign * objective.priced(allowed, lam)
             with clock.share(_PROVING if proving else 1.0):
                 priced = _price(parts, prices, lam, sure, clock, below)
@@ -193,13 +185,13 @@ def generate(
                 seeds = [one.posteriors[:_SEEDS] for one in priced]
             extremes = np.array([one.bound for one in priced])
             if np.isfinite(extremes).all():
-                line = _line(parts, prices, extremes)
+                line = _line(pools, prices, extremes)
                 if objective.bound(line, lam) > bound:
                     turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
                     bound, best = objective.bound(line, lam), Prices(turned, lam, extremes, line)
             best_found = _extremes(parts, prices, lam, priced)
             missed = bool((best_found < below).any())
-            likely = objective.bound(_line(parts, prices, best_found), lam)
+            likely = objective.bound(_line(pools, prices, best_found), lam)
             if likely > presumed:
                 presumed, centre, lowest = likely, (offered, lam), best_found
         light = sure and all(
@@ -231,8 +223,8 @@ def generate(
                 if part.quick is not None:
                     part.quick.keep(one.posteriors[:_VIOLATORS])
             offered, lam = centre
-            mended = mended_prices(parts, pools, offered, lam), lam
-            least, likely = _presumed(parts, pools, objective, gap, mended, np.zeros(len(parts)))
+            mended = mended_prices(pools, offered, lam), lam
+            least, likely = _presumed(pools, objective, gap, mended, np.zeros(len(parts)))
             if plan.value - likely <= _MENDED * (plan.value - bound) and (bound > before_round or not mends):
                 mends += 1
                 presumed, centre, lowest = likely, mended, least
@@ -255,9 +247,9 @@ def _allowed(plan: MasterSolution, bound: float, gap: float) -> float:
     return max(gap, _COARSE * (plan.value - bound if np.isfinite(bound) else abs(plan.value)))
 
 
-def _line(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
-    masses = np.array([part.block.mass for part in parts])
-    inner = np.array([float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)])
+def _line(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
+    masses = np.array([pool.mass for pool in pools])
+    inner = np.array([float(nu @ pool.source) for nu, pool in zip(prices, pools, strict=True)])
     return float(masses @ (inner + extremes))
 
 
@@ -265,8 +257,7 @@ def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced])
     """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
     found = []
     for part, nu, one in zip(parts, prices, priced, strict=True):
-        pool = pool_of(part.block, one.posteriors[:1])
-        found.append(float((pool.a - lam * pool.b - pool.posteriors @ nu)[0]))
+        found.append(float(pool_of(part.block, one.posteriors[:1]).reduced(nu, lam)[0]))
     return np.array(found)
 
 
@@ -280,15 +271,15 @@ def _active(pools: tuple[Pool, ...], plan: MasterSolution, seeds: list[np.ndarra
     return tuple(atoms), tuple(weights)
 
 
-def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
+def _relaxed(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
     """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
 
     The price of a rare symbol is accurate to the program's tolerance divided by the mass only; a bound from it would be
     as wrong as that price times one.
     """
     lowered = []
-    for part, nu in zip(parts, prices, strict=True):
-        source = part.block.source
+    for pool, nu in zip(pools, prices, strict=True):
+        source = pool.source
         lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _MOST_LOWERED))
     return tuple(lowered)
 
@@ -307,7 +298,7 @@ def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objecti
     """The pools with atoms of plans that were moved on wider supports, while that lowers the value fast."""
     random, last = np.random.default_rng(0), np.inf
     for _ in range(_WIDENED):
-        plan = best_plan(parts, pools, objective)
+        plan = best_plan(pools, objective)
         if clock.expired() or not plan.lam > _FLAT or not plan.value < last - _WORTH_WIDENING * abs(plan.value):
             break
         last, grown = plan.value, []
@@ -322,7 +313,6 @@ def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objecti
 
 
 def _presumed(
-    parts: tuple[Part, ...],
     pools: tuple[Pool, ...],
     objective: Objective,
     gap: float,
@@ -331,12 +321,12 @@ def _presumed(
 ) -> tuple[np.ndarray, float]:
     """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of atoms of the pools."""
     offered, lam = offer
-    prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
+    prices = _relaxed(pools, offered, objective.sign, objective.priced(gap, lam))
     sign, lowest = objective.sign, known.copy()
     for k, (pool, nu) in enumerate(zip(pools, prices, strict=True)):
-        found = float((sign * (pool.a - lam * pool.b - pool.posteriors @ nu)).min())
+        found = float((sign * pool.reduced(nu, lam)).min())
         lowest[k] = sign * min(sign * known[k], found)
-    return lowest, objective.bound(_line(parts, prices, lowest), lam)
+    return lowest, objective.bound(_line(pools, prices, lowest), lam)
 
 
 def _price(
@@ -369,15 +359,11 @@ def _grow(
         new = pool_of(part.block, np.vstack(found))
         better = np.zeros(len(new.a), dtype=bool)
         for offered, lam in [(plan.prices, plan.lam), *offers]:
-            gain = sign * (new.a - lam * new.b - new.posteriors @ offered[k])
+            gain = sign * new.reduced(offered[k], lam)
             better |= gain < -_WORTH * objective.priced(gap, lam)
-        most = max(_KEPT * len(prices), _KEPT_LEAST)
-        if len(pool.a) > most:
-            cost = sign * (pool.a - plan.lam * pool.b - pool.posteriors @ prices)
-            needed = weights > 0
-            needed[: len(first_atoms(part.block))] = True  # any target stays reachable
-            order = np.argsort(np.where(needed, -np.inf, cost), kind="stable")
-            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
+        needed = weights > 0
+        needed[: len(first_atoms(part.block))] = True  # any target stays reachable
+        pool = pool.trimmed(sign * pool.reduced(prices, plan.lam), needed, max(_KEPT * len(prices), _KEPT_LEAST))
         larger = pool + new.take(np.flatnonzero(better))
         any_new |= len(larger.a) > len(pool.a)
         grown.append(larger)

@@ -12,14 +12,15 @@ are searched for: D(q || P_X) - nu.q is convex, so the vertex that is best for i
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
-from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, pool_of
+from jaxpriv.column_generation import Objective, Pool, best_plan
+from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component
 
@@ -192,8 +193,8 @@ _PEELS = 3
 _ABSENT = 1e-3
 # Up to here the vertices of a fibre are listed for every problem.
 _FEW_SYMBOLS, _FEW_BASES = 1000, 5000
-# Atoms without leakage, so that any limit on it holds: maximise sum m b.
-_NO_LEAKAGE = Objective(funnel=True, form="side", target=1.0)
+# Atoms without leakage: maximise sum m b.
+_NO_LEAKAGE = Objective(funnel=True, form="multiplier", target=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,12 +231,11 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
     if vertices is None:
         return _searched(block, clock, enough)
     chosen = vertices.first(min(_AT_ONCE, 6 * len(source)))
-    part = (Part(block, None, None),)
     done = 0
     while True:
         atoms = np.vstack([source[None], vertices.rows(chosen)])  # P_X itself: any mean is reachable
         values = np.concatenate([[0.0], vertices.values[chosen]])
-        plan = best_plan(part, (Pool(atoms, np.zeros(len(values)), values),), _NO_LEAKAGE)
+        plan = best_plan((Pool(source, atoms, np.zeros(len(values)), values),), _NO_LEAKAGE)
         weights, prices = plan.weights[0], -plan.prices[0]
         done += 1
         gain = vertices.values - vertices.scores(prices)
@@ -264,7 +264,7 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
     """The program over vertices that are found for its prices; the bound is that without prices."""
     source, conditional, prior = block.source, block.conditional, block.prior
     random = np.random.default_rng(0)
-    part, prices, idle = (Part(block, None, None),), np.zeros(len(source)), 0
+    prices, idle = np.zeros(len(source)), 0
     atoms, values, weights, value = source[None], np.zeros(1), np.ones(1), 0.0
     for done in range(_SEARCHED):
         found = [] if done else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
@@ -289,7 +289,7 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
         if not found:
             break
         pool = pool_of(block, np.vstack([atoms, *found]))
-        plan = best_plan(part, (Pool(pool.posteriors, np.zeros(len(pool.b)), pool.b),), _NO_LEAKAGE)
+        plan = best_plan((replace(pool, a=np.zeros(len(pool.b))),), _NO_LEAKAGE)
         weights, prices = plan.weights[0], -plan.prices[0]
         better = float(weights @ pool.b)
         idle = idle + 1 if better - value <= 1e-6 * value else 0
