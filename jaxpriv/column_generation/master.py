@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 #                 relevance       cost b         side -a   limit -D        a - b/mu + (nu/mu).q <= 0
 #                 multiplier      cost -a + l b
 #
-# so that the dual (nu, mu) always gives prices and lambda of the one function a - lambda b. Where nothing leaks, a = 0,
-# the most disclosure is the multiplier form of the funnel at l = 1.
+# so that the dual (nu, mu) always gives prices and lambda of the one function a - lambda b. `MOST` is the most of a.
 
 
 # The slope of either curve is at most one; the funnel is priced below it.
@@ -104,6 +103,8 @@ class Objective:
         return -self.sign * (self.target - line) / lam if lam > 0 else -np.inf
 
 
+MOST = Objective(funnel=False, form="multiplier", target=0.0)
+
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11
 # Limits below this are scaled up to it: the backend's tolerances are absolute.
@@ -140,7 +141,7 @@ def best_plan(pools: tuple[Pool, ...], objective: Objective) -> MasterSolution:
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import csr_matrix
 
-    lifts = [pool.posteriors / pool.source for pool in pools]
+    lifts = [pool.lifts for pool in pools]
     size = np.concatenate([lift.max(axis=1) for lift in lifts])  # of a column: rare symbols have large lifts
     mass = np.concatenate([np.full(len(pool.a), pool.mass) for pool in pools])
     a, b = np.concatenate([pool.a for pool in pools]), np.concatenate([pool.b for pool in pools])

@@ -19,7 +19,8 @@ class Pool:
         posteriors: q, shape (K, X).
         a, b: what a column leaks and discloses, shape (K,).
         mass: the probability of the block.
-        origins: how each column is made, shape (K,) of objects, where that is asked for.
+        origins: how each column is made, shape (K,) of objects, where one posterior stands for several of them, of
+            several values.
     """
 
     source: np.ndarray
@@ -28,6 +29,16 @@ class Pool:
     b: np.ndarray
     mass: float = 1.0
     origins: np.ndarray | None = None
+
+    @property
+    def lifts(self) -> np.ndarray:
+        """q/p, shape (K, X)."""
+        return self.posteriors / self.source
+
+    @property
+    def _keys(self) -> np.ndarray:
+        """Rows that are equal where columns are."""
+        return _keys(self.posteriors if self.origins is None else np.column_stack([self.posteriors, self.a]))
 
     def reduced(self, prices: np.ndarray, lam: float) -> np.ndarray:
         """a - lambda b - nu.q of every column, for nu = `prices` (X,)."""
@@ -39,8 +50,8 @@ class Pool:
 
     def __add__(self, other: "Pool") -> "Pool":
         """Both, without those of `other` that are here already."""
-        seen = {row.tobytes() for row in _keys(self.posteriors)}
-        fresh = [k for k, row in enumerate(_keys(other.posteriors)) if row.tobytes() not in seen]
+        seen = {row.tobytes() for row in self._keys}
+        fresh = [k for k, row in enumerate(other._keys) if row.tobytes() not in seen]
         new = other.take(np.array(fresh, dtype=int))
         return replace(
             self,

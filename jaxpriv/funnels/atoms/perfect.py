@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
-from jaxpriv.column_generation import Objective, Pool, best_plan
+from jaxpriv.column_generation import MOST, Pool, best_plan
 from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component
@@ -193,8 +193,6 @@ _PEELS = 3
 _ABSENT = 1e-3
 # Up to here the vertices of a fibre are listed for every problem.
 _FEW_SYMBOLS, _FEW_BASES = 1000, 5000
-# Atoms without leakage: maximise sum m b.
-_NO_LEAKAGE = Objective(funnel=True, form="multiplier", target=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +233,8 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
     while True:
         atoms = np.vstack([source[None], vertices.rows(chosen)])  # P_X itself: any mean is reachable
         values = np.concatenate([[0.0], vertices.values[chosen]])
-        plan = best_plan((Pool(source, atoms, np.zeros(len(values)), values),), _NO_LEAKAGE)
-        weights, prices = plan.weights[0], -plan.prices[0]
+        plan = best_plan((Pool(source, atoms, values, np.zeros(len(values))),), MOST)
+        weights, prices = plan.weights[0], plan.prices[0]
         done += 1
         gain = vertices.values - vertices.scores(prices)
         better = np.flatnonzero(gain > 1e-12 * (1.0 + np.abs(prices).max()))
@@ -289,8 +287,8 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
         if not found:
             break
         pool = pool_of(block, np.vstack([atoms, *found]))
-        plan = best_plan((replace(pool, a=np.zeros(len(pool.b))),), _NO_LEAKAGE)
-        weights, prices = plan.weights[0], -plan.prices[0]
+        plan = best_plan((replace(pool, a=pool.b, b=np.zeros(len(pool.b))),), MOST)
+        weights, prices = plan.weights[0], plan.prices[0]
         better = float(weights @ pool.b)
         idle = idle + 1 if better - value <= 1e-6 * value else 0
         kept = np.flatnonzero((weights > 0) | (pool.b - pool.posteriors @ prices > -0.5))
