@@ -210,6 +210,7 @@ def polish(
 
     found = generate_columns(
         columns_of(lifts, source),
+        MOST,
         (exchanged, proved),
         closed=lambda plan, _: upper + plan.value <= goal,
         worth=lambda _: 1e-13,

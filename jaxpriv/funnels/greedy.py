@@ -37,7 +37,6 @@ def greedy(
     relevance: float | None = None,
     ratio: bool = False,
     leakage: AbstractLeakage | None = None,
-    compiled: bool = False,
 ) -> Merging:
     """Merge useful symbols greedily, from Y = X on, as far as one target allows.
 
@@ -47,7 +46,6 @@ def greedy(
         relevance: D, in the measure's unit: keep L(S->Y) >= D, take the largest decrease of I(X;Y) (Algorithm 2).
         ratio: with `disclosure`, take the largest decrease of leakage per decrease of I(X;Y) instead.
         leakage: an average measure; mutual information by default.
-        compiled: evaluate the pair table on JAX's default device for mutual information too.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -58,7 +56,7 @@ def greedy(
     """
     name, target = _one("disclosure", disclosure, "relevance", relevance)
     value = scalar(target, name, low=0.0) if not is_traced(target) else target
-    return _sweep(joint, name, [value], ratio, leakage, compiled)[0]
+    return _sweep(joint, name, [value], ratio, leakage)[0]
 
 
 def greedy_curve(
@@ -68,7 +66,6 @@ def greedy_curve(
     relevances: ArrayLike | None = None,
     ratio: bool = False,
     leakage: AbstractLeakage | None = None,
-    compiled: bool = False,
 ) -> tuple[Merging, ...]:
     """`greedy` at many targets, shape (B,), in their order. The table of all pairs is computed once.
 
@@ -79,7 +76,7 @@ def greedy_curve(
         points: Arr = jnp.asarray(targets)
     else:
         points = nonnegative(finite(real_array(targets, name, ndim=1), name), name)
-    return _sweep(joint, name, points, ratio, leakage, compiled)
+    return _sweep(joint, name, points, ratio, leakage)
 
 
 V = TypeVar("V")
@@ -99,7 +96,6 @@ def _sweep(
     targets: Sequence[ScalarLike] | Arr,
     ratio: bool,
     leakage: AbstractLeakage | None,
-    compiled: bool,
 ) -> tuple[Merging, ...]:
     if is_traced(joint, targets):
         raise InputError("joint: greedy merging runs on the host, outside of jit, vmap and grad")
@@ -109,7 +105,7 @@ def _sweep(
     of_leakage = name.startswith("relevance")
     if ratio and of_leakage:
         raise InputError("ratio: the ratio rule keeps a disclosure, not a relevance")
-    table = PairTable(joint_array(joint), leakage, compiled=compiled)
+    table = PairTable(joint_array(joint), leakage)
     most = table.most_leakage if of_leakage else entropy(table.clusters.masses)
     for position, target in enumerate(targets):
         if not target <= most + TOLERANCE:

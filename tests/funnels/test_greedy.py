@@ -247,14 +247,6 @@ def test_a_curve_is_its_single_calls():
         assert np.array_equal(run.merges, greedy(joint, relevance=target).merges)
 
 
-def test_the_compiled_table_gives_the_same_release():
-    joint = census().joint
-    host, compiled = (greedy(joint, disclosure=1.8, compiled=flag) for flag in (False, True))
-    assert np.array_equal(host.merges, compiled.merges)
-    assert host.margin == pytest.approx(compiled.margin, abs=1e-14)
-    assert host.leakages == pytest.approx(compiled.leakages, abs=1e-14)
-
-
 def test_one_useful_symbol():
     run = greedy(np.array([[0.25], [0.75]]), disclosure=0.0)
     assert run.mechanism.tolist() == [[1.0]]
