@@ -16,7 +16,7 @@ Way: TypeAlias = Callable[[MasterSolution, Pool], tuple[float, Pool]]
 
 
 @dataclass(frozen=True, eq=False)
-class Generated:
+class GeneratedColumns:
     """What the rounds ended with: the columns and their weights, the value and the best bound of the least cost.
 
     `ended` is whether nothing more was found, or the bound was close enough, after so many `rounds`.
@@ -47,7 +47,7 @@ def generate_columns(
     report: Callable[[int, float, float], None],
     always: int = 1,
     most: int = 100_000,
-) -> Generated:
+) -> GeneratedColumns:
     """Column generation over one block from `pool`, which has to admit a plan.
 
     Each round tries the `ways` in their order, until one of them has found columns that gain more than `worth`. The
@@ -70,9 +70,9 @@ def generate_columns(
         plan = best_plan((pool,), objective)
         report(done, plan.value, bound)
         if closed(plan, bound):
-            return Generated(pool, plan, bound, done, True)
+            return GeneratedColumns(pool, plan, bound, done, True)
         if done >= rounds or clock.expired():
-            return Generated(pool, plan, bound, done, False)
+            return GeneratedColumns(pool, plan, bound, done, False)
         done += 1
         needed = plan.weights[0] > 0
         needed[:always] = True
@@ -86,4 +86,4 @@ def generate_columns(
                 pool = larger
                 break
         else:
-            return Generated(pool, plan, bound, done, True)
+            return GeneratedColumns(pool, plan, bound, done, True)

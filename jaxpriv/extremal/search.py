@@ -18,7 +18,7 @@ from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
 from jaxpriv._resources import need_memory
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
-from jaxpriv.column_generation.rounds import Generated, generate_columns
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect
 from jaxpriv.extremal.types import (
     AbstractPosteriorSet,
@@ -299,7 +299,7 @@ def _independent(split: Split) -> Pool:
     return columns_of(np.ones((1, len(split.mass))), split.mass, np.zeros(1), [nothing])
 
 
-def _unrolled(generated: Generated, split: Split) -> tuple[np.ndarray, np.ndarray]:
+def _unrolled(generated: GeneratedColumns, split: Split) -> tuple[np.ndarray, np.ndarray]:
     pool, masses = generated.used
     symbols = len(split.source)
     turning = any(len(group) > 1 for group in split.members) or len(split.light) > 0

@@ -21,7 +21,7 @@ import numpy as np
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool
-from jaxpriv.column_generation.rounds import Generated, generate_columns
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 
 # Symbols of equal probability are interchangeable, and rare ones nearly divisible.
 #
@@ -269,7 +269,9 @@ def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:
     return float(prices @ mass) + highest + rounding
 
 
-def priced_columns(start: Pool, pricer: AbstractPosteriorSet, *, gap: float, clock: Clock = ENDLESS) -> Generated:
+def priced_columns(
+    start: Pool, pricer: AbstractPosteriorSet, *, gap: float, clock: Clock = ENDLESS
+) -> GeneratedColumns:
     """Column generation from `start` until the bound is within `gap` of the value; of less than a nat that share.
 
     Each round prices the current duals and their mean with the best ones so far: the mean damps the

@@ -338,8 +338,8 @@ class AlongTheHull(_FromStarts):
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target, from "nothing" and X itself.
 
-        A cost is the leakage, of a bottleneck with the other sign; it is the value of the measure where the price is one
-        of that, and the sum elsewhere. A round that lowers the edge by less than a tenth of the tolerance is idle.
+        A cost is the leakage, of a bottleneck with the other sign: the value of the measure where the price is one of
+        that, and the sum elsewhere. A round that lowers the edge by less than a tenth of the tolerance is idle.
         """
         solve, whole = self.steps(problem), _of_value(problem)
         measure, sign = problem.leakage, 1.0 if problem.minimises_leakage else -1.0

@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv._clock import Clock
 from jaxpriv._numerics import divergence, entropy
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
-from jaxpriv.column_generation.rounds import Generated, generate_columns
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.actions.search import ActionSearch
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
@@ -131,7 +131,7 @@ class VertexProgram:
         budget: int,
         proof: Proof | None,
         shown: Callable[[int, float, Proof | None], None],
-    ) -> tuple[Generated, Proof | None, End]:
+    ) -> tuple[GeneratedColumns, Proof | None, End]:
         """(the columns and their weights, the best proof for `problem`, how it ended)."""
         size, worth, complete = len(self.source), self.worth, False
 

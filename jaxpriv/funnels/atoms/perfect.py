@@ -20,7 +20,7 @@ import numpy as np
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, cleaned
-from jaxpriv.column_generation.rounds import Generated, generate_columns
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component
 
@@ -258,7 +258,7 @@ def _disclosing(source: np.ndarray, posteriors: np.ndarray, values: np.ndarray) 
     return Pool(source, posteriors, values, np.zeros(len(values)))
 
 
-def _perfect(found: Generated, bound: float) -> Perfect:
+def _perfect(found: GeneratedColumns, bound: float) -> Perfect:
     pool, weights = found.used
     return Perfect(pool.posteriors, weights, -found.plan.value, bound, found.plan.prices[0])
 
