@@ -103,6 +103,7 @@ class Objective:
         return -self.sign * (self.target - line) / lam if lam > 0 else -np.inf
 
 
+# The most of a, whatever b is: a price of zero.
 MOST = Objective(funnel=False, form="multiplier", target=0.0)
 
 # Weights below this are the backend's tolerance.
