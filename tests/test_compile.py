@@ -154,7 +154,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     ],
 )
 def test_a_forked_child_is_refused_where_jax_ran_before(parent, work, code):
-    """It would wait for threads that it does not have; where only names were read before, a child is a process like any."""
+    """It would wait for threads that it does not have; where nothing ran, a child is a process like any."""
     done = subprocess.run(
         [sys.executable, "-c", FORK, parent, work], capture_output=True, text=True, timeout=300, cwd=ROOT
     )

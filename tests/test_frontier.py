@@ -55,7 +55,7 @@ def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     np.testing.assert_array_equal(other.solutions.lower_bound, curve.solutions.lower_bound[order])
 
 
-@pytest.mark.parametrize("compile_", ["always", "never"])
+@pytest.mark.parametrize("compile_", ["never", pytest.param("always", marks=pytest.mark.thorough)])
 def test_batches_and_padding_change_nothing(compile_, monkeypatch):
     """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
     monkeypatch.setenv("JAXPRIV_COMPILE", compile_)

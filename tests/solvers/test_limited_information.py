@@ -86,11 +86,10 @@ def test_budgets_are_met_beside_the_limit(budgets, monkeypatch):
 
 @kernels
 @each
-@pytest.mark.parametrize("steps", [0, 1, 2, 4, 7])
+@pytest.mark.parametrize("steps", [0, 2, 7])
 @pytest.mark.parametrize("budgets", [0, 2])
-@pytest.mark.parametrize("sizes", [(6, 7, 9), (8, 8, 8)], ids=["odd", "cube"])
-def test_every_step_is_that_of_the_method(sizes, budgets, steps, monkeypatch):
-    compare_steps(monkeypatch, program_of(problem_of(7, sizes), budgets), steps)
+def test_every_step_is_that_of_the_method(budgets, steps, monkeypatch):
+    compare_steps(monkeypatch, program_of(problem_of(7, (6, 7, 9)), budgets), steps)
 
 
 @kernels

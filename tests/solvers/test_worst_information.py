@@ -71,11 +71,10 @@ def test_several_budgets_are_solved_as_by_the_method(monkeypatch):
 
 @kernels
 @each
-@pytest.mark.parametrize("limit", [0, 1, 2, 4, 8, 12])
+@pytest.mark.parametrize("limit", [0, 2, 8])
 @pytest.mark.parametrize("measure", _TWO.values(), ids=_TWO)
-@pytest.mark.parametrize("sizes", [(6, 7, 9), (8, 8, 8)], ids=["odd", "cube"])
-def test_every_step_is_that_of_the_method(sizes, limit, measure, monkeypatch):
-    compare_steps(monkeypatch, problem_of(7, sizes, measure, 2), limit)
+def test_every_step_is_that_of_the_method(limit, measure, monkeypatch):
+    compare_steps(monkeypatch, problem_of(7, (6, 7, 9), measure, 2), limit)
 
 
 @kernels
