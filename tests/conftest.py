@@ -83,7 +83,7 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 20)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=12, suppress_health_check=_QUIET)
 settings.register_profile("nightly", deadline=None, max_examples=500, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
