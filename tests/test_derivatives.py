@@ -347,13 +347,18 @@ def test_how_a_mechanism_moves_has_no_derivative():
 
 
 def test_outside_of_transformations_it_is_a_certified_solve(solved):
-    form, parts, gradient = solved
+    form, parts, _ = solved
     problem = FORMS[form][1](*parts)
     solution = jp.solve(problem, tol=TOL)
     assert jp.optimal_value(problem, tol=TOL) == solution.value
     np.testing.assert_array_equal(jp.optimal_mechanism(problem, tol=TOL), solution.mechanism)
     np.testing.assert_allclose(at(form, "value")(*parts), solution.value, atol=2 * TOL)
     np.testing.assert_allclose(at(form, "mechanism")(*parts), solution.mechanism, atol=1e-6)
+
+
+@pytest.mark.thorough  # compiles every operation; of the mechanism, forwards: problems/test_slopes.py
+def test_outside_of_jit_the_slope_is_the_same(solved):
+    form, parts, gradient = solved
     (in_level,) = jax.grad(lambda *parts: jp.solve(FORMS[form][1](*parts), tol=TOL).value, argnums=(2,))(*parts)
     np.testing.assert_allclose(in_level, gradient[2], rtol=1e-6)
 

@@ -75,7 +75,7 @@ def around(mechanism):
     return (1 - share) * mechanism + share * other
 
 
-# One of every kind of program: another of a kind is the same code (its terms are tested above, its optimum by the guard).
+# One of every kind of program: another of a kind is the same code (the guard has the optimum of every measure).
 OF_EACH_KIND = [
     *("kl", "sibson-2", "maximal-leakage", "total-variation", "max-information", "ldp"),
     *(
