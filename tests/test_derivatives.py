@@ -284,9 +284,9 @@ def test_zeros_of_the_joint():
     assert np.all(np.isfinite(gradient))
     np.testing.assert_array_equal(by_table[:, 5], 0.0)
     problem = build(sparse, tables, level)
-    solved = jp.solve(build(joint, tables, level), tol=TOL)  # of these shapes; only its mechanism matters here
-    mechanism = at("budget", "mechanism")(sparse, tables, level)
-    found = jp.sensitivity(problem, dataclasses.replace(solved, mechanism=np.asarray(mechanism)))
+    solved = jp.solve(build(joint, tables, level), tol=TOL)  # of these shapes; only mechanism and prices matter here
+    held = {name: np.asarray(at("budget", name)(sparse, tables, level)) for name in ("mechanism", "multipliers")}
+    found = jp.sensitivity(problem, dataclasses.replace(solved, **held))
     assert np.all(np.isfinite(found.joint))
     kept = sparse > 0
     np.testing.assert_allclose(found.joint[0][kept], gradient[kept], atol=1e-7)
