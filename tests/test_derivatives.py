@@ -318,10 +318,8 @@ def test_what_is_not_certified_is_not_a_number():
     assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(reverse("budget")(joint, tables, impossible)))
     moved = pulled_back("budget")((joint, tables, impossible), jnp.ones((6, 6)))
     assert all(np.all(np.isnan(part)) for part in moved)
-    few = jax.value_and_grad(lambda b: jp.optimal_value(FORMS["budget"][1](joint, tables, b), max_steps=2))
-    for function, at in ((lambda b: slopes(joint, tables, b), impossible), (few, level)):
-        with pytest.raises(jp.InputError, match="no derivative here"):
-            function(at)
+    with pytest.raises(jp.InputError, match="no derivative here"):
+        slopes(joint, tables, impossible)
     with pytest.raises(jp.InfeasibleError):
         jp.optimal_value(FORMS["budget"][1](joint, tables, impossible))
     with pytest.raises(jp.NotCertifiedError, match="gap"):

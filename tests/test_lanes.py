@@ -184,7 +184,16 @@ _FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", _FORMS.values(), ids=_FORMS)
+_SLOWER = ("least-max-information", "least-lift")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(form, marks=pytest.mark.thorough if name in _SLOWER else (), id=name)
+        for name, form in _FORMS.items()
+    ],
+)
 def test_forms_and_measures_run_in_numpy_too(together, form):
     problems = [_problem(seed, (3, 4, 4), **form) for seed in range(6)]
     results = jp.solve_many(problems)
