@@ -302,7 +302,13 @@ def compilers(monkeypatch):
     return cost
 
 
-@pytest.mark.parametrize("measure", [jp.leakage.Sibson(2.0), jp.leakage.MaxLift()], ids=["batches", "one-by-one"])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param(jp.leakage.Sibson(2.0), id="batches"),
+        pytest.param(jp.leakage.MaxLift(), id="one-by-one", marks=pytest.mark.thorough),
+    ],
+)
 def test_the_last_points_are_not_compiled_for(compilers, measure):
     """In a sweep it is known how much work is left: where NumPy does it sooner than the compiler, nothing is compiled,
     and where a program is compiled, all later points use it.

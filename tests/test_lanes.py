@@ -220,6 +220,7 @@ def test_what_a_batch_leaves_is_solved_by_itself(together):
     _agree([problems[4]], [results[4]], 1e-6)
 
 
+@pytest.mark.thorough  # of one problem: test_uncompiled.py
 def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     """One source: the same program from the same start takes as many steps, and ends at the same candidate."""
     problems = [_problem(seed, share=0.3 + 0.1 * seed) for seed in range(6)]
