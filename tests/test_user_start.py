@@ -21,7 +21,10 @@ CASES = [
     ("interior-point", {"multiplier": 0.3}, 1e-6),
     ("interior-point", SIBSON, 1e-6),
     ("mirror-descent", {"budget": 0.4}, 1e-4),
-    ("hybrid-gradient", {"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}, 1e-4),
+    pytest.param(
+        *("hybrid-gradient", {"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}, 1e-4),
+        marks=pytest.mark.thorough,  # its first step from a start: solvers/test_hybrid_gradient.py
+    ),
 ]
 
 
