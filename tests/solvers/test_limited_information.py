@@ -163,7 +163,8 @@ def test_derivatives_follow_from_its_last_point(monkeypatch):
     def problem(limit):
         return jp.DistortionProblem(joint, cost, leakage_budget=limit)
 
-    value, mechanism = jax.jacfwd(lambda e: (jp.optimal_value(problem(e)), jp.optimal_mechanism(problem(e))))(at)
+    moves = jax.jit(jax.jacfwd(lambda e: (jp.optimal_value(problem(e)), jp.optimal_mechanism(problem(e)))))
+    value, mechanism = moves(at)
     beside = [jp.solve(problem(at + sign * apart), tol=1e-10).value for sign in (1.0, -1.0)]
     assert value == pytest.approx((beside[0] - beside[1]) / (2.0 * apart), rel=1e-4)
     np.testing.assert_allclose(mechanism.sum(axis=1), 0.0, atol=1e-9)

@@ -164,7 +164,8 @@ def test_derivatives_follow_from_its_last_point(monkeypatch):
     def problem(budget):
         return jp.DistortionProblem(joint, cost, budget=budget, leakage=_LEAST)
 
-    value, mechanism = jax.jacfwd(lambda b: (jp.optimal_value(problem(b)), jp.optimal_mechanism(problem(b))))(at)
+    moves = jax.jit(jax.jacfwd(lambda b: (jp.optimal_value(problem(b)), jp.optimal_mechanism(problem(b)))))
+    value, mechanism = moves(at)
     beside = [jp.solve(problem(at + sign * apart), tol=1e-9).value for sign in (1.0, -1.0)]
     assert value == pytest.approx((beside[0] - beside[1]) / (2.0 * apart), rel=1e-4)
     np.testing.assert_allclose(mechanism.sum(axis=1), 0.0, atol=1e-9)
