@@ -172,7 +172,7 @@ FORMS = {
     "least ldp": ("budget", lk.LocalDifferentialPrivacy(), (), (0.1, 0.2)),
     "least max-information": ("budget", lk.MaxInformation(), ((lk.MaximalLeakage(), 0.6),), (0.1, 0.2)),
 }
-# A limit on an average. On a worst outcome: `test_a_compiled_solution_is_certified_on_the_host`; the least of an average:
+# A limit on an average. On a worst outcome: `test_a_compiled_solution_is_certified_on_the_host`; the least average:
 # `test_slopes.py`.
 ALWAYS = ("chi-squared",)
 
