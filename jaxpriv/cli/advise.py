@@ -37,8 +37,8 @@ def advise(
             min=2,
             max=4096,
             metavar="N",
-            help="Most combinations of useful classes; with more, columns get fewer classes. Beyond about 150 the "
-            "designs take minutes.",
+            help="Most combinations of useful classes, and of private ones; with more, columns get fewer classes. "
+            "Beyond about 150 the designs take minutes.",
         ),
     ] = 128,
     split: SplitOption = 0.5,

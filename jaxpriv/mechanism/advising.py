@@ -151,7 +151,8 @@ def advise(
 
     The mappings are those of the solver: `fit` rounds one to whole numbers and computes every number again. Arguments
     and errors are those of `fit`; a time limit leaves designs without a certificate to `tol`, with their gaps.
-    `symbols`: the most combinations of useful classes, at most 4,096; for more than about 150 the designs take minutes.
+    `symbols`: the most combinations of useful classes, and of private ones, at most 4,096; for more than about 150 the
+    designs take minutes.
     """
     share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
     seed, most = whole(seed, "seed", low=0.0), min(whole(symbols, "symbols", low=2.0), MOST_SYMBOLS)
