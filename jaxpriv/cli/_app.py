@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo
 
 from jaxpriv._importing import INTERRUPTED
 from jaxpriv.cli._help import in_panels
@@ -198,14 +200,27 @@ class Command(TyperCommand):
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer, which has an option for each field of the parameters that are groups of options."""
+    """A command for Typer, which has an option for each field of the parameters that are groups of options.
+
+    A file that is read and is not there is an error before the command begins, and imports JAX.
+    """
     signature = inspect.signature(command)
     groups: dict[str, Any] = {
         one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
     }
 
+    read = [
+        one.name
+        for one in signature.parameters.values()
+        if one.name == "design" or any(isinstance(about, ArgumentInfo) for about in get_args(one.annotation)[1:])
+    ]
+
     @functools.wraps(command)
     def called(**given: object) -> None:
+        for value in map(given.get, read):
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path) and not path.exists():
+                    raise InputError(f"{path} does not exist")
         made = {
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

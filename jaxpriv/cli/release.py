@@ -585,14 +585,14 @@ def report(
     confidence: ConfidenceOption = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
+    inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
+    _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
+    _output.need_ending("--out", out, ".html", ".htm")
     from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.report import report as page
     from jaxpriv.verifier.archive import read_file
     from jaxpriv.verifier.releases import read_receipt
 
-    inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
-    _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
-    _output.need_ending("--out", out, ".html", ".htm")
     mechanism = load_mechanism(design)
     evidence = None if private is None else load_evidence(private, mechanism)
     stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))
