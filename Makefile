@@ -83,7 +83,7 @@ ifeq ($(call usable,$(call places,3.11)),)
 else
 	rm -f $(KERNELS)
 	$(MAKE) install VENV=$(OLDEST) PYTHON=$(call usable,$(call places,3.11))
-	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" -k "not avx2 and not baseline" $(SMOKE)
+	JAXPRIV_SHAPES=on $(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" -k "not avx2 and not baseline" $(SMOKE)
 endif
 
 lint: $(READY)

@@ -44,10 +44,11 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Array shapes and dtypes in annotations are checked while the tests run, in the modules that have such annotations. The
-# modules that name arrays and numbers without a shape (`Arr`, `ScalarLike`) are not checked: a check takes a hundred
-# times as long as an operation on a small array, and steps of solvers consist of those. The hook stays installed: a
-# module imported later, inside a test, is checked as well.
+# With JAXPRIV_SHAPES in the environment (`make smoke`), array shapes and dtypes in annotations are checked while the
+# tests run, in the modules that have such annotations: it takes a seventh of the whole suite's time. The modules that
+# name arrays and numbers without a shape (`Arr`, `ScalarLike`) are not checked: a check takes a hundred times as long
+# as an operation on a small array, and steps of solvers consist of those. The hook stays installed: a module imported
+# later, inside a test, is checked as well.
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
 # Public functions of these refuse bad arguments themselves, with an `InputError` that tests ask for.
 _OWN_CHECKS = {"jaxpriv.baselines", "jaxpriv.watchdog", "jaxpriv.watchdog.staircase"}
@@ -59,7 +60,8 @@ _SHAPED = [
     and (name := ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"))
     not in _OWN_CHECKS
 ]
-install_import_hook(_SHAPED, "beartype.beartype")
+if "JAXPRIV_SHAPES" in os.environ:
+    install_import_hook(_SHAPED, "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
 from jaxpriv import _compile, _native  # noqa: E402  # after the hook
@@ -81,7 +83,7 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 20)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=12, suppress_health_check=_QUIET)
 settings.register_profile("nightly", deadline=None, max_examples=500, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

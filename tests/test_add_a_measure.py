@@ -91,13 +91,9 @@ def test_it_compiles(name):
         return jp.optimal_value(jp.DistortionProblem(JOINT, TABLE, budget=budget, leakage=NEW[name]))
 
     with jax.enable_x64(True):
-        found, slope = jax.jit(jax.value_and_grad(least))(0.4)
+        found = jax.jit(least)(0.4)
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.4, leakage=NEW[name])
-    solution = jp.solve(problem, tol=1e-9)
-    assert float(found) == pytest.approx(solution.value, abs=2e-6)
-    slopes = jp.sensitivity(problem, solution).budget
-    assert slopes is not None
-    assert float(slope) == pytest.approx(slopes[0], rel=1e-3)
+    assert float(found) == pytest.approx(jp.solve(problem, tol=1e-9).value, abs=2e-6)
 
 
 def test_it_is_audited():

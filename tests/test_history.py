@@ -27,7 +27,13 @@ def spent(mechanism):
     return float((JOINT.sum(axis=0)[:, None] * TABLE * mechanism).sum())
 
 
-@pytest.mark.parametrize("solver", CASES)
+@pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param(name, marks=pytest.mark.thorough) if name in ("accelerated", "hybrid-gradient") else name
+        for name in CASES
+    ],
+)
 def test_every_method_has_a_history_that_ends_with_its_result(solver):
     history = jp.History(every=5, mechanisms=True)
     found = jp.solve(CASES[solver], solver, tol=1e-3, max_steps=200, progress=history)

@@ -184,7 +184,16 @@ _FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", _FORMS.values(), ids=_FORMS)
+_SLOWER = ("least-max-information", "least-lift")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(form, marks=pytest.mark.thorough if name in _SLOWER else (), id=name)
+        for name, form in _FORMS.items()
+    ],
+)
 def test_forms_and_measures_run_in_numpy_too(together, form):
     problems = [_problem(seed, (3, 4, 4), **form) for seed in range(6)]
     results = jp.solve_many(problems)
@@ -211,6 +220,7 @@ def test_what_a_batch_leaves_is_solved_by_itself(together):
     _agree([problems[4]], [results[4]], 1e-6)
 
 
+@pytest.mark.thorough  # of one problem: test_uncompiled.py
 def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     """One source: the same program from the same start takes as many steps, and ends at the same candidate."""
     problems = [_problem(seed, share=0.3 + 0.1 * seed) for seed in range(6)]

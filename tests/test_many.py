@@ -115,10 +115,10 @@ _SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
 def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch):
     seen = _programs(monkeypatch)
     problems = [_problem(seed, _SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(7)]
-    results = jp.solve_many(problems, tol=1e-7)
+    results = jp.solve_many(problems)
     assert seen == [8]  # one batch, the next power of two
     for problem, found in zip(problems, results, strict=True):
-        alone = jp.solve(problem, tol=1e-7)
+        alone = jp.solve(problem)
         assert found.status == "optimal"
         assert found.mechanism.shape == problem.shape
         assert found.lower_bound <= alone.value
@@ -126,17 +126,18 @@ def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch
         proof = jp.certify(problem, found)
         assert proof.valid
         assert proof.agrees
-        assert proof.gap <= 1e-7
+        assert proof.gap <= 1e-6
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        {"leakage": by_name("sibson", order=2.0)},
+        pytest.param({"leakage": by_name("sibson", order=2.0)}, marks=pytest.mark.thorough),
         pytest.param({"limits": [(by_name("max-lift"), 1.0)]}, marks=pytest.mark.thorough),
     ],
     ids=["sibson", "limits"],
 )
+# A batch of another measure is compiled in problems/test_least_worst.py, one in NumPy of each in test_lanes.py.
 def test_measures_are_batched_too(monkeypatch, more):
     seen = _programs(monkeypatch)
     problems = [_problem(seed, (3, 3, 4) if seed % 2 else (3, 4, 4), 0.3 + 0.05 * seed, **more) for seed in range(4)]
@@ -209,9 +210,9 @@ def test_what_a_batch_claims_is_not_believed(monkeypatch):
 def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch):
     """The others do not wait for it, and it is certified as they are."""
     monkeypatch.setattr(many, "_STEPS_OF_LANES", 4)
-    problems = [_problem(seed, share=0.2 * seed) for seed in range(1, 5)]
+    problems = [_problem(seed, share=0.15 * seed) for seed in range(1, 6)]
     found = jp.solve_many(problems)
-    assert [one.status for one in found] == ["optimal"] * 4
+    assert [one.status for one in found] == ["optimal"] * 5
     assert sum(one.steps > 4 for one in found) > 0
     assert all(jp.certify(problem, one).agrees for problem, one in zip(problems, found, strict=True))
 
@@ -282,16 +283,20 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
 def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(monkeypatch):
     problems = [_problem(seed) for seed in range(4)]
     compiled = []
-    real = loops.on_host
+
+    def compiles(*_):
+        compiled.append(1)
+        raise ZeroDivisionError  # in the place of seconds
+
     monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
     monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    monkeypatch.setattr(loops, "on_host", lambda *args: compiled.append(1) or real(*args))
+    monkeypatch.setattr(loops, "on_host", compiles)
     first = jp.solve_many(problems)
     assert [one.status for one in first] == ["optimal"] * len(problems)
     assert not compiled
     assert len(loops._SPENT) == 1
-    assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * len(problems)
+    jp.solve_many(problems)
     assert compiled
 
 
@@ -337,6 +342,7 @@ def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
     assert kinds.joined({three: 1000, five: 1000}) == {three: three, five: five}
 
 
+@pytest.mark.thorough  # padded within their own bucket: test_mixed_shapes
 def test_problems_padded_to_the_bucket_of_others_are_certified(monkeypatch):
     seen = _programs(monkeypatch)
     problems = [_problem(seed, (2, 2, 2) if seed % 2 else (3, 5, 3), 0.5) for seed in range(8)]

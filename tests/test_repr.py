@@ -103,7 +103,7 @@ def test_what_is_traced_prints_by_shape(transform, budgets):
         printed.extend([str(asked), str(found), found._repr_html_()])
         return found.value
 
-    transform(value)(budgets)
+    jax.make_jaxpr(transform(value))(budgets)
     assert re.search(r"budget +float\d\d\[1\]", printed[0])
     assert re.search(r"status +int32\[\]", printed[1])
     assert re.search(r"value</th><td[^>]*>float\d\d\[\]", printed[2])

@@ -31,7 +31,13 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("solver", SOLVES)
+@pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param(name, marks=pytest.mark.thorough) if name in ("accelerated", "hybrid-gradient") else name
+        for name in SOLVES
+    ],
+)
 def test_settings_that_look_for_mistakes_change_no_solve(solver):
     expected = jp.solve(SOLVES[solver], solver, tol=1e-3)
     assert expected.status == "optimal"

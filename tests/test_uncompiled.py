@@ -64,12 +64,14 @@ def _brier(q):
     "asked",
     [
         problem(lk.MutualInformation(), budget=0.3),
-        problem(lk.MutualInformation(), leakage_budget=0.05),
+        pytest.param(problem(lk.MutualInformation(), leakage_budget=0.05), marks=pytest.mark.thorough),
         pytest.param(problem(lk.MutualInformation(), joint=JOINTS, budget=0.4), marks=pytest.mark.thorough),
         problem(lk.MaxInformation(), leakage_budget=0.1),
         pytest.param(problem(lk.Sibson(0.5), budget=0.3), marks=pytest.mark.thorough),
         pytest.param(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4), marks=pytest.mark.thorough),
-        pytest.param(problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.slow),
+        pytest.param(
+            problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.thorough
+        ),
         problem(lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2, 1.0)), leakage_budget=0.05),
         pytest.param(problem(lk.AverageCostGain(lk.CustomLoss(_brier)), budget=0.3), marks=pytest.mark.thorough),
     ],

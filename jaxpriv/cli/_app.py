@@ -14,25 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.models import ArgumentInfo
 
 from jaxpriv._importing import INTERRUPTED
-from jaxpriv.cli._help import in_panels
+from jaxpriv.cli._help import declared, files_of, in_panels
 from jaxpriv.cli._options import filled_in
-from jaxpriv.errors import (
-    EntropyError,
-    InfeasibleError,
-    InputError,
-    IntegrityError,
-    JaxprivError,
-    NotCertifiedError,
-    ResourceError,
-)
+from jaxpriv.cli._output import check_outputs
+from jaxpriv.errors import JaxprivError
+from jaxpriv.verifier.__main__ import DEBUG, complain, explain
 from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 
 if TYPE_CHECKING:
@@ -106,22 +98,6 @@ def text_of(command: str) -> str:
     return "".join(f"\n{title}:\n\n" + "".join(f"  {line}\n" for line in part) for title, part in parts.items() if part)
 
 
-# A defect of jaxpriv itself.
-_UNEXPECTED = 1
-
-# The exit codes of `docs/reference/command-line.md`; 2 is also what usage errors exit with (click).
-_EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (InputError, 2),
-    (InfeasibleError, 3),
-    (NotCertifiedError, 4),
-    (IntegrityError, 5),
-    (ResourceError, 6),
-    (EntropyError, 6),
-    (MemoryError, 6),
-    (OSError, 6),
-)
-
-
 @runtime_checkable
 class _UsageError(Protocol):
     """ClickException, whose module is click's in older releases of Typer and a private copy in newer ones."""
@@ -129,9 +105,6 @@ class _UsageError(Protocol):
     exit_code: int
 
     def format_message(self) -> str: ...
-
-
-_DEBUG = "--debug"
 
 
 class CommandGroup(TyperGroup):
@@ -150,7 +123,7 @@ class CommandGroup(TyperGroup):
         **extra: object,
     ) -> object:
         line = sys.argv[1:] if args is None else list(args)
-        rest_of_line = [word for word in line if word != _DEBUG]
+        rest_of_line = [word for word in line if word != DEBUG]
         parent = super().main
         code = _exit_code(
             lambda: parent(
@@ -200,27 +173,15 @@ class Command(TyperCommand):
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer, which has an option for each field of the parameters that are groups of options.
-
-    A file that is read and is not there is an error before the command begins, and imports JAX.
-    """
+    """A command for Typer, which has an option for each field of the parameters that are groups of options."""
     signature = inspect.signature(command)
     groups: dict[str, Any] = {
         one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
     }
 
-    read = [
-        one.name
-        for one in signature.parameters.values()
-        if one.name == "design" or any(isinstance(about, ArgumentInfo) for about in get_args(one.annotation)[1:])
-    ]
-
     @functools.wraps(command)
     def called(**given: object) -> None:
-        for value in map(given.get, read):
-            for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, Path) and not path.exists():
-                    raise InputError(f"{path} does not exist")
+        check_outputs(*files_of(command.__name__, given))
         made = {
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
@@ -231,7 +192,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     for one in signature.parameters.values():
         own = fields(one.annotation) if one.name in groups else ()
         flat += [inspect.Parameter(f.name, one.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in own]
-        flat += [] if own else [one.replace(kind=one.KEYWORD_ONLY)]
+        flat += [] if own else [one]
+    flat = [declared(command.__name__, one) for one in flat]
     called.__signature__ = signature.replace(parameters=flat)  # pyright: ignore[reportAttributeAccessIssue]
     called.__annotations__ = {one.name: one.annotation for one in flat}
     return called
@@ -253,7 +215,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
 
 def silence_backends() -> None:
     """Keep JAX's notes about accelerators, and Python's warnings, off the one line of stderr."""
-    if _DEBUG not in sys.argv:
+    if DEBUG not in sys.argv:
         logging.getLogger("jax").setLevel(logging.ERROR)
         warnings.simplefilter("ignore")
 
@@ -290,33 +252,25 @@ def _exit_code(command: Callable[[], object], *, debug: bool) -> int:
         if debug:
             traceback.print_exc()
         code, message = _explain(error)
-        _complain(message)
+        complain(message)
         return code
     if code == INTERRUPTED:  # where Typer caught the interrupt itself
-        _complain("interrupted; no output file was written")
+        complain("interrupted; no output file was written")
     return code if isinstance(code, int) else 0
 
 
 def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
         return error.exit_code, _in_short(error.format_message())
-    for kind, code in _EXIT_CODES:
-        if isinstance(error, kind):
-            return code, str(error) or kind.__name__
-    if "RESOURCE_EXHAUSTED" in str(error):
+    if "RESOURCE_EXHAUSTED" in str(error) and not isinstance(error, JaxprivError):
         return 6, "the device ran out of memory; use a smaller problem or --solver mirror-descent"
-    # The text of a foreign exception may hold data values: name its type only.
-    return _UNEXPECTED, f"internal error ({type(error).__name__}); {_DEBUG} shows where"
+    return explain(error)
 
 
 def _in_short(message: str) -> str:
     """A message about a value of the line: the option and what it must be, in no words of the parser."""
     message = re.sub(r"^Invalid value for '([^']+)': (?:Value error, )?", r"\1: ", message)
     return re.sub(r"^(\S+): Input should be ([^,]+)(?:, .*)?$", r"\1 must be \2", message)
-
-
-def _complain(message: str) -> None:
-    print(f"jaxpriv: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 # Long work runs in a thread, so that Ctrl-C is heard while XLA computes; progress is shown on a terminal.

@@ -3,12 +3,9 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jaxpriv._near import near
-from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,17 +86,10 @@ class MeasureOption:
 class LeakageOptions:
     """The options that name the measure of a problem."""
 
-    leakage: Annotated[
-        str, typer.Option(metavar="NAME", autocompletion=_complete.measures, help="The measure: {measures}.")
-    ] = "mutual-information"
-    order: Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")] = None
-    divergence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", autocompletion=_complete.divergences, help="Divergence of f-information: {divergences}."
-        ),
-    ] = None
-    gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None
+    leakage: str = "mutual-information"
+    order: float | None = None
+    divergence: str | None = None
+    gamma: float | None = None
     # An option of some commands, below.
     form = None
 
@@ -113,30 +103,16 @@ class LeakageOptions:
 class FormOptions(LeakageOptions):
     """The same, and how the measure combines the outcomes."""
 
-    form: Annotated[
-        MeasureForm | None,
-        typer.Option(help="Average or worst outcome.", show_default="the measure's own"),
-    ] = None
-
-
-ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stderr: step, value, bound, gap, seconds.")]
+    form: MeasureForm | None = None
 
 
 @dataclass(frozen=True)
 class TimeOptions:
     """When the work ends, and what it prints until then."""
 
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Stop after this time, compiling included, and write the best mapping with its interval (exit code "
-            "4). Ctrl-C does the same; a second one writes nothing.",
-            show_default="none",
-        ),
-    ] = None
-    progress: ProgressOption = False
+    tol: float = 1e-6
+    time_limit: float | None = None
+    progress: bool = False
     # An option of some commands, below.
     max_steps = None
 
@@ -161,4 +137,4 @@ class TimeOptions:
 class RunOptions(TimeOptions):
     """The same, and how many steps a solver may take."""
 
-    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None
+    max_steps: int | None = None

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import typer
 
 from jaxpriv._files import write_together
 from jaxpriv._module.shown import aligned as aligned
@@ -45,35 +44,17 @@ class Units(StrEnum):
         return (self.per_nat, str(self)) if unit == "nats" else (1.0, unit)
 
 
-UnitsOption = Annotated[Units, typer.Option("--units", help="Units of the printed text (JSON is always in nats).")]
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")
-]
-CodebookOutOption = Annotated[
-    Path | None, typer.Option(metavar="BOOK.json", help="Write the columns and classes of a table, without counts.")
-]
-
-
 @dataclass(frozen=True)
 class MappingOptions:
     """Where the mapping that a command designs goes, and what is printed of it."""
 
-    units: UnitsOption = Units.nats
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MECH.npz|csv",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
-        ),
-    ] = None
-    codebook_out: CodebookOutOption = None
-    json: JsonOption = None
+    units: Units = Units.nats
+    out: Path | None = None
+    codebook_out: Path | None = None
+    json: Path | None = None
 
-    def check(self, inputs: Mapping[str, Path], **further: Path | None) -> None:
-        """`check_outputs`, `further` ones too; a name that ends like no file of mappings is refused, too."""
-        outputs = {"--out": self.out, "--codebook-out": self.codebook_out, "--json": self.json}
-        check_outputs({**outputs, **{f"--{name}": path for name, path in further.items()}}, inputs)
+    def check(self) -> None:
+        """Refuse a name that ends like no file of mappings."""
         need_ending("--out", self.out, ".npz", ".csv")
 
     def files(self, made: Callable[[], np.ndarray], symbols: Mapping[str, np.ndarray]) -> dict[Path, bytes]:
@@ -93,15 +74,18 @@ def is_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
-    """Refuse, before any work, outputs that could not be written or would destroy an input.
+def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
+    """Refuse, before any work, inputs that are not there, and outputs that could not be written or would destroy one.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
     that is an input (by any name or link), or the same file as another output, is refused.
     """
+    for path in inputs.values():
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
     seen = dict(inputs)
     for name, path in outputs.items():
-        if path is None or is_stdout(path):
+        if is_stdout(path):
             continue
         for other, taken in seen.items():
             if _same(path, taken):

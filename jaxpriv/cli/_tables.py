@@ -3,13 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from jaxpriv._near import near
-from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,16 +16,6 @@ if TYPE_CHECKING:
     from jaxpriv.estimation.tables.rules import Prices
     from jaxpriv.mechanism import Mechanism
 
-ReadOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SETTING",
-        autocompletion=_complete.settings,
-        help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file "
-        "with no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and blank "
-        "lines at the end), nfc (compose accents); repeat the option for several.",
-    ),
-]
 
 SYMBOLS = ("attributes", "classes")
 
@@ -58,46 +46,12 @@ def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
 class RecordOptions:
     """Options about the columns of a table of records, and how its file is read."""
 
-    private: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", autocompletion=_complete.columns, help="Private column; repeat the option for several."
-        ),
-    ] = None
-    useful: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", autocompletion=_complete.columns, help="Useful column; repeat the option for several."
-        ),
-    ] = None
-    bins: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=RULE",
-            autocompletion=_complete.rules,
-            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories or categories:10 (values with fewer "
-            "than 10 records become the class 'other', see --other); repeat the option for other columns.",
-            show_default="categories; real numbers need a rule",
-        ),
-    ] = None
-    other: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=LABEL",
-            autocompletion=_complete.of_columns,
-            help="Values of this column that no other class holds become a class with this label (no '='). Without it "
-            "they are an error, or with categories:10 the class 'other' ('other_2' where a class is called so).",
-        ),
-    ] = None
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=LABEL",
-            autocompletion=_complete.of_columns,
-            help="Empty cells of this column become a class with this label (no '='); otherwise an error.",
-        ),
-    ] = None
-    read: ReadOption = None
+    private: list[str] | None = None
+    useful: list[str] | None = None
+    bins: list[str] | None = None
+    other: list[str] | None = None
+    missing: list[str] | None = None
+    read: list[str] | None = None
 
     @property
     def given(self) -> list[str]:
@@ -132,25 +86,11 @@ class RecordOptions:
 class ColumnOptions(RecordOptions):
     """The same, and columns that are stored or on both sides."""
 
-    shared: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Declare that this private column is also useful and released.",
-        ),
-    ] = None
-    codebook: Annotated[
-        Path | None, typer.Option(metavar="BOOK.json", help="Columns and classes as stored by --codebook-out.")
-    ] = None
+    shared: list[str] | None = None
+    codebook: Path | None = None
     # Options of some commands, below.
     sparse = False
     distortion = weight = survey_weight = None
-
-    @property
-    def inputs(self) -> dict[str, Path]:
-        """Files that are read."""
-        return {} if self.codebook is None else {"--codebook": self.codebook}
 
     def of_records(self, file: "TableFile") -> dict[str, Any]:
         """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing.
@@ -204,32 +144,15 @@ class ColumnOptions(RecordOptions):
 class CountOptions(ColumnOptions):
     """Options about a table whose joint is that of a problem."""
 
-    sparse: Annotated[bool, typer.Option("--sparse", help="Allow fewer than five rows for each symbol.")] = False
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
 class CostOptions(CountOptions):
     """The same, and the distortion between its useful symbols."""
 
-    distortion: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=KIND",
-            autocompletion=_complete.prices,
-            help="The distortion of changing a useful column: changed (1), absolute or squared (of the values of its "
-            "classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
-            show_default="changed",
-        ),
-    ] = None
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=W",
-            autocompletion=_complete.of_columns,
-            help="A factor of the distortion of this column.",
-            show_default="1",
-        ),
-    ] = None
+    distortion: list[str] | None = None
+    weight: list[str] | None = None
 
 
 def problem_of(
@@ -277,16 +200,6 @@ def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, byt
     if table is None:
         raise InputError("--codebook-out: codebooks are for tables; an .npz was given")
     return {path: table.codebook.to_json().encode()}
-
-
-RowOrderOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="ORDER.zip",
-        help="Which record each row of the released table is of: `jaxpriv release` releases rows in a random order and "
-        "writes this file.",
-    ),
-]
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,16 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._commands import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, TimeOptions
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.cli.curves import picture_kind
-from jaxpriv.cli.release import ConfidenceOption, SeedOption, SplitOption, TableArgument, records_and_measure
+from jaxpriv.cli.release import records_and_measure
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -28,29 +26,17 @@ _SHOWN = 3
 
 def advise(
     *,
-    table: TableArgument,
+    table: Path,
     columns: CostOptions,
     measure: FormOptions,
-    symbols: Annotated[
-        int,
-        typer.Option(
-            min=2,
-            max=4096,
-            metavar="N",
-            help="Most combinations of useful classes, and of private ones; with more, columns get fewer classes. "
-            "Beyond about 150 the designs take minutes.",
-        ),
-    ] = 128,
-    split: SplitOption = 0.5,
-    seed: SeedOption = 0,
-    confidence: ConfidenceOption = 0.95,
+    symbols: int = 128,
+    split: float = 0.5,
+    seed: int = 0,
+    confidence: float = 0.95,
     run: TimeOptions,
-    picture: Annotated[
-        Path | None,
-        typer.Option(metavar="PICTURE.png|pdf|svg", help="Draw the designs and the hidden columns."),
-    ] = None,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    picture: Path | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Compare eight designs for a table, from almost as it is to one that reveals nothing, with hiding whole columns.
 
@@ -60,8 +46,6 @@ def advise(
     """
     from jaxpriv import mechanism
 
-    outputs = {"--picture": picture, "--json": json}
-    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if picture is not None:
         from jaxpriv import plotting
 
@@ -71,21 +55,17 @@ def advise(
     run.check()
     clock = run.clock()
     further = {**vars(measure), "split": split, "seed": seed}
+    asked: dict[str, Any] = {
+        **of_records,
+        "split": split,
+        "seed": seed,
+        "confidence": confidence,
+        "symbols": symbols,
+        "tol": run.tol,
+    }
+    request = mechanism.AdviseRequest(**asked, clock=clock)
     try:
-        advice = working(
-            "Advising",
-            lambda _: mechanism.advise(
-                source,
-                **of_records,
-                split=split,
-                seed=seed,
-                confidence=confidence,
-                symbols=symbols,
-                tol=run.tol,
-                clock=clock,
-            ),
-            clock,
-        )
+        advice = working("Advising", lambda _: mechanism.advise(source, request), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None

@@ -5,17 +5,14 @@ import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
+from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
-    RowOrderOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
@@ -38,112 +35,27 @@ _LARGEST_JSON = 2**24
 
 def audit(
     *,
-    mechanism: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="MECH.npz|DESIGN.zip",
-            help="`mechanism` (X,Y): P(y|x), rows sum to one; or what `jaxpriv fit` wrote. Not with --pairs.",
-        ),
-    ] = None,
-    counts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="COUNTS.npz|TABLE.csv",
-            help="`counts` (S,X), whole numbers of records; optionally `possible` (S,X), 0 or 1: the pairs that can "
-            "occur in the population, known without the data. Or a table of records (.csv, .tsv, .parquet) with the "
-            "columns and classes that MECH.npz was made with (--codebook, or --private, --useful, --bins); a design "
-            "has its own codebook.",
-        ),
-    ] = None,
-    joint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or a table of records, in place of counts: no bounds for a population.",
-        ),
-    ] = None,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE.csv",
-            help="Audit an unknown mechanism by records of private and released values: .csv, .tsv or .parquet with "
-            "--private and --released, or .npz with `counts` (S,Y).",
-        ),
-    ] = None,
+    mechanism: Path | None = None,
+    counts: Path | None = None,
+    joint: Path | None = None,
+    pairs: Path | None = None,
     columns: ColumnOptions,
-    released: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Released column of --pairs or of a table in --releases; repeat the option for several.",
-            show_default="of --releases: those that are useful, or of the design",
-        ),
-    ] = None,
-    show_values: Annotated[
-        bool,
-        typer.Option(
-            "--show-values", help="Add the labels of the classes in a table to the JSON; they may be private."
-        ),
-    ] = False,
-    releases: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RELEASES.npz|TABLE.csv",
-            help="`counts` (X,Y) of released pairs, or the table that was released, row for row with the table in "
-            "--counts or by --row-order: tests that the pairs come from the mapping. A table in another file than the "
-            "records is read as `jaxpriv release` writes it: --read is about the records.",
-        ),
-    ] = None,
-    row_order: RowOrderOption = None,
-    held_out: Annotated[
-        bool, typer.Option("--held-out", help="The mapping does not depend on these counts (fitted on other records).")
-    ] = False,
-    solution: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="JSON of the `jaxpriv solve` that made the mapping: prints the gap stated there, not verified.",
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="AUDIT.zip",
-            help="The private part of a design: its certified gap is computed again from counts and dual scores.",
-        ),
-    ] = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:PARAMETER]",
-            help="Bound this measure only; repeat the option for several. The confidence is divided among them: fewer "
-            "measures have tighter bounds.",
-        ),
-    ] = None,
-    bootstrap: Annotated[
-        int, typer.Option(metavar="N", help="Resamples of the records for the column of estimates; 0: none.")
-    ] = 200,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:PARAMETER]",
-            help="The measure that it minimised: sibson:2, gain-brier:worst, ...",
-            show_default="mutual-information",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence with which all upper bounds hold simultaneously.")
-    ] = 0.95,
-    order: Annotated[
-        list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
-    ] = None,
-    permutations: Annotated[int, typer.Option(help="Permutations of the test of independence.")] = 9999,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the permutations, the resamples and the halves for lower bounds.")
-    ] = 0,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    released: list[str] | None = None,
+    show_values: bool = False,
+    releases: Path | None = None,
+    row_order: Path | None = None,
+    held_out: bool = False,
+    solution: Path | None = None,
+    certificate: Path | None = None,
+    measures: list[str] | None = None,
+    bootstrap: int = 200,
+    objective: str | None = None,
+    confidence: float = 0.95,
+    order: list[float] | None = None,
+    permutations: int = 9999,
+    seed: int = 0,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Audit a mapping on a sample of its population, or an unknown mechanism on records of its releases.
 
@@ -186,15 +98,6 @@ def audit(
         raise InputError("--objective is about --solution")
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
-    inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {
-        "--releases": releases,
-        "--row-order": row_order,
-        "--solution": solution,
-        "--certificate": certificate,
-        **columns.inputs,
-    }
-    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:

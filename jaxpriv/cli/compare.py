@@ -2,14 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._output import JsonOption
-from jaxpriv.cli._tables import ReadOption, RecordOptions, RowOrderOption, records_of_rows, table_file
+from jaxpriv.cli._tables import RecordOptions, records_of_rows, table_file
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,54 +18,23 @@ _BAR = 20
 
 
 def compare(
-    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="The table of records.", show_default=False)],
-    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="What was released of it.", show_default=False)],
-    design: Annotated[
-        Path | None,
-        typer.Option(metavar="DESIGN.zip", help="The design: its columns and classes. Or --useful and --bins."),
-    ] = None,
-    useful: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Column of both tables; repeat it for several.",
-        ),
-    ] = None,
-    bins: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=RULE",
-            autocompletion=_complete.rules,
-            help="Classes of a column of ORIGINAL, as for `jaxpriv fit`.",
-        ),
-    ] = None,
-    row_order: RowOrderOption = None,
-    identity: Annotated[
-        str | None,
-        typer.Option("--id", metavar="COL", help="A column of both tables with another value for each record."),
-    ] = None,
-    same_order: Annotated[
-        bool, typer.Option("--same-order", help="The rows of both tables are in the same order.")
-    ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="A column of ORIGINAL that is predicted from the useful ones before and after (needs scikit-learn).",
-        ),
-    ] = None,
-    read: ReadOption = None,
-    json: JsonOption = None,
+    original: Path,
+    released: Path,
+    design: Path | None = None,
+    useful: list[str] | None = None,
+    bins: list[str] | None = None,
+    row_order: Path | None = None,
+    identity: str | None = None,
+    same_order: bool = False,
+    target: str | None = None,
+    read: list[str] | None = None,
+    json: Path | None = None,
 ) -> None:
     """Show what a release lost: each column, pairs of columns, and predictions from them, before and after.
 
     Rows are compared with their own records where --row-order, --id or --same-order says which these are; otherwise
     only distributions are compared. What is printed is about the original records: it is for their owner.
     """
-    inputs = {"ORIGINAL": original, "RELEASED": released, "--design": design, "--row-order": row_order}
-    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     if sum((row_order is not None, identity is not None, same_order)) > 1:
         raise InputError("give one of --row-order, --id and --same-order")
     if (design is None) == (not useful):
@@ -148,11 +114,9 @@ def _column_text(one: "ColumnChange") -> str:
 
 
 def counts(
-    released: Annotated[Path, typer.Argument(metavar="RELEASED", help="A released table.", show_default=False)],
-    design: Annotated[
-        Path, typer.Option(metavar="DESIGN.zip", help="The public design of the release.", show_default=False)
-    ],
-    json: JsonOption = None,
+    released: Path,
+    design: Path,
+    json: Path | None = None,
 ) -> None:
     """Estimate how many records of the original table each class had, from what was released.
 
@@ -163,7 +127,6 @@ def counts(
     from jaxpriv.mechanism import estimate_counts
     from jaxpriv.mechanism.grouped import load_mechanism
 
-    _output.check_outputs({"--json": json}, {"RELEASED": released, "--design": design})
     file = table_file(released, None)
     parts = load_mechanism(design).parts
 

@@ -3,17 +3,16 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
-from jaxpriv.cli.solve import known_solver, parsed_limit
+from jaxpriv.cli.solve import distortion_problem, known_solver, measures_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -24,75 +23,27 @@ if TYPE_CHECKING:
 
 
 _KINDS = (".csv", ".json", ".npz")
-LineOption: TypeAlias = Annotated[
-    bool, typer.Option("--line", help="Draw a line in place of the points, for curves of many.")
-]
 
 
 def frontier(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y). Or a table of "
-            "records (.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CostOptions,
     measure: FormOptions,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MEASURE=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
-    ] = None,
-    budget: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Least leakage at these expected distortions.")
-    ] = None,
-    leakage_budget: Annotated[
-        list[float] | None,
-        typer.Option(metavar="EPS ...", help="Least distortion at these leakages (logarithms in nats)."),
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None, typer.Option(metavar="LAMBDA ...", help="Least leakage + LAMBDA * distortion.")
-    ] = None,
-    disclosure: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="R ...", help="The privacy funnel: least leakage with I(X;Y) of at least R nats. No distortion."
-        ),
-    ] = None,
-    bottleneck: Annotated[
-        bool, typer.Option("--bottleneck", help="Most I(S;Y) with I(X;Y) of at most R nats, in place of the funnel.")
-    ] = False,
-    count: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="N evenly spaced targets over the whole range, in place of numbers: budgets if the problem has a "
-            "distortion, else disclosures.",
-        ),
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", autocompletion=_complete.solvers, help="As for `jaxpriv solve` and `jaxpriv funnel`."
-        ),
-    ] = "auto",
+    limit: list[str] | None = None,
+    budget: list[float] | None = None,
+    leakage_budget: list[float] | None = None,
+    multiplier: list[float] | None = None,
+    disclosure: list[float] | None = None,
+    bottleneck: bool = False,
+    count: int | None = None,
+    solver: str = "auto",
     run: RunOptions,
-    units: UnitsOption = Units.nats,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CURVE.npz|csv|json",
-            help="Write the points, in nats; .npz holds the mappings and the certified band too, for `jaxpriv plot`.",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="CURVE.png|pdf|svg", help="Draw the curve and its certified band.")
-    ] = None,
-    line: LineOption = False,
-    json: JsonOption = None,
+    units: Units = Units.nats,
+    out: Path | None = None,
+    picture: Path | None = None,
+    line: bool = False,
+    json: Path | None = None,
 ) -> None:
     """Solve one problem at many targets: a table of certified points, as a file and as a picture.
 
@@ -103,12 +54,10 @@ def frontier(
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
-    from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
+    from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
 
-    asked_measures = [measure.option, *map(parsed_limit, limit or ())]
-    for one in asked_measures:
-        one.measure(None)
+    measures = measures_of(measure, limit)
     run.check()
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
     given = [name for name in [_output.only_one({**targets, "count": count})] if name != "count"]
@@ -122,8 +71,6 @@ def frontier(
         picture_kind(picture, "--picture")
     if line and picture is None:
         raise InputError("--line is about --picture")
-    outputs = {"--out": out, "--picture": picture, "--json": json}
-    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)
     arrays, _ = _arrays(problem, columns, funnel, bool(given) and not funnel)
     funnel = funnel or "distortion" not in arrays
@@ -133,21 +80,20 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
-    limits = [(one, asked.value) for one, asked in zip(limited, asked_measures[1:], strict=True)]
     values = np.array(targets[name]) if given else _spread(arrays, count or 0, funnel)
 
     clock = run.clock()
     options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
-    first: dict[str, float] = {name: float(values[0])}
+    first: dict[str, Any] = {name: float(values[0])}
     if bottleneck:
         if measure.leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
         asked: Any = BottleneckProblem(arrays["joint"], **first)
     elif funnel:
-        asked = FunnelProblem(arrays["joint"], **{**first, "leakage": leakage})
+        leakage = measures[0].measure(arrays.get("neighbours"))
+        asked = FunnelProblem(arrays["joint"], leakage=leakage, **first)
     else:
-        asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **first)
+        asked = distortion_problem(arrays, measures, **first)
     solve = funnel_frontier_within if funnel else frontier_within
     curve = working("Solving", lambda _: solve(clock, asked, {name: values}, **options), clock)
     numbers = arrays_of(curve)
@@ -278,19 +224,11 @@ def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
 
 
 def plot(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULT ...",
-            help="MECH.npz of `solve`, `funnel` or `watchdog`; DESIGN.zip of `fit`; CURVE.npz of `frontier`, and "
-            "further curves that are drawn on the same axes.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="PICTURE.png|pdf|svg", help="File of the picture.", show_default=False)],
-    title: Annotated[str, typer.Option(help="A line above the picture.")] = "",
-    line: LineOption = False,
-    units: UnitsOption = Units.nats,
+    results: list[Path],
+    out: Path,
+    title: str = "",
+    line: bool = False,
+    units: Units = Units.nats,
 ) -> None:
     """Draw a mapping P(y|x) as shades, or certified curves with their bands.
 
@@ -301,7 +239,6 @@ def plot(
 
     require_matplotlib()
     kind = picture_kind(out, "--out")
-    _output.check_outputs({"--out": out}, {f"RESULT {k + 1}": path for k, path in enumerate(results)})
     found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):

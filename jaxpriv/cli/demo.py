@@ -11,7 +11,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -19,7 +19,7 @@ import typer
 from jaxpriv._near import near
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
+from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ _DISCLOSED = (*_PRINTED, 0.5, 1.0, 1.6, 1.9, 2.4, 3.2, 3.5)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the figures and arrays.")] = Path("out/demo"),
-    points: Annotated[int, typer.Option(min=2, help="Number of distortion budgets.")] = 24,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    out: Path = Path("out/demo"),
+    points: int = 24,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Design optimal privacy mappings for a census table, and draw them.
 
@@ -59,7 +59,7 @@ def demo(
     plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
     _output.make_folder(out)
-    _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
+    _output.check_outputs({f"--out {name}": path for name, path in files.items()}, {})
 
     data = datasets.census()
     distances = np.asarray(dense(changed_attributes(data.useful_attributes)))
@@ -251,20 +251,11 @@ _STDERR = 2  # standard output is for results
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment, as --list names it.")] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- OPTION ...]", help="Options after -- are passed to the program of the experiment."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of figures and tables.", show_default="out/NAME")
-    ] = None,
-    draw: Annotated[
-        bool, typer.Option("--draw", help="Draw the numbers that are stored with the experiment; compute nothing.")
-    ] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Print the experiments, their minutes and their sources.")] = (
-        False
-    ),
+    name: str | None = None,
+    arguments: list[str] | None = None,
+    out: Path | None = None,
+    draw: bool = False,
+    listed: bool = (False),
 ) -> None:
     """Compute a figure of the gallery again: its tables as .csv, with value, bound and gap, and the figure itself.
 

@@ -4,14 +4,14 @@ import os
 import platform
 from collections.abc import Callable
 from importlib import metadata
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._output import JsonOption, JsonRecord
+from jaxpriv.cli._output import JsonRecord
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
 
-def info(json: JsonOption = None) -> None:
+def info(json: Path | None = None) -> None:
     """Print versions and settings for a problem report, without host, user or path names."""
-    _output.check_outputs({"--json": json}, {})
     record = working("Starting JAX", lambda _: _installation())
     _output.deliver(record, json, _settings(record))
 
@@ -87,16 +86,9 @@ _MOST_NUMBERS = 2**24
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them first.")] = False,
-    warm: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SxXxY",
-            help="Compile, for so many symbols of S, X and Y, what `solve` would with a budget, with a multiplier and "
-            "with a leakage budget; repeatable.",
-        ),
-    ] = None,
-    json: JsonOption = None,
+    clear: bool = False,
+    warm: list[str] | None = None,
+    json: Path | None = None,
 ) -> None:
     """Print where compiled programs are kept on disk and how many; remove them, or make some ahead of time.
 
@@ -105,7 +97,6 @@ def cache(
     an absolute path there, of a new or an empty folder, is used in place of the user's cache folder.
     """
     shapes = [_shape(text) for text in warm or ()]
-    _output.check_outputs({"--json": json}, {})
     record = working("Compiling" if shapes else "Starting JAX", lambda report: _record(clear, shapes, report))
     _output.deliver(record, json, _text(record))
 

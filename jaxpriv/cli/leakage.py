@@ -3,19 +3,17 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
-from jaxpriv.cli import _complete, _output
+from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
+from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
     RecordOptions,
-    RowOrderOption,
     counts_by_attributes,
     is_table,
     problem_of,
@@ -34,22 +32,12 @@ if TYPE_CHECKING:
 
 def leakage(
     *,
-    mechanism: Annotated[Path, typer.Argument(metavar="MECH.npz", help="`mechanism` (X,Y): P(y|x), rows sum to one.")],
-    joint: Annotated[
-        Path,
-        typer.Option(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or (K,S,X): each joint is reported. Or a table of records (.csv, .tsv, .parquet) with "
-            "the columns and classes that MECH.npz was made with.",
-            show_default=False,
-        ),
-    ],
+    mechanism: Path,
+    joint: Path,
     columns: ColumnOptions,
-    order: Annotated[
-        list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
-    ] = None,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    order: list[float] | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Evaluate every leakage measure of a mapping, on the joint as given.
 
@@ -61,7 +49,6 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
@@ -156,41 +143,16 @@ class SameUse(StrEnum):
 
 def excess(
     *,
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE.csv", help="Records with private and useful columns.", show_default=False)
-    ],
+    table: Path,
     columns: RecordOptions,
-    released: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Released column; repeat the option for several.",
-            show_default="with --released-table those that are useful",
-        ),
-    ] = None,
-    released_table: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RELEASED.csv",
-            help="The table with the released columns, row for row or by --row-order.",
-            show_default="TABLE",
-        ),
-    ] = None,
-    row_order: RowOrderOption = None,
-    at: Annotated[
-        SameUse | None,
-        typer.Option(
-            help="The optimum has the same mean number of changed columns, or the same I(X;Y).",
-            show_default="distortion where useful and released classes are the same",
-        ),
-    ] = None,
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal, nats.")] = 1e-6,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Most seconds for the optimum.", show_default="none")
-    ] = None,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    released: list[str] | None = None,
+    released_table: Path | None = None,
+    row_order: Path | None = None,
+    at: SameUse | None = None,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Compare the leakage of a release with the certified optimum of the same utility.
 
@@ -200,8 +162,6 @@ def excess(
     from jaxpriv.estimation.tables.readers import check_header
 
     other = table if released_table is None else released_table
-    inputs = {"TABLE": table, "--released-table": released_table, "--row-order": row_order}
-    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     if row_order is not None and released_table is None:
         raise InputError("--row-order is about --released-table")
     private, useful = columns.private, columns.useful

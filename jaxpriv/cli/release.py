@@ -6,16 +6,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from jaxpriv.cli import _complete, _output, groups
+from jaxpriv.cli import _output, groups
 from jaxpriv.cli._app import working
 from jaxpriv.cli._commands import in_groups
 from jaxpriv.cli._options import FormOptions, TimeOptions
-from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_file, table_file
+from jaxpriv.cli._output import Units
+from jaxpriv.cli._tables import CostOptions, arrays_of_table, book_file, table_file
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -24,63 +22,26 @@ if TYPE_CHECKING:
     from jaxpriv.verifier.claims import Claim
 
 
-TableArgument = Annotated[
-    Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False)
-]
-ConfidenceOption = Annotated[
-    float,
-    typer.Option(min=0.0, max=1.0, metavar="LEVEL", help="Confidence of all bounds for the population simultaneously."),
-]
-SplitOption = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Share of the records for the design; the others are for its audit. 1: no audit.",
-    ),
-]
-SeedOption = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")]
-
-
 @dataclass(frozen=True)
 class SurveyOptions(CostOptions):
     """Options about records that have weights, too."""
 
-    survey_weight: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
-            "population from counts do not apply to it.",
-        ),
-    ] = None
+    survey_weight: str | None = None
 
 
 def joint(
     *,
-    table: TableArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="PROBLEM.npz",
-            help="Write `joint` (S,X), `counts` (S,X), `distortion` (X,X), `attributes` (X,b), the classes of each x, "
-            "and `classes`, a fingerprint of the codebook.",
-            show_default=False,
-        ),
-    ],
+    table: Path,
+    out: Path,
     columns: SurveyOptions,
-    codebook_out: CodebookOutOption = None,
-    json: JsonOption = None,
+    codebook_out: Path | None = None,
+    json: Path | None = None,
 ) -> None:
     """Count a table of records: the joint distribution of its private and useful columns, and their distortion.
 
     S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
     people: a new one can be read by its owner only.
     """
-    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
-    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     _output.need_ending("--out", out, ".npz")
     arrays, counted = arrays_of_table(table, columns, costs=True)
     states, symbols = arrays["joint"].shape
@@ -112,76 +73,28 @@ class Unseen(StrEnum):
 
 def fit(
     *,
-    table: TableArgument,
-    out: Annotated[
-        Path, typer.Option(metavar="DESIGN.zip", help="Write the design; it holds no count.", show_default=False)
-    ],
+    table: Path,
+    out: Path,
     columns: CostOptions,
-    budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="D", help="Least leakage with a mean distortion of at most D.")
-    ] = None,
-    leakage_budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="EPS", help="Least mean distortion with at most this leakage.")
-    ] = None,
-    disclosure: Annotated[
-        float | None, typer.Option(min=0.0, metavar="R", help="Least leakage with I(X;Y) of at least R nats.")
-    ] = None,
-    target_leakage: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="L",
-            help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B",
-            autocompletion=_complete.columns,
-            help="One design for these useful columns, where all of them have too many combinations for one; repeat "
-            "the option. A useful column that no group names is a group by itself. All groups are released together, "
-            "and the target is about all of them.",
-        ),
-    ] = None,
-    grouped: Annotated[
-        bool, typer.Option("--grouped", help="Choose groups of the useful columns, one design for each.")
-    ] = False,
+    budget: float | None = None,
+    leakage_budget: float | None = None,
+    disclosure: float | None = None,
+    target_leakage: float | None = None,
+    group: list[str] | None = None,
+    grouped: bool = False,
     measure: FormOptions,
-    split: SplitOption = 0.5,
-    seed: SeedOption = 0,
-    confidence: ConfidenceOption = 0.95,
-    population: Annotated[
-        bool,
-        typer.Option(
-            "--population",
-            help="The leakage budget, or the target of the watchdog, holds for the population with the confidence: "
-            "from a sequence of designs the last one that the other records certify is chosen.",
-        ),
-    ] = False,
-    unseen: Annotated[
-        Unseen,
-        typer.Option(
-            metavar="WHAT",
-            help="What `jaxpriv release` does with a combination of classes that occurs in none of these records: "
-            "refuse all records, suppress (release a symbol independent of the record), or nearest (the combination "
-            "that differs in the fewest columns).",
-        ),
-    ] = Unseen.refuse,
-    resolution: Annotated[int, typer.Option(min=8, max=62, metavar="BITS", help="Bits of the probabilities.")] = 32,
-    unchanged: Annotated[
-        bool, typer.Option("--unchanged", help="Write the design even if it releases every record as it is.")
-    ] = False,
+    split: float = 0.5,
+    seed: int = 0,
+    confidence: float = 0.95,
+    population: bool = False,
+    unseen: Unseen = Unseen.refuse,
+    resolution: int = 32,
+    unchanged: bool = False,
     run: TimeOptions,
-    private_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="AUDIT.zip", help="Write counts and certificate, for the owner of the records only (mode 0600)."
-        ),
-    ] = None,
-    codebook_out: CodebookOutOption = None,
-    units: UnitsOption = Units.nats,
-    json: JsonOption = None,
+    private_out: Path | None = None,
+    codebook_out: Path | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
 ) -> None:
     """Design on one part of the records, audit on the other, and write what can be published.
 
@@ -192,36 +105,32 @@ def fit(
     """
     from jaxpriv import mechanism
 
-    outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
-    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
-    targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
-    targets["target_leakage"] = target_leakage
+    budgets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget}
+    targets: dict[str, Any] = {**budgets, "disclosure": disclosure, "target_leakage": target_leakage}
     _output.only_one(targets)
     given = {**vars(measure), **targets, "population": population}
     alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
-    if group or grouped:
+    in_one = not (group or grouped)
+    if not in_one:
         columns, of_groups = groups.of_groups(columns, group, grouped, given)
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-
-    budgets = {"budget": budget, "leakage_budget": leakage_budget}
+    asked: dict[str, Any] = {**of_records, **alike, "tol": run.tol, "clock": clock}
 
     def work(_: object) -> "Fitted | FittedGroups":
-        if group or grouped:
-            own = {name: value for name, value in of_records.items() if name not in ("useful", *vars(measure))}
-            return mechanism.fit_groups(source, **own, **of_groups, **budgets, **alike, tol=run.tol, clock=clock)
-        return mechanism.fit(source, **of_records, **targets, population=population, **alike, tol=run.tol, clock=clock)
+        if in_one:
+            return mechanism.fit(source, mechanism.FitRequest(**asked, **targets, population=population))
+        own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
+        return mechanism.fit_groups(source, mechanism.GroupsRequest(**own, **of_groups, **budgets))
 
     try:
         found = working("Fitting", work, clock)
     except InputError as error:
-        if group or grouped:
-            raise
         further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
-        raise in_groups(error, table, columns, {**given, **alike, **further}) from None
+        raise in_groups(error, table, columns, {**given, **alike, **further}) if in_one else error from None
     if found.unchanged and not unchanged:
         raise InputError(
             f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
@@ -369,89 +278,21 @@ def _claim(claim: "Claim", units: Units, *, down: bool = False, digits: int = 6)
 
 
 def release(
-    table: TableArgument,
-    design: Annotated[Path, typer.Option(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option(metavar="RELEASED.csv", help="The released file: .csv or .parquet.", show_default=False)
-    ],
-    receipt: Annotated[
-        Path, typer.Option(metavar="RECEIPT.json", help="Names the design and the released file.", show_default=False)
-    ],
-    read: ReadOption = None,
-    unseen: Annotated[
-        Unseen | None,
-        typer.Option(
-            metavar="WHAT",
-            help="Records with a combination of classes that no record of the fit had: refuse all records, suppress "
-            "(release a symbol independent of the record), or nearest (the combination that differs in the fewest "
-            "columns).",
-            show_default="what the design states",
-        ),
-    ] = None,
-    private: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="AUDIT.zip",
-            help="Counts and certificate of the design: the ledger and the order of the rows lie in its folder, "
-            "without this option in that of DESIGN.zip. Name it in every release of the design: one without it does "
-            "not see the ledger there. The useful columns are compared with the records of the design.",
-        ),
-    ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="LEDGER",
-            help="A further ledger, which several designs may share (mode 0600). Where the folder of the design's own "
-            "cannot be written it is the only one, and later releases must name it.",
-        ),
-    ] = None,
-    no_ledger: Annotated[
-        bool,
-        typer.Option(
-            "--no-ledger",
-            help="Record nothing: a second draw for these records will not be noticed. The receipt states it.",
-        ),
-    ] = False,
-    identity: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--id",
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="Column that identifies a record in the ledger; repeat the option for several. Without it a table "
-            "with rows added, removed, changed or in another order is a new one.",
-            show_default="the row in the whole table",
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            autocompletion=_complete.columns,
-            help="A further column that goes into the file as it is; no audit covers it. One that identifies records "
-            "undoes the random order of the rows.",
-        ),
-    ] = None,
-    keep_order: Annotated[
-        bool,
-        typer.Option(
-            "--keep-order",
-            help="Release rows in the order of the table, which may depend on private columns; by default their order "
-            "is random. The receipt states it.",
-        ),
-    ] = False,
-    order_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ORDER.zip",
-            help="Write which record each released row is of, for `verify --order` (mode 0600).",
-            show_default="private-order-... beside the ledger",
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files that exist, though they may have been published.")
-    ] = False,
-    json: JsonOption = None,
+    table: Path,
+    design: Path,
+    out: Path,
+    receipt: Path,
+    read: list[str] | None = None,
+    unseen: Unseen | None = None,
+    private: Path | None = None,
+    ledger: Path | None = None,
+    no_ledger: bool = False,
+    identity: list[str] | None = None,
+    keep: list[str] | None = None,
+    keep_order: bool = False,
+    order_out: Path | None = None,
+    force: bool = False,
+    json: Path | None = None,
 ) -> None:
     """Release every record by one draw from the design, with random numbers of the operating system.
 
@@ -466,12 +307,9 @@ def release(
     from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.verifier.releases import Receipt
 
-    inputs = {"TABLE": table, "--design": design, **({} if private is None else {"--private": private})}
     folders = [Path(os.path.realpath(path)).parent for path in (private, design) if path is not None]
-    outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--order-out": order_out, "--json": json}
-    if ledger is None and not no_ledger:
-        outputs["--ledger"] = folders[0] / "private-ledger"  # its name ends with what only the design tells
-    _output.check_outputs(outputs, inputs)
+    if ledger is None and not no_ledger:  # its name ends with what only the design tells
+        _output.check_outputs({"--ledger": folders[0] / "private-ledger"}, {})
     source = table_file(table, read)
 
     def work(_: object) -> "tuple[mechanism.Released, list[TableDrift]]":
@@ -563,30 +401,13 @@ def _differences(drift: "TableDrift") -> list[str]:
 
 
 def report(
-    design: Annotated[Path, typer.Argument(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option(metavar="REPORT.html", help="One page; it needs no network.", show_default=False)
-    ],
-    private: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="AUDIT.zip",
-            help="Counts and certificate: adds what the release reveals about each private class, the certified curve "
-            "and bounds for the population. The page then holds shares of private classes (mode 0600).",
-        ),
-    ] = None,
-    receipt: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RECEIPT.json",
-            help="The receipt of a release: adds whether a ledger was kept, how rows are ordered, and what was kept.",
-        ),
-    ] = None,
-    confidence: ConfidenceOption = 0.95,
+    design: Path,
+    out: Path,
+    private: Path | None = None,
+    receipt: Path | None = None,
+    confidence: float = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
-    inputs = {"DESIGN.zip": design, "--private": private, "--receipt": receipt}
-    _output.check_outputs({"--out": out}, {name: path for name, path in inputs.items() if path is not None})
     _output.need_ending("--out", out, ".html", ".htm")
     from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.report import report as page

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from jaxpriv._near import near
 from jaxpriv.cli import _complete, _output
@@ -18,68 +17,23 @@ from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import FunnelSolution
+    from jaxpriv.problems import DistortionProblem
     from jaxpriv.solution import Solution
 
 
 def solve(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
-            "for ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies. Or a table of records "
-            "(.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CostOptions,
     measure: FormOptions,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MEASURE=VALUE",
-            help="A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
-            "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
-            "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
-        ),
-    ] = None,
-    budget: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="D ...",
-            help="Largest expected distortion; several: separated by blanks, or by repeating the option.",
-        ),
-    ] = None,
-    leakage_budget: Annotated[
-        float | None,
-        typer.Option(metavar="EPS", help="Minimise the distortion with at most this leakage (logarithms in nats)."),
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="LAMBDA ...",
-            help="Minimise leakage + LAMBDA * distortion; for averages that are no logarithm, and mutual information.",
-        ),
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_complete.solvers,
-            help="auto, interior-point, hybrid-gradient; mirror-descent, accelerated, two-grid for smooth averages; "
-            "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
-        ),
-    ] = "auto",
+    limit: list[str] | None = None,
+    budget: list[float] | None = None,
+    leakage_budget: float | None = None,
+    multiplier: list[float] | None = None,
+    solver: str = "auto",
     run: RunOptions,
-    rtol: Annotated[float, typer.Option(help="The same relative to the value; the looser tolerance applies.")] = 0.0,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STATE.npz",
-            help="With --solver accelerated or two-grid: write the state of the solve to this file, and continue from "
-            "it if it exists; removed once the result is optimal.",
-        ),
-    ] = None,
+    rtol: float = 0.0,
+    checkpoint: Path | None = None,
     results: MappingOptions,
 ) -> None:
     """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X, or the reverse.
@@ -90,29 +44,19 @@ def solve(
     --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
     columns.check(problem)
-    from jaxpriv import problems
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
-    asked_measures = [measure.option, *(parsed_limit(text) for text in limit or ())]
-    for one in asked_measures:
-        one.measure(None)
+    measures = measures_of(measure, limit)
     known_solver(solver)
     run.check()
     scalar(rtol, "--rtol", low=0.0)
-    results.check({"PROBLEM.npz": problem, **columns.inputs}, checkpoint=checkpoint)
+    results.check()
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
     files = book_file(results.codebook_out, table)
-    objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
-    asked = problems.DistortionProblem(
-        arrays["joint"],
-        arrays["distortion"],
-        budget=budget or None,
-        multiplier=multiplier or None,
-        leakage_budget=leakage_budget,
-        leakage=objective_measure,
-        limits=[(one, given.value) for one, given in zip(limited, asked_measures[1:], strict=True)],
+    asked = distortion_problem(
+        arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget
     )
     begun = time.perf_counter()
     clock, goal = run.clock(), Goal(run.tol, rtol)
@@ -124,7 +68,7 @@ def solve(
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), results.json, "")
         raise
-    record = _record(solution, objective_measure.unit)
+    record = _record(solution, asked.leakage.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
     found = not np.isnan(solution.leakage)
     if found:
@@ -150,14 +94,32 @@ def _uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifi
     )
 
 
-def known_solver(name: str, funnel: bool = False) -> None:
-    """Refuse a solver that there is none of, with those that there are."""
-    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
-    from jaxpriv.solving.choice import SOLVER_NAMES
-
-    known = ("auto", *FUNNEL_SOLVERS) if funnel else SOLVER_NAMES
+def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
+    """Refuse a solver (or method) that there is none of, with those that there are."""
+    known = _complete.methods() if funnel else _complete.solvers()
     if name not in known:
-        raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}{near(name, known)}")
+        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(known)}{near(name, known)}")
+
+
+def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
+    """The measure that is minimised, then those of --limit; refused where there is no such measure."""
+    found = [measure.option, *map(parsed_limit, limit or ())]
+    for one in found:
+        one.measure(None)
+    return found
+
+
+def distortion_problem(
+    arrays: Mapping[str, np.ndarray],
+    measures: list[MeasureOption],
+    **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
+) -> "DistortionProblem":
+    """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
+    from jaxpriv.problems import DistortionProblem
+
+    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
+    limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
+    return DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 
 
 def parsed_limit(text: str) -> MeasureOption:
@@ -239,10 +201,18 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
         "certified gap": f"{_output.upper(record['gap'] * scale, 2)}{name}",
         **({} if objective == "leakage" else {"leakage": f"{_output.upper(record['leakage'] * per)} {unit}"}),
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
-        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
-        "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
+        **_work(record),
     }
     return _output.aligned(lines)
+
+
+def _work(record: JsonRecord) -> dict[str, str]:
+    """The last lines of a result."""
+    seconds = record["seconds"]
+    return {
+        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
+        "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
+    }
 
 
 # Methods for the bottleneck only; all others take --bottleneck.
@@ -254,44 +224,14 @@ _FUNNEL_NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "dis
 
 def funnel(
     *,
-    problem: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
-        ),
-    ],
+    problem: Path,
     columns: CountOptions,
-    disclosure: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="R ...",
-            help="Least leakage with I(X;Y) >= R (most with I(X;Y) <= R for --bottleneck), in nats; several: a curve.",
-        ),
-    ] = None,
-    leakage_budget: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Largest I(X;Y) with at most this leakage.")
-    ] = None,
-    relevance: Annotated[
-        list[float] | None, typer.Option(metavar="D ...", help="Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats.")
-    ] = None,
-    multiplier: Annotated[
-        list[float] | None,
-        typer.Option(metavar="LAMBDA ...", help="Minimise leakage - LAMBDA I(X;Y) (maximise with --bottleneck)."),
-    ] = None,
-    bottleneck: Annotated[
-        bool, typer.Option("--bottleneck", help="The other boundary: the most that can leak; implied where needed.")
-    ] = False,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_complete.methods,
-            help="auto (column-generation, and vertex-generation for guesses and other measures of finitely many "
-            "actions, which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
-            "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
-        ),
-    ] = "auto",
+    disclosure: list[float] | None = None,
+    leakage_budget: list[float] | None = None,
+    relevance: list[float] | None = None,
+    multiplier: list[float] | None = None,
+    bottleneck: bool = False,
+    method: str = "auto",
     measure: LeakageOptions,
     run: RunOptions,
     results: MappingOptions,
@@ -307,15 +247,12 @@ def funnel(
     columns.check(problem)
     from jaxpriv._validation import joint_array
     from jaxpriv.funnels import FunnelSolution
-    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
     leakage = measure.option.measure(None)
-    known = ("auto", *FUNNEL_SOLVERS)
-    if method not in known:
-        raise InputError(f"--method {method!r} is not a method's name; known: {', '.join(known)}{near(method, known)}")
+    known_solver(method, True, "method")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "relevance": relevance}
     form, targets = _target({**given, "multiplier": multiplier})
@@ -323,7 +260,7 @@ def funnel(
     run.check()
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    results.check({"PROBLEM.npz": problem, **columns.inputs})
+    results.check()
     arrays, table = problem_of(problem, columns, ["joint"])
     joint = joint_array(arrays["joint"])
     files = book_file(results.codebook_out, table)
@@ -448,8 +385,7 @@ def _funnel_summary(record: JsonRecord, form: str, bottleneck: bool, units: Unit
         "proved gap": f"{_output.upper(record['gap'] * per, 2)} {name}",
         **({} if best == "least leakage" else {"leakage": f"{record['leakage'] * scale:.6g} {unit}"}),
         "disclosure": f"{record['disclosure'] * units.per_nat:.6g} {units}",
-        "solver": f"{record['solver']}, {record['iterations']} iterations",
-        "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
+        **_work(record),
     }
     return _output.aligned(lines)
 

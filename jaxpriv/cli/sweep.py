@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
-from jaxpriv.cli._options import ProgressOption
-from jaxpriv.cli._output import JsonOption, JsonRecord
+from jaxpriv.cli._output import JsonRecord
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
@@ -17,23 +14,14 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/how-to/sweeps.md.")],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder of the results; created if it does not exist.")
-    ],
-    workers: Annotated[int, typer.Option(metavar="N", help="Number of worker processes.")] = 1,
-    part: Annotated[
-        str | None,
-        typer.Option(metavar="K/N", help="Compute the K-th of N parts; processes with other parts may share DIR."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, with predicted time and memory; compute nothing.")
-    ] = False,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Begin no chunk after this time.", show_default="none")
-    ] = None,
-    progress: ProgressOption = False,
-    json: JsonOption = None,
+    study: Path,
+    out: Path,
+    workers: int = 1,
+    part: str | None = None,
+    dry_run: bool = False,
+    time_limit: float | None = None,
+    progress: bool = False,
+    json: Path | None = None,
 ) -> None:
     """Solve every problem of a declared study, each with its certificate, and keep them in a folder chunk by chunk.
 
@@ -49,7 +37,6 @@ def sweep(
 
     if workers < 1:
         raise InputError("--workers must be at least 1")
-    _output.check_outputs({"--json": json}, {"STUDY.toml": study})
     polars_or_refuse()
     clock = clock_of(time_limit, None)
     share = None if part is None else _part(part)

@@ -5,11 +5,10 @@
 
 import inspect
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from jaxpriv.verifier.__main__ import DESCRIPTION, FILE, FILES, JSON, REPEATED, run
+from jaxpriv.verifier.__main__ import DESCRIPTION, FILES, REPEATED, run
 
 
 def verify(**given: Path | str | list[str] | None) -> None:
@@ -19,17 +18,13 @@ def verify(**given: Path | str | list[str] | None) -> None:
     raise typer.Exit(run(line))
 
 
-def _declared() -> list[inspect.Parameter]:
-    """The argument and the options of the verifier, as Typer has them."""
-    annotations: dict[str, object] = {"file": Annotated[Path, typer.Argument(metavar=FILE[0], help=FILE[1])]}
-    for name, (metavar, text) in {**FILES, **REPEATED, "json": JSON}.items():
-        kind = list[str] | None if name in REPEATED else Path | None
-        annotations[name] = Annotated[kind, typer.Option(f"--{name}", metavar=metavar, help=text)]
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=... if name == "file" else None, annotation=one)
-        for name, one in annotations.items()
-    ]
-
-
 verify.__doc__ = DESCRIPTION
-verify.__signature__ = inspect.Signature(_declared())  # pyright: ignore[reportFunctionMemberAccess]
+# The argument and the options of the verifier.
+_KINDS = {"file": Path, **dict.fromkeys((*FILES, "json"), Path | None), **dict.fromkeys(REPEATED, list[str] | None)}
+_FORM = inspect.Parameter("file", inspect.Parameter.KEYWORD_ONLY)
+verify.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+    [
+        _FORM.replace(name=name, annotation=kind, default=_FORM.empty if kind is Path else None)
+        for name, kind in _KINDS.items()
+    ]
+)

@@ -3,9 +3,7 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
@@ -32,36 +30,13 @@ class Merge(StrEnum):
 
 def watchdog(
     *,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) in an .npz, or a table of records (.csv, .tsv, .parquet): then --private and --useful.",
-        ),
-    ],
+    data: Path,
     columns: CountOptions,
-    epsilon: Annotated[
-        float | None, typer.Option(metavar="E", help="Release x where |ln P(s|x)/P(s)| <= E for all s (nats).")
-    ] = None,
-    target_leakage: Annotated[
-        float | None,
-        typer.Option(metavar="L", help="Release as much as possible with a lift leakage of at most L nats."),
-    ] = None,
-    target_utility: Annotated[
-        float | None, typer.Option(metavar="U", help="Leak as little as possible with I(X;Y) of at least U nats.")
-    ] = None,
-    merge: Annotated[
-        Merge,
-        typer.Option(
-            metavar="HOW",
-            help="What the others become: a draw from P(x), rounded so that no count follows from the mapping "
-            "(marginal), an even draw (uniform), one further output (single), the set of those merged with them "
-            "(subsets), or themselves as often as the leakage allows (randomised-response).",
-        ),
-    ] = Merge.marginal,
-    measures: Annotated[
-        bool, typer.Option("--measures", help="Add every leakage measure of the mapping to the JSON; takes seconds.")
-    ] = False,
+    epsilon: float | None = None,
+    target_leakage: float | None = None,
+    target_utility: float | None = None,
+    merge: Merge = Merge.marginal,
+    measures: bool = False,
     results: MappingOptions,
 ) -> None:
     """Release the symbols whose score max |ln P(s|x)/P(s)| is small, and hide which of the others it was.
@@ -77,7 +52,7 @@ def watchdog(
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
-    results.check({"TABLE": data, **columns.inputs})
+    results.check()
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
     _output.only_one(options)
     arrays, table = problem_of(data, columns, ["joint"])

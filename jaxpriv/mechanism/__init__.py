@@ -16,6 +16,7 @@ from jaxpriv._importing import attach
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.advising import Advice as Advice
     from jaxpriv.mechanism.advising import Advised as Advised
+    from jaxpriv.mechanism.advising import AdviseRequest as AdviseRequest
     from jaxpriv.mechanism.advising import Hidden as Hidden
     from jaxpriv.mechanism.advising import advise as advise
     from jaxpriv.mechanism.drifting import ColumnDrift as ColumnDrift
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.drifting import drift as drift
     from jaxpriv.mechanism.estimating import CountEstimate as CountEstimate
     from jaxpriv.mechanism.estimating import estimate_counts as estimate_counts
+    from jaxpriv.mechanism.fitting import FitRequest as FitRequest
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.grouped import GroupedMechanism as GroupedMechanism
     from jaxpriv.mechanism.grouping import FittedGroups as FittedGroups
     from jaxpriv.mechanism.grouping import GroupingCost as GroupingCost
+    from jaxpriv.mechanism.grouping import GroupsRequest as GroupsRequest
     from jaxpriv.mechanism.grouping import fit_groups as fit_groups
     from jaxpriv.mechanism.mechanism import Asked as Asked
     from jaxpriv.mechanism.mechanism import Evidence as Evidence
@@ -41,12 +44,12 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "jaxpriv.mechanism.advising": ["Advice", "Advised", "Hidden", "advise"],
+            "jaxpriv.mechanism.advising": ["Advice", "AdviseRequest", "Advised", "Hidden", "advise"],
             "jaxpriv.mechanism.estimating": ["CountEstimate", "estimate_counts"],
             "jaxpriv.mechanism.drifting": ["ColumnDrift", "TableDrift", "drift"],
-            "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
+            "jaxpriv.mechanism.fitting": ["FitRequest", "Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.grouped": ["GroupedEvidence", "GroupedMechanism"],
-            "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "fit_groups"],
+            "jaxpriv.mechanism.grouping": ["FittedGroups", "GroupingCost", "GroupsRequest", "fit_groups"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.obstacles": ["Obstacle"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],

@@ -1,24 +1,25 @@
 """Which designs a table allows: from "almost as it is" to "reveals nothing", beside hiding whole columns."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._clock import Clock
 from jaxpriv._module import summary
-from jaxpriv._validation import scalar, whole
+from jaxpriv._validation import whole
 from jaxpriv.baselines import hiding
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit import SampleKind, sample_bounds
 from jaxpriv.estimation.confidence.sets import failure
-from jaxpriv.estimation.tables import Codebook, Rule, Source
-from jaxpriv.estimation.tables.rules import Prices, column_distortion
+from jaxpriv.estimation.tables import Source
+from jaxpriv.estimation.tables.rules import column_distortion
 from jaxpriv.leakage import AbstractLeakage, by_name, evaluate
-from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, count_parts, names_of, read_parts
+from jaxpriv.mechanism.counting import MOST_SYMBOLS, CountedParts, read_parts
 from jaxpriv.mechanism.obstacles import Obstacle, remove_obstacles
+from jaxpriv.mechanism.requests import MeasureRequest, requested
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.frontier import Frontier, frontier_within
@@ -112,31 +113,27 @@ class Advice:
     __repr__ = summary
 
 
-def advise(
-    source: Source,
-    *,
-    private: str | Sequence[str] = (),
-    useful: str | Sequence[str] = (),
-    rules: Mapping[str, Rule | None] | None = None,
-    shared: str | Sequence[str] = (),
-    codebook: Codebook | None = None,
-    leakage: str = "mutual-information",
-    form: str | None = None,
-    order: float | None = None,
-    divergence: str | None = None,
-    gamma: float | None = None,
-    distortion: Prices | None = None,
-    weights: Prices | None = None,
-    split: float = 0.5,
-    seed: int = 0,
-    confidence: float = 0.95,
-    symbols: int = 128,
-    tol: float = 1e-6,
-    sparse: bool = False,
-    time_limit: float | None = None,
-    progress: ProgressLike = None,
-    clock: Clock | None = None,
-) -> Advice:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AdviseRequest(MeasureRequest):
+    """What `advise` is asked for: its arguments."""
+
+    symbols: int = 128
+
+    @property
+    def measure(self) -> AbstractLeakage:
+        """The leakage measure."""
+        return by_name(self.leakage, **self.parameters)
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """Those of `fit`, but for the target: columns or a codebook, the measure, costs and split."""
+        names = [f.name for f in fields(MeasureRequest) if f.name not in ("time_limit", "progress", "clock")]
+        left_out = ("codebook",) if self.codebook is None else ("private", "useful", "rules", "shared")
+        return {name: getattr(self, name) for name in names if name not in left_out}
+
+
+@requested(AdviseRequest)
+def advise(source: Source, request: AdviseRequest) -> Advice:
     """Designs for a table at eight budgets, for a curator who has not chosen one.
 
     The budgets are shares of the least mean distortion at which the release is independent of the private columns. At
@@ -154,56 +151,37 @@ def advise(
     `symbols`: the most combinations of useful classes, and of private ones, at most 4,096; for more than about 150 the
     designs take minutes.
     """
-    share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
-    seed, most = whole(seed, "seed", low=0.0), min(whole(symbols, "symbols", low=2.0), MOST_SYMBOLS)
-    beta = 1 - failure(confidence, "confidence")
-    asked = {"leakage": leakage, "form": form, "order": order, "divergence": divergence, "gamma": gamma}
-    measure = by_name(leakage, form=form, order=order, divergence=divergence, gamma=gamma)
-    alone = clock is None
-    clock = clock_of(time_limit, progress) if clock is None else clock
+    most = min(whole(request.symbols, "symbols", low=2.0), MOST_SYMBOLS)
+    beta = 1 - failure(request.confidence, "confidence")
+    measure, clock = request.measure, request.started()
 
     clock.begin("reading the records")
-    parts = read_parts(source, private, useful, rules, shared, codebook, share, seed)
+    parts = read_parts(source, request)
     obstacles: tuple[Obstacle, ...] = ()
-    columns: dict[str, object] = {"codebook": codebook}
-    if codebook is None:
+    if request.codebook is None:
         clock.begin("choosing classes")
-        obstacles = remove_obstacles(
-            parts, names_of(private), names_of(useful), rules or {}, symbols=most, sparse=sparse
-        )
-        rules = {**(rules or {}), **{one.column: one.rule for one in obstacles}}
-        columns = {"private": private, "useful": useful, "rules": rules, "shared": shared}
-    records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
+        obstacles = remove_obstacles(parts, most)
+        request = replace(request, rules={**(request.rules or {}), **{one.column: one.rule for one in obstacles}})
+    records = replace(parts, request=request).counted()
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()
-    codes = records.useful[seen]
-    costs = column_distortion(records.codebook, codes, kinds=distortion, weights=weights)
+    costs = column_distortion(records.codebook, records.useful[seen], kinds=request.distortion, weights=request.weights)
 
-    with clock if alone else nullcontext():
-        curve = _designs(joint, costs, measure, tol, clock)
+    with nullcontext() if request.clock else clock:
+        curve = _designs(joint, costs, measure, request.tol, clock)
         clock.begin("bounds for the population")
         designs = tuple(_advised(curve, records, k, measure, beta, clock) for k in range(len(curve)))
     return Advice(
         designs=designs,
         hidden=_hidden(curve, records, joint, costs, measure),
         obstacles=obstacles,
-        arguments={
-            **columns,
-            **asked,
-            "distortion": distortion,
-            "weights": weights,
-            "split": share,
-            "seed": seed,
-            "confidence": confidence,
-            "tol": tol,
-            "sparse": sparse,
-        },
+        arguments=request.arguments,
         frontier=curve,
         records=(int(records.design.sum()), 0 if records.held_out is None else int(records.held_out.sum())),
         private=len(records.private),
         useful=len(records.useful),
         correct_guess=float(joint.sum(axis=1).max()),
-        confidence=confidence,
+        confidence=request.confidence,
     )
 
 

@@ -1,16 +1,18 @@
 """Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.estimation.tables.readers import Column, read_columns
 from jaxpriv.estimation.tables.rules import FittedRule
+from jaxpriv.mechanism.requests import Names, TableRequest
 
 # A table of this number squared is a file of 128 MiB, and the verifier goes through it entry by entry.
 MOST_SYMBOLS = 2**12
@@ -68,8 +70,9 @@ class CountedParts:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The columns of a table, and which of its rows (n,) are for the design."""
+    """The columns that a request names, and which rows of the table (n,) are for the design."""
 
+    request: TableRequest
     columns: Mapping[str, Column]
     first: np.ndarray
 
@@ -78,24 +81,40 @@ class Parts:
         column = self.columns[name]
         return rule.fit(column.part(self.first) if isinstance(rule, Quantiles) else column)
 
+    def counted(self) -> CountedParts:
+        """The counts of both parts over the combinations of classes that occur in either."""
+        asked, first = self.request, self.first
+        codebook = asked.codebook
+        if codebook is None:
+            rules = {
+                name: self.fitted(name, rule) if isinstance(rule, Quantiles) and name in self.columns else rule
+                for name, rule in (asked.rules or {}).items()
+            }
+            codebook = fit_codebook(
+                self.columns, private=asked.private, useful=asked.useful, rules=rules, shared=asked.shared
+            )
+        codes = codebook.encode(self.columns)
+        codebook = codes.codebook
+        (private_codes, s), (useful_codes, x) = (
+            distinct_rows(own, [len(codebook.rules[name].labels) for name in names])
+            for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful))
+        )
+        check_records(int(first.sum()), codebook, len(useful_codes), len(private_codes), asked.sparse)
+        counts = np.zeros((2, len(private_codes), len(useful_codes)), dtype=np.int64)
+        np.add.at(counts, ((~first).astype(int), s, x), 1)
+        return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
 
-def read_parts(
-    source: Source,
-    private: str | Sequence[str],
-    useful: str | Sequence[str],
-    rules: Mapping[str, Rule | None] | None,
-    shared: str | Sequence[str],
-    codebook: Codebook | None,
-    share: float,
-    seed: int,
-) -> Parts:
-    """The columns that a codebook or the arguments name; a `share` of the rows, drawn by `seed`, for the design."""
-    if codebook is not None:
-        if private or useful or rules or shared:
+
+def read_parts(source: Source, asked: TableRequest) -> Parts:
+    """The columns that a codebook or the request names; a share of the rows, drawn by its seed, for the design."""
+    share = scalar(asked.split, "split", low=0.0, high=1.0, open_low=True)
+    seed = whole(asked.seed, "seed", low=0.0)
+    if asked.codebook is not None:
+        if asked.private or asked.useful or asked.rules or asked.shared:
             raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
-        columns = read_columns(source, codebook.columns)
+        columns = read_columns(source, asked.codebook.columns)
     else:
-        names = [*names_of(private), *names_of(useful)]
+        names = [*names_of(asked.private), *names_of(asked.useful)]
         if not names:
             raise InputError("name the private and the useful columns, or give a codebook")
         columns = read_columns(source, list(dict.fromkeys(names)))
@@ -106,39 +125,7 @@ def read_parts(
         first[order[max(1, round(share * total)) :]] = False
         if first.all():
             raise InputError(f"split: too few records ({total}) for two parts; 1 takes all for the design")
-    return Parts(columns, first)
-
-
-def count_parts(
-    parts: Parts,
-    private: str | Sequence[str],
-    useful: str | Sequence[str],
-    rules: Mapping[str, Rule | None] | None,
-    shared: str | Sequence[str],
-    codebook: Codebook | None,
-    sparse: bool,
-) -> CountedParts:
-    """The counts of both parts over the combinations of classes that occur in either."""
-    columns, first = parts.columns, parts.first
-    if codebook is None:
-        fitted = dict(rules or {})
-        for name, rule in fitted.items():
-            if isinstance(rule, Quantiles) and name in columns:
-                fitted[name] = parts.fitted(name, rule)
-        codebook = fit_codebook(columns, private=private, useful=useful, rules=fitted, shared=shared)
-    codes = codebook.encode(columns)
-    codebook = codes.codebook
-    sides = []
-    for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
-        sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
-    (private_codes, s), (useful_codes, x) = sides
-    check_records(int(first.sum()), codebook, len(useful_codes), len(private_codes), sparse)
-    counts = []
-    for part in (first, ~first):
-        table = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
-        np.add.at(table, (s[part], x[part]), 1)
-        counts.append(table)
-    return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
+    return Parts(asked, columns, first)
 
 
 def check_records(rows: int, codebook: Codebook, useful: int, private: int, sparse: bool) -> None:
@@ -166,6 +153,6 @@ def classes_of(codebook: Codebook) -> dict[str, int]:
     return {name: len(codebook.rules[name].labels) for name in codebook.useful}
 
 
-def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
+def names_of(names: Names) -> tuple[str, ...]:
     """One name or several, as several."""
     return (names,) if isinstance(names, str) else tuple(names)

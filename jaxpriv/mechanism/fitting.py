@@ -3,24 +3,26 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._clock import Clock
 from jaxpriv._module import Shown, summary
-from jaxpriv._validation import scalar, whole
+from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
-from jaxpriv.estimation.tables import Codebook, Rule, Source
-from jaxpriv.estimation.tables.rules import Prices, column_distortion
+from jaxpriv.estimation.tables import Codebook, Source
+from jaxpriv.estimation.tables.rules import column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
-from jaxpriv.mechanism.counting import CountedParts, check_symbols, count_parts, read_parts
+from jaxpriv.mechanism.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
+from jaxpriv.mechanism.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.mechanism.table import (
     certified_groups,
     least_distortion,
@@ -51,9 +53,13 @@ _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 # Claims of which the lower end is what is proved.
 _AT_LEAST = ("disclosure", "lower_bound", "solver_bound")
 
-# A table with the names, labels and codes of its outputs; what proves the bound, by the fields of `Evidence`.
-_Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
-_Duals: TypeAlias = dict[str, np.ndarray]
+# The argument of `fit` that states the target of each problem.
+_TARGETS = {
+    "budget": "budget",
+    "leakage-budget": "leakage_budget",
+    "disclosure": "disclosure",
+    "watchdog": "target_leakage",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,37 +119,38 @@ class PopulationLimit:
     rungs: int
 
 
-def fit(
-    source: Source,
-    *,
-    private: str | Sequence[str] = (),
-    useful: str | Sequence[str] = (),
-    rules: Mapping[str, Rule | None] | None = None,
-    shared: str | Sequence[str] = (),
-    codebook: Codebook | None = None,
-    budget: float | None = None,
-    leakage_budget: float | None = None,
-    disclosure: float | None = None,
-    target_leakage: float | None = None,
-    leakage: str = "mutual-information",
-    form: str | None = None,
-    order: float | None = None,
-    divergence: str | None = None,
-    gamma: float | None = None,
-    distortion: Prices | None = None,
-    weights: Prices | None = None,
-    split: float = 0.5,
-    seed: int = 0,
-    confidence: float = 0.95,
-    population: bool = False,
-    unseen: str = "refuse",
-    resolution: int = 32,
-    tol: float = 1e-6,
-    sparse: bool = False,
-    time_limit: float | None = None,
-    progress: ProgressLike = None,
-    clock: Clock | None = None,
-) -> Fitted:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitRequest(DesignRequest, MeasureRequest):
+    """What `fit` is asked for: its arguments."""
+
+    disclosure: float | None = None
+    target_leakage: float | None = None
+    population: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """The target and the measure; `InputError` for what no design can have."""
+        given = {problem: getattr(self, name) for problem, name in _TARGETS.items() if getattr(self, name) is not None}
+        if len(given) != 1:
+            raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
+        ((problem, target),) = given.items()
+        target = float(scalar(target, _TARGETS[problem], low=0.0))
+        if self.unseen not in UNSEEN:
+            raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+        if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
+            raise InputError("target_leakage is about lift leakage; leave out `leakage`")
+        if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
+            raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
+        asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
+        by_name(**dict[str, Any](asked.leakage))
+        fault = Measure(**dict[str, Any](asked.leakage)).fault
+        if fault is not None:  # a measure, or a divergence, that a user entered
+            raise InputError(f"leakage: a design {fault}: no verifier could compute it")
+        return asked
+
+
+@requested(FitRequest)
+def fit(source: Source, request: FitRequest) -> Fitted:
     """Design a mechanism for the records of a table.
 
     Args:
@@ -184,239 +191,258 @@ def fit(
     `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
     table that is too large.
     """
-    targets = {"budget": budget, "leakage-budget": leakage_budget, "disclosure": disclosure, "watchdog": target_leakage}
-    given = {name: value for name, value in targets.items() if value is not None}
-    if len(given) != 1:
-        raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
-    problem, target = next(iter(given.items()))
-    names = {"watchdog": "target_leakage"}
-    target = scalar(target, names.get(problem, problem.replace("-", "_")), low=0.0)
-    share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
-    seed = whole(seed, "seed", low=0.0)
-    if unseen not in UNSEEN:
-        raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
-    if problem == "watchdog" and leakage not in ("mutual-information", "lift"):
-        raise InputError("target_leakage is about lift leakage; leave out `leakage`")
-    if problem in ("disclosure", "watchdog") and (distortion or weights):
-        raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
-    name = "lift" if problem == "watchdog" else leakage
-    parameters = {"form": form, "order": order, "divergence": divergence, "gamma": gamma}
-    measure = by_name(name, **parameters)
-    stated = Measure(name, **parameters)
-    if stated.fault is not None:  # a measure, or a divergence, that a user entered
-        raise InputError(f"leakage: a design {stated.fault}: no verifier could compute it")
-    asked = Asked(problem, target, {"name": name, **parameters})
-    alone = clock is None  # otherwise whoever has the clock handles Ctrl-C
-    clock = clock_of(time_limit, progress) if clock is None else clock
-
+    asked, clock = request.asked, request.started()
     clock.begin("reading the records")
-    parts = read_parts(source, private, useful, rules, shared, codebook, share, seed)
-    records = count_parts(parts, private, useful, rules, shared, codebook, sparse)
+    parts = read_parts(source, request)
+    records = parts.counted()
     check_symbols(records.codebook, len(records.useful), len(parts.first))
-    seen = records.seen
-    joint = records.design[:, seen] / records.design.sum()
     costs = None
-    if problem in ("budget", "leakage-budget"):
-        costs = column_distortion(records.codebook, records.useful, kinds=distortion, weights=weights)
-        costs = costs[:, seen]
-    computed = stated if stated.computed else None
-    # What a measure of ratios compares stays positive.
-    support = name != "mutual-information" and problem != "watchdog"
-
-    def designed(goal: float) -> tuple[_Drawn, _Duals, str]:
-        asked_of_solver = _goal(joint, goal, resolution) if problem == "disclosure" else goal
-        prices = None if costs is None else costs[seen]
-        matrix, duals, status = _designed(problem, asked_of_solver, joint, prices, measure, tol, clock)
-        columns, labels, released, matrix = _alphabet(problem, records, seen, matrix)
-        own = records.design[:, seen]
-
-        def rounded(mapping: np.ndarray) -> np.ndarray:
-            found = quantise(mapping, resolution=resolution, costs=prices, support=support)
-            if problem == "budget" and prices is not None:
-                found = within_distortion(found, own, prices, goal)
-            if problem == "leakage-budget" and computed is not None:
-                found = within_leakage(found, own, computed, goal)
-            return found
-
-        if prices is not None and measure.worst_outcome and computed is not None:
-            tables = []
-            for least in _RARE:
-                try:
-                    tables.append(rounded(without_rare(matrix, joint.sum(axis=0), prices, least)))
-                except NotCertifiedError:
-                    if least == _RARE[-1] and not tables:
-                        raise
-            by_leakage = problem == "budget"
-            table = least_leakage(tables, own, computed) if by_leakage else least_distortion(tables, own, prices)
-        else:
-            table = rounded(matrix)
-        table = table[records.nearest()]
-        return (table, columns, labels, released), duals, status
-
-    limit = None
+    if asked.problem in ("budget", "leakage-budget"):
+        kinds, weights = request.distortion, request.weights
+        costs = column_distortion(records.codebook, records.useful, kinds=kinds, weights=weights)[:, records.seen]
+    work, limit = _Work(asked, request, records, costs, clock), None
     clock.begin("designing")
-    with clock if alone else nullcontext():
-        if population and problem == "watchdog":
-            limit, drawn = _grouped(records, seen, target, confidence)
-            duals, status = {}, FEASIBLE
-            records = replace(records, held_out=None)  # they chose the grouping
-        elif population:
-            limit, goal, found = _certified(records, problem, target, measure, confidence, designed, clock)
-            drawn, duals, status = found
-            asked = replace(asked, target=goal)
-            records = replace(records, held_out=None)  # they chose the mechanism: no audit may take them for held out
+    with nullcontext() if request.clock else clock:  # otherwise whoever has the clock handles Ctrl-C
+        if not request.population:
+            found = work.design(asked.target)
         else:
-            drawn, duals, status = designed(target)
-    table, columns, labels, released = drawn
+            limit, found = _grouped(work) if asked.problem == "watchdog" else _certified(work)
+            # They chose the mechanism: no audit may take them for held out.
+            records = replace(records, held_out=None)
     clock.begin("computing every number again")
-    unchanged = bool(((table[seen] > 0).sum(axis=0) <= 1).all())
-    book = records.codebook
-    named = tuple(book.rules[name].labels for name in book.private)
+    book, seen = records.codebook, records.seen
+    duals = found.duals
     if "prices" in duals:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
+    named = tuple(book.rules[name].labels for name in book.private)
     key = os.urandom(32).hex()
     evidence = Evidence(records.private, named, records.design, records.held_out, key=key, **duals)
     mechanism = Mechanism(
-        table=table,
+        table=found.table[records.nearest()],
         codebook=book.without_private_values(),
         useful=records.useful,
-        released_columns=columns,
-        released_labels=labels,
-        released=released,
-        asked=asked,
+        released_columns=found.columns,
+        released_labels=found.labels,
+        released=found.released,
+        asked=replace(asked, target=found.target),
         distortion=costs,
-        unseen=unseen,
+        unseen=request.unseen,
         commitment=evidence.commitment(),
     )
-    audit = None
-    if records.held_out is not None:
-        audit = audit_mechanism(mechanism.matrix(), counts=records.held_out, confidence=confidence, held_out=True)
     claims = evidence.claims(mechanism)
-    statements = _statements(seen, codebook is None and (population or records.held_out is not None))
+    learned = request.codebook is None and (request.population or records.held_out is not None)
+    statements = _statements(seen, learned)
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
             f"mapping leaks less than {claims['lower_bound'].lower} nats.",
         )
-    if problem == "watchdog" and not population:
-        statements += _withheld(records.design[:, seen], target)
+    if asked.problem == "watchdog" and not request.population:
+        statements += _withheld(records.design[:, seen], asked.target)
+    unchanged = bool(((found.table > 0).sum(axis=0) <= 1).all())
     if unchanged:
-        warnings.warn(UNCHANGED, stacklevel=2)
+        warnings.warn(UNCHANGED, stacklevel=3)
         statements = (f"{UNCHANGED}.", *statements)
-    return Fitted(mechanism, evidence, claims, status, audit, limit, statements, unchanged, book)
+    audit = audited(mechanism, evidence, request.confidence)
+    return Fitted(mechanism, evidence, claims, found.status, audit, limit, statements, unchanged, book)
 
 
-def _grouped(
-    records: CountedParts, seen: np.ndarray, target: float, confidence: float
-) -> "tuple[PopulationLimit, _Drawn]":
+def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> MechanismAudit | None:
+    """Bounds for the population from the records that were held out; None where there are none."""
+    counts = evidence.held_out
+    if counts is None:
+        return None
+    return audit_mechanism(mechanism.matrix(), counts=counts, confidence=confidence, held_out=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounded:
+    """A table over the useful symbols of the design, with the names, labels and codes of its outputs.
+
+    `target`: the one that it was designed for. `duals`: what proves the bound, by the fields of `Evidence`.
+    """
+
+    table: np.ndarray
+    columns: tuple[str, ...]
+    labels: Labels
+    released: np.ndarray
+    target: float
+    duals: dict[str, np.ndarray]
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What all designs of one call have in common; `costs` (X, Y) where they have a distortion."""
+
+    asked: Asked
+    request: FitRequest
+    records: CountedParts
+    costs: np.ndarray | None
+    clock: Clock
+
+    @cached_property
+    def measure(self) -> AbstractLeakage:
+        return by_name(**dict[str, Any](self.asked.leakage))
+
+    @cached_property
+    def computed(self) -> Measure | None:
+        """The measure, if it is one that the verifier computes."""
+        stated = Measure(**dict[str, Any](self.asked.leakage))
+        return stated if stated.computed else None
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(S, X) of the useful symbols that the records of the design have; `prices` (X, Y) are their costs."""
+        return self.records.design[:, self.records.seen]
+
+    @cached_property
+    def prices(self) -> np.ndarray | None:
+        return None if self.costs is None else self.costs[self.records.seen]
+
+    def held_out(self) -> tuple[np.ndarray, float]:
+        """The records that were held out, and the confidence of the bounds that they give."""
+        if self.records.held_out is None:
+            raise InputError("population needs held-out records: give a split below 1")
+        level = scalar(self.request.confidence, "confidence", low=0.0, high=1.0, open_low=True)
+        if not level < 1:
+            raise InputError("confidence must be below 1")
+        return self.records.held_out, level
+
+    def design(self, target: float) -> _Rounded:
+        """The best mechanism for a target, rounded to whole numbers that meet it."""
+        problem, prices, computed = self.asked.problem, self.prices, self.computed
+        matrix, duals, status = self._solved(target)
+        columns, labels, released, matrix = self._alphabet(matrix)
+        # What a measure of ratios compares stays positive.
+        support = self.asked.leakage["name"] != "mutual-information" and problem != "watchdog"
+
+        def rounded(mapping: np.ndarray) -> np.ndarray:
+            found = quantise(mapping, resolution=self.request.resolution, costs=prices, support=support)
+            if problem == "budget" and prices is not None:
+                found = within_distortion(found, self.counts, prices, target)
+            if problem == "leakage-budget" and computed is not None:
+                found = within_leakage(found, self.counts, computed, target)
+            return found
+
+        if prices is None or computed is None or not self.measure.worst_outcome:
+            table = rounded(matrix)
+        else:
+            tables = []
+            for least in _RARE:
+                try:
+                    tables.append(
+                        rounded(without_rare(matrix, self.counts.sum(axis=0) / self.counts.sum(), prices, least))
+                    )
+                except NotCertifiedError:
+                    if least == _RARE[-1] and not tables:
+                        raise
+            by_leakage = problem == "budget"
+            best = least_leakage(tables, self.counts, computed) if by_leakage else None
+            table = least_distortion(tables, self.counts, prices) if best is None else best
+        return _Rounded(table, columns, labels, released, target, duals, status)
+
+    def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
+        """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
+        problem, measure, joint = self.asked.problem, self.measure, self.counts / self.counts.sum()
+        goal = Goal(self.request.tol, 0.0)
+        if problem == "watchdog":
+            from jaxpriv.watchdog import watchdog
+
+            return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
+        if problem == "disclosure":
+            if not isinstance(measure, AbstractAverageLeakage):
+                raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
+            disclosed = _goal(joint, target, self.request.resolution)
+            asked_of = FunnelProblem(joint, disclosure=disclosed, leakage=measure)
+            found = solve_within(self.clock, asked_of, "auto", goal)
+            assert isinstance(found, FunnelSolution)
+            return found.mechanism, _prices(asked_of, found), found.status
+        form: dict[str, Any] = {_TARGETS[problem]: target}
+        asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
+        solution = solve_within(self.clock, asked, "auto", goal)
+        parts = solution.scores, solution.weights, solution.multipliers
+        if isinstance(measure, MutualInformation):
+            # The verifier takes scores and the price of leakage, not their product.
+            prices = np.asarray(solution.multipliers)
+            price = 1.0 if problem == "budget" else float(prices[-1])
+            scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
+            parts = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
+        rules, weights, prices = (np.asarray(part, np.float64) for part in parts)
+        if problem == "budget" and measure.worst_outcome and self.prices is not None:
+            # Of distances to the budget; the verifier takes the price of E d itself.
+            prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * self.prices)[0])
+        duals = {"scores": rules, "weights": weights, "multipliers": prices}
+        return np.asarray(solution.mechanism), duals, str(solution.status)
+
+    def _alphabet(self, matrix: np.ndarray) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
+        """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
+        book, useful, used = self.records.codebook, self.records.useful[self.records.seen], matrix.any(axis=0)
+        if self.asked.problem == "disclosure":
+            return *_numbered(int(used.sum())), matrix[:, used]
+        labels = tuple(book.rules[name].labels for name in book.useful)
+        if self.asked.problem == "watchdog":
+            return book.useful, labels, useful[used], matrix[:, used]
+        # The bound is about all outputs: none is left out.
+        return book.useful, labels, useful, matrix
+
+
+def _numbered(size: int) -> tuple[tuple[str, ...], Labels, np.ndarray]:
+    """Names, labels and codes of outputs that have numbers."""
+    return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None]
+
+
+def _grouped(work: _Work) -> "tuple[PopulationLimit, _Rounded]":
     """The watchdog whose limit holds for the population: every symbol is released as its group."""
-    level = _level(records, confidence)
-    assert records.held_out is not None
-    nearest = records.nearest()
-    held_out = np.zeros_like(records.design[:, seen])
-    np.add.at(held_out.T, nearest, records.held_out.T)
-    found = certified_groups(records.design[:, seen], held_out, target, 1 - level)
+    counts, level = work.held_out()
+    target, held_out = work.asked.target, np.zeros_like(work.counts)
+    np.add.at(held_out.T, work.records.nearest(), counts.T)
+    found = certified_groups(work.counts, held_out, target, 1 - level)
     if found.rung == 0:
         raise NotCertifiedError(
             f"{int(held_out.sum())} held-out records cannot certify a lift of at most {target:.3g} for two groups of "
             f"symbols, whose bound is {found.beyond:.3g}: take more records, fewer private classes or a larger target"
         )
     size = int(found.group.max()) + 1
-    table = np.zeros((len(seen), size), dtype=np.uint64)
-    table[np.arange(len(seen)), found.group[nearest]] = ONE
+    table = np.zeros((len(found.group), size), dtype=np.uint64)
+    table[np.arange(len(table)), found.group] = ONE
     limit = PopulationLimit(level, target, found.upper, found.rung, found.rungs)
-    return limit, (table, ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None])
+    return limit, _Rounded(table, *_numbered(size), target, {}, FEASIBLE)
 
 
-def _level(records: CountedParts, confidence: float) -> float:
-    if records.held_out is None:
-        raise InputError("population needs held-out records: give a split below 1")
-    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
-    if not level < 1:
-        raise InputError("confidence must be below 1")
-    return level
-
-
-def _certified(
-    records: CountedParts,
-    problem: str,
-    target: float,
-    measure: AbstractLeakage,
-    confidence: float,
-    designed: Callable[[float], tuple[_Drawn, _Duals, str]],
-    clock: Clock,
-) -> tuple[PopulationLimit, float, tuple[_Drawn, _Duals, str]]:
-    """The last of the sequence before the first whose bound is above the target, and its own target."""
-    if problem != "leakage-budget":
+def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
+    """The last of the sequence before the first whose bound is above the target."""
+    if work.asked.problem != "leakage-budget":
         raise InputError(
             "population is about `leakage_budget` and `target_leakage`; for other targets the audit bounds the "
             "population"
         )
-    level = _level(records, confidence)
-    assert records.held_out is not None
+    held_out, level = work.held_out()
+    target, nearest = work.asked.target, work.records.nearest()
     best, upper = None, math.inf
     for rung in range(1, _RUNGS + 1):
-        if best is not None and clock.expired():
+        if best is not None and work.clock.expired():
             break
-        clock.begin(f"design {rung} of {_RUNGS}")
-        goal = target * rung / _RUNGS
-        found = designed(goal)
-        (bound,) = sample_bounds(records.held_out, found[0][0] / ONE, (measure,), 1 - level, kind=SampleKind.HELD_OUT)
+        work.clock.begin(f"design {rung} of {_RUNGS}")
+        found = work.design(target * rung / _RUNGS)
+        mapping = found.table[nearest] / ONE
+        (bound,) = sample_bounds(held_out, mapping, (work.measure,), 1 - level, kind=SampleKind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
         upper = float(bound.upper[0, 0])
         if not upper <= target:
             break
-        best = PopulationLimit(level, target, upper, rung, _RUNGS), goal, found
+        best = PopulationLimit(level, target, upper, rung, _RUNGS), found
     if best is None:
         raise NotCertifiedError(
-            f"{int(records.held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
+            f"{int(held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
             f"of the sequence leaks {target / _RUNGS:.3g} on the records of the design, is bounded by {upper:.3g} in "
             f"the population, and {target:.3g} is asked for: take more records, fewer classes or a larger budget"
         )
     return best
 
 
-def _designed(
-    problem: str,
-    target: float,
-    joint: np.ndarray,
-    costs: np.ndarray | None,
-    measure: AbstractLeakage,
-    tol: float,
-    clock: Clock,
-) -> tuple[np.ndarray, _Duals, str]:
-    """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
-    if problem == "watchdog":
-        from jaxpriv.watchdog import watchdog
-
-        return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
-    if problem == "disclosure":
-        if not isinstance(measure, AbstractAverageLeakage):
-            raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
-        asked_of = FunnelProblem(joint, disclosure=target, leakage=measure)
-        found = solve_within(clock, asked_of, "auto", Goal(tol, 0.0))
-        assert isinstance(found, FunnelSolution)
-        return found.mechanism, _prices(asked_of, found), found.status
-    form: dict[str, Any] = {problem.replace("-", "_"): target}
-    asked = DistortionProblem(joint, costs, leakage=measure, **form)
-    solution = solve_within(clock, asked, "auto", Goal(tol, 0.0))
-    parts = solution.scores, solution.weights, solution.multipliers
-    if isinstance(measure, MutualInformation):
-        # The verifier takes scores and the price of leakage, not their product.
-        prices = np.asarray(solution.multipliers)
-        price = 1.0 if problem == "budget" else float(prices[-1])
-        scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
-        parts = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
-    rules, weights, prices = (np.asarray(part, np.float64) for part in parts)
-    if problem == "budget" and measure.worst_outcome and costs is not None:
-        # Of distances to the budget; the verifier takes the price of E d itself.
-        prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * costs)[0])
-    duals = {"scores": rules, "weights": weights, "multipliers": prices}
-    return np.asarray(solution.mechanism), duals, str(solution.status)
-
-
-def _prices(problem: FunnelProblem, found: FunnelSolution) -> _Duals:
+def _prices(problem: FunnelProblem, found: FunnelSolution) -> dict[str, np.ndarray]:
     """Prices of all useful symbols with what they prove; nothing where the bound has another reason."""
     if found.proof is None:
         return {}
@@ -431,22 +457,6 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
     mass = joint.sum(axis=0)
     left = -float(mass @ np.log(mass)) - target
     return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
-
-
-def _alphabet(
-    problem: str, records: CountedParts, seen: np.ndarray, matrix: np.ndarray
-) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
-    """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
-    book = records.codebook
-    labels = tuple(book.rules[name].labels for name in book.useful)
-    used = matrix.any(axis=0)
-    if problem == "disclosure":
-        size = int(used.sum())
-        return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None], matrix[:, used]
-    if problem == "watchdog":
-        return book.useful, labels, records.useful[seen][used], matrix[:, used]
-    # The bound is about all outputs: none is left out.
-    return book.useful, labels, records.useful[seen], matrix
 
 
 def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:

@@ -10,19 +10,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._clock import Clock
 from jaxpriv._module import Shown, summary
-from jaxpriv._validation import scalar, whole
+from jaxpriv._validation import scalar
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError
-from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.estimation.audit.populations import from_fitted_information
 from jaxpriv.estimation.confidence.sets import failure
-from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Rule, Source
+from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful
 from jaxpriv.mechanism.counting import (
@@ -30,13 +29,13 @@ from jaxpriv.mechanism.counting import (
     CountedParts,
     check_records,
     check_symbols,
-    count_parts,
     names_of,
     read_parts,
 )
-from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, Fitted, fit
+from jaxpriv.mechanism.fitting import FEASIBLE, UNCHANGED, FitRequest, Fitted, audited, fit
 from jaxpriv.mechanism.grouped import GroupedEvidence, GroupedMechanism, side_by_side
 from jaxpriv.mechanism.joint_leakage import joint_leakage
+from jaxpriv.mechanism.requests import DesignRequest, requested
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.frontier import frontier_within
@@ -58,6 +57,10 @@ _SHARE_BITS = 10
 # A leakage budget is used up to this share, in at most so many rounds.
 _USED, _ROUNDS = 0.98, 10
 
+# Arguments that the design of every group has from the request.
+_ALIKE = ("split", "seed", "confidence", "unseen", "resolution", "tol", "sparse")
+
+T = TypeVar("T")
 _Together: TypeAlias = Callable[[Sequence[np.ndarray]], tuple[Claim, bool]]
 
 
@@ -137,29 +140,15 @@ class FittedGroups(Shown):
         return rows
 
 
-def fit_groups(
-    source: Source,
-    *,
-    private: str | Sequence[str],
-    useful: Sequence[str] = (),
-    groups: Sequence[Sequence[str]] | None = None,
-    rules: Mapping[str, Rule | None] | None = None,
-    shared: str | Sequence[str] = (),
-    budget: float | None = None,
-    leakage_budget: float | None = None,
-    distortion: Prices | None = None,
-    weights: Prices | None = None,
-    split: float = 0.5,
-    seed: int = 0,
-    confidence: float = 0.95,
-    unseen: str = "refuse",
-    resolution: int = 32,
-    tol: float = 1e-6,
-    sparse: bool = False,
-    time_limit: float | None = None,
-    progress: ProgressLike = None,
-    clock: Clock | None = None,
-) -> FittedGroups:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupsRequest(DesignRequest):
+    """What `fit_groups` is asked for: its arguments."""
+
+    groups: Sequence[Sequence[str]] | None = None
+
+
+@requested(GroupsRequest)
+def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
     """Design one mechanism for each group of useful columns, for tables with too many combinations for one.
 
     Every design is optimal for its own columns and its own budget; all of them together are not optimal, and `cost`
@@ -184,40 +173,36 @@ def fit_groups(
     Raises `InputError` for bad columns, groups, numbers and options, `NotCertifiedError` for a `leakage_budget` below
     the rounding errors of float64; other errors are those of `fit`.
     """
-    if (budget is None) == (leakage_budget is None):
+    by_budget, groups, clock = request.leakage_budget is None, request.groups, request.started()
+    if (request.budget is None) == by_budget:
         raise InputError("give exactly one of budget and leakage_budget")
     target = scalar(
-        budget if leakage_budget is None else leakage_budget,
-        "budget" if leakage_budget is None else "leakage_budget",
-        low=0.0,
+        request.budget if by_budget else request.leakage_budget, "budget" if by_budget else "leakage_budget", low=0.0
     )
-    if bool(useful) == bool(groups):
+    if bool(request.useful) == bool(groups):
         raise InputError("give exactly one of useful and groups")
-    names = tuple(name for group in groups for name in group) if groups else names_of(useful)
+    private, shared = names_of(request.private), names_of(request.shared)
+    names = tuple(name for group in groups for name in group) if groups else names_of(request.useful)
     if len(set(names)) < len(names) or not all(groups or [1]):
         raise InputError("groups must have a column each, and every useful column is named once")
+    distortion, weights = request.distortion, request.weights
     need_useful(distortion or {}, weights or {}, names)
-    share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
-    seed = whole(seed, "seed", low=0.0)
-    level = failure(confidence, "confidence")
-    rules = dict(rules or {})
-    alone = clock is None
-    clock = clock_of(time_limit, progress) if clock is None else clock
+    level = failure(request.confidence, "confidence")
 
     clock.begin("reading the records")
-    columns = read_columns(source, list(dict.fromkeys((*names_of(private), *names))))
-    parts = read_parts(columns, private, names, rules, shared, None, share, seed)
-    records = count_parts(parts, private, names, rules, shared, None, sparse=True)
+    columns = read_columns(source, list(dict.fromkeys((*private, *names))))
+    parts = read_parts(columns, replace(request, useful=names, sparse=True))
+    records = parts.counted()
     if groups is None:
         clock.begin("choosing groups")
-        most = math.inf if sparse else records.design.sum() // ROWS_PER_SYMBOL
+        most = math.inf if request.sparse else records.design.sum() // ROWS_PER_SYMBOL
         groups = [[names[place] for place in group] for group in _chosen(records, min(most, MOST_IN_GROUP))]
     most = archive.MAX_MEMBERS - 2  # beside a record, and in the audit the records of the design
     if len(groups) > most:
         raise InputError(f"groups: a design has at most {most}, and these are {len(groups)}")
     for group in groups:  # as `fit` does of each, before a curve is computed
         book, different, _ = _combinations(records, group)
-        check_records(int(parts.first.sum()), book, len(different), len(records.private), sparse)
+        check_records(int(parts.first.sum()), book, len(different), len(records.private), request.sparse)
         check_symbols(book, len(different), len(parts.first))
     sides = [_Side.of(records, group, distortion, weights) for group in groups]
     s, x = np.nonzero(records.design)
@@ -230,42 +215,35 @@ def fit_groups(
     def designed(total: float) -> _Designs:
         fitted = []
         for side, own in zip(sides, _split(curves, total), strict=True):
-            used = {*names_of(private), *side.names}
+            used = (*private, *side.names)
             with warnings.catch_warnings():
                 # That one group is released as it is says nothing about all.
                 warnings.filterwarnings("ignore", UNCHANGED)
-                one = fit(
-                    columns,
+                one = FitRequest(
                     private=private,
                     useful=side.names,
-                    rules={name: rule for name, rule in rules.items() if name in used},
-                    shared=[name for name in names_of(shared) if name in side.names],
+                    rules=_within(used, request.rules),
+                    shared=[name for name in shared if name in side.names],
                     budget=own,
                     distortion=_within(side.names, distortion),
                     weights=_within(side.names, weights),
-                    split=share,
-                    seed=seed,
-                    confidence=confidence,
-                    unseen=unseen,
-                    resolution=resolution,
-                    tol=tol,
-                    sparse=sparse,
                     clock=clock,
+                    **{name: getattr(request, name) for name in _ALIKE},
                 )
-            fitted.append(one)
+                fitted.append(fit(columns, one))
         return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
 
-    with clock if alone else nullcontext():
+    with nullcontext() if request.clock else clock:
         clock.begin("the curves of the groups")
         curves = [_curve(side, clock) for side in sides]
-        found = designed(target) if leakage_budget is None else _certified(target, curves, designed, clock)
-        if leakage_budget is not None and found.leaked > target:
-            found = _mixed(found, target, together, confidence)
+        found = designed(target) if by_budget else _certified(target, curves, designed, clock)
+        if not by_budget and found.leaked > target:
+            found = _mixed(found, target, together, request.confidence)
         spent = [one.claims["distortion"] for one in found.fitted]
         low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
         high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
         whole_table = _Side.of(records, names, distortion, weights) if records.seen.sum() <= _COMPARED else None
-        optimum = None if whole_table is None else _optimum(whole_table, float(high), tol, clock)
+        optimum = None if whole_table is None else _optimum(whole_table, float(high), request.tol, clock)
     apart = tuple(one.claims["leakage"] for one in found.fitted)
     every = records.design if records.held_out is None else records.design + records.held_out
     s, x = np.nonzero(every)
@@ -283,7 +261,7 @@ def fit_groups(
         apart=apart,
         distortion=Claim(down(low), up(high), "distortion"),
         cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
-        confidence=confidence,
+        confidence=request.confidence,
         population=None if records.held_out is None else of_population(mechanism, evidence, 1 - level),
     )
 
@@ -360,8 +338,8 @@ def _upper(claim: Claim) -> float:
     return float(claim.upper or "inf")
 
 
-def _within(names: Sequence[str], prices: Prices | None) -> Prices | None:
-    return None if prices is None else {name: price for name, price in prices.items() if name in names}
+def _within(names: Sequence[str], given: Mapping[str, T] | None) -> Mapping[str, T] | None:
+    return None if given is None else {name: one for name, one in given.items() if name in names}
 
 
 def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
@@ -496,9 +474,7 @@ def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
     spent = one.evidence.claims(replace(one.mechanism, table=table))["distortion"]
     asked = replace(one.mechanism.asked, target=math.nextafter(_upper(spent), math.inf))
     mechanism = replace(one.mechanism, table=table, asked=asked)
-    audit = None
-    if one.evidence.held_out is not None:
-        audit = audit_mechanism(mechanism.matrix(), counts=one.evidence.held_out, confidence=confidence, held_out=True)
+    audit = audited(mechanism, one.evidence, confidence)
     claims = one.evidence.claims(mechanism)
     mixed = "The design was mixed with a constant release, because the groups reveal too much together without it."
     statements = (*one.statements, mixed)

@@ -15,7 +15,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.estimation.tables.readers import Column
 from jaxpriv.estimation.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.mechanism.counting import CrowdedError, Parts
+from jaxpriv.mechanism.counting import CrowdedError, Parts, names_of
 from jaxpriv.verifier.releases import NUMBER
 
 _MISSING = "missing"
@@ -30,21 +30,15 @@ class Obstacle:
     rule: Rule
 
 
-def remove_obstacles(
-    parts: Parts,
-    private: Sequence[str],
-    useful: Sequence[str],
-    rules: Mapping[str, Rule | None],
-    *,
-    symbols: int,
-    sparse: bool,
-) -> tuple[Obstacle, ...]:
-    """The rules that a design of these columns needs in place of `rules`, each column once.
+def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
+    """The rules that a design of the columns of a request needs in place of its own, each column once.
 
-    `symbols`: most combinations of useful classes, and of private ones. `sparse`: fewer than five records for a symbol
-    are no obstacle.
+    `symbols`: most combinations of useful classes, and of private ones. With `sparse` fewer than five records for a
+    symbol are no obstacle.
     Raises `InputError` where columns of two classes each are still too many.
     """
+    asked = parts.request
+    private, useful, rules = names_of(asked.private), names_of(asked.useful), asked.rules or {}
     without: dict[str, str] = {}
     crowded: dict[str, str] = {}
     chosen: dict[str, Rule] = {}
@@ -65,7 +59,7 @@ def remove_obstacles(
     codes = {name: rule.encode(parts.columns[name]) for name, rule in fitted.items()}
     rows = int(parts.first.sum())
     for side, names in (("private", private), ("useful", useful)):
-        most = len(parts.first) if sparse else rows // ROWS_PER_SYMBOL
+        most = len(parts.first) if asked.sparse else rows // ROWS_PER_SYMBOL
         while (size := _combinations(names, fitted, codes)) > min(most, symbols):
             for name in sorted(names, key=lambda one: -len(fitted[one].labels)):
                 coarser = _coarser(parts, name, chosen[name], fitted[name])

@@ -104,26 +104,14 @@ class Findings:
     @property
     def record(self) -> Json:
         """As JSON."""
-        test = self.conformity
         return {
             "design": self.design,
             "without_data": {name: claim.record for name, claim in self.guarantees.items()},
             "on_the_design": {name: claim.record for name, claim in self.claims.items()},
             "released_rows": self.rows,
             "kept": list(self.kept),
-            "conformity": None
-            if test is None
-            else {
-                "p_value": repr(test.p_value),
-                "regular": repr(test.regular),
-                "tables": test.tables,
-                "impossible": list(test.impossible),
-                "unchanged": None if test.unchanged is None else repr(test.unchanged),
-                "detectable": None if test.detectable is None else repr(test.detectable),
-            },
-            "dependence": None
-            if self.dependence is None
-            else {"p_value": repr(self.dependence.p_value), "strongest": self.dependence.strongest},
+            "conformity": _stated(self.conformity),
+            "dependence": _stated(self.dependence),
             "paired": self.paired,
             "checked": list(self.checked),
             "not_checked": list(self.not_checked),
@@ -157,6 +145,14 @@ class Findings:
                 )
             lines.append(f"  release: an honest one is refused with probability at most {LEVEL:g}; {_UNSEEN}")
         return "\n".join([*lines, *self.checked]) + "\n"
+
+
+def _stated(test: ConformityResult | DependenceResult | None) -> Json:
+    """A test as JSON, its numbers as texts."""
+    if test is None:
+        return None
+    texts = {name: repr(one) if isinstance(one, float) else one for name, one in vars(test).items()}
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in texts.items()}
 
 
 def _found(test: ConformityResult) -> str:

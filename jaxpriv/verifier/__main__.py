@@ -10,16 +10,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
+from jaxpriv.errors import (
+    EntropyError,
+    InfeasibleError,
+    InputError,
+    IntegrityError,
+    NotCertifiedError,
+    ResourceError,
+)
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.releases import READ
 
-# The exit codes of `docs/reference/command-line.md`, as the whole command has them.
-_CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6), (MemoryError, 6))
+# The exit codes of `docs/reference/command-line.md`; 2 is also that of usage errors.
+_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (InputError, 2),
+    (InfeasibleError, 3),
+    (NotCertifiedError, 4),
+    (IntegrityError, 5),
+    (ResourceError, 6),
+    (EntropyError, 6),
+    (MemoryError, 6),
+    (OSError, 6),
+)
 # Everything that was checked is as stated, and something that is claimed was not checked.
 _NOT_CHECKED = 7
 # A defect of jaxpriv itself.
 _UNEXPECTED = 1
+DEBUG = "--debug"
 
 # The last lines of the help text: a design that was received, then a released file with its receipt.
 EXAMPLE = ("jaxpriv verify design.zip", "jaxpriv verify receipt.json --design design.zip --released released.csv")
@@ -77,7 +94,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         parser.add_argument(f"--{name}", metavar=metavar, type=str if name == "json" else Path, help=text)
     for name, (metavar, text) in REPEATED.items():
         parser.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
-    parser.add_argument("--debug", action="store_true", help="Show the traceback of an error.")
+    parser.add_argument(DEBUG, action="store_true", help="Show the traceback of an error.")
     try:
         given = parser.parse_args(list(arguments))
     except SystemExit as end:  # --help, or a usage error, which argparse has printed
@@ -101,13 +118,24 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     except Exception as error:
         if given.debug:
             traceback.print_exc()
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNEXPECTED)
-        message = " ".join(str(error).split()) or type(error).__name__
-        if code == _UNEXPECTED:  # the text of a foreign exception may hold data values
-            message = f"internal error ({type(error).__name__}); --debug shows where"
-        print(f"jaxpriv: error: {message}", file=sys.stderr, flush=True)
+        code, message = explain(error)
+        complain(message)
         return code
     return _NOT_CHECKED if found.not_checked else 0
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and what is printed of it."""
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code, str(error) or type(error).__name__
+    # The text of a foreign exception may hold data values: name its type only.
+    return _UNEXPECTED, f"internal error ({type(error).__name__}); {DEBUG} shows where"
+
+
+def complain(message: str) -> None:
+    """An error in one line on standard error."""
+    print(f"jaxpriv: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 def _write(path: Path, text: str, inputs: list[Path]) -> None:

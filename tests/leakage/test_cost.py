@@ -31,8 +31,15 @@ COLUMNS = (
 )
 
 
-@pytest.mark.parametrize(("loss", "closed"), [(log_loss, lk.LogLoss()), (brier, lk.BrierLoss())])
-@pytest.mark.parametrize("proper", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "closed", "proper"),
+    [
+        (log_loss, lk.LogLoss(), False),
+        (brier, lk.BrierLoss(), True),
+        pytest.param(log_loss, lk.LogLoss(), True, marks=pytest.mark.thorough),
+        pytest.param(brier, lk.BrierLoss(), False, marks=pytest.mark.thorough),
+    ],
+)
 def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
     cost = lk.CustomLoss(loss, proper=proper)
     least, accuracy = jax.jit(cost.least), jax.jit(cost.accuracy)
@@ -44,7 +51,7 @@ def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
         assert float(accuracy(w)) <= 1e-9 * w.sum()
 
 
-@pytest.mark.parametrize("proper", [True, False])
+@pytest.mark.parametrize("proper", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_custom_gain_is_the_closed_form_gain(proper, instances):
     joints, mechanisms = instances(0)
     for gain, closed in (
@@ -55,6 +62,7 @@ def test_custom_gain_is_the_closed_form_gain(proper, instances):
         np.testing.assert_allclose(custom(joints, mechanisms), jax.jit(jax.vmap(closed))(joints, mechanisms), atol=2e-8)
 
 
+@pytest.mark.thorough
 def test_inner_minimum_with_many_symbols_and_tiny_masses():
     w = np.random.default_rng(0).dirichlet(np.full(50, 0.1))
     assert w.min() < 1e-15

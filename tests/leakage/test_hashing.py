@@ -48,16 +48,17 @@ def every():
     ]
 
 
-@pytest.mark.parametrize("place", range(len(every())))
-def test_equal_measures_have_one_hash_and_one_compiled_function(place):
-    one, other = every()[place], every()[place]
-    assert one == other
-    assert hash(one) == hash(other)
-    assert {one: 1}[other] == 1
+def test_equal_measures_have_one_hash_and_one_compiled_function():
     joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
-    expected = float(one(joint, mechanism))
-    assert float(jax.jit(one)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
-    assert float(jax.jit(other)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
+    ones, others = every(), every()
+    for one, other in zip(ones, others, strict=True):
+        assert one == other, one
+        assert hash(one) == hash(other), one
+        assert {one: 1}[other] == 1
+    for one, other in zip(ones[-7:], others[-7:], strict=True):  # those with arrays and functions
+        expected = float(one(joint, mechanism))
+        assert float(jax.jit(one)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
+        assert float(jax.jit(other)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_other_parameters_are_other_keys():

@@ -70,6 +70,7 @@ def test_corollary_2():
     )
 
 
+@pytest.mark.thorough  # the value alone: above
 def test_diagonal_programs_are_solved_as_dense_ones_are(monkeypatch):
     """The arrow-shaped factor and the dense one are the same algebra."""
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")  # with the kernels, whose dense factors keep more digits

@@ -124,7 +124,9 @@ def test_outputs_that_no_symbol_may_use_stay_empty():
     ("name", "form"),
     [("Sibson 2", form) for form in robustness_faces.FORMS]
     + [
-        pytest.param(name, "weighted budgets", marks=pytest.mark.slow)
+        pytest.param(
+            name, "weighted budgets", marks=pytest.mark.thorough if name in ("Sibson 1/2", "total variation") else ()
+        )
         for name in ("Sibson 1/2", "maximal leakage", "total variation", "user's f", "max-information", "max-lift")
     ]
     + [("LDP", "one budget")],

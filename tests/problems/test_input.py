@@ -240,10 +240,11 @@ def test_targets_out_of_reach_say_what_is_in_reach():
 @pytest.mark.parametrize(
     "transform",
     [
-        jax.grad,
-        lambda f: jax.jit(jax.jacfwd(f)),
-        pytest.param(lambda f: jax.grad(jax.jit(f)), marks=pytest.mark.thorough),
-        pytest.param(jax.jacfwd, marks=pytest.mark.thorough),
+        lambda f: jax.jit(jax.grad(f)),
+        *(
+            pytest.param(transform, marks=pytest.mark.thorough)
+            for transform in (jax.grad, lambda f: jax.jit(jax.jacfwd(f)), lambda f: jax.grad(jax.jit(f)), jax.jacfwd)
+        ),
     ],
 )
 def test_the_derivative_of_solve_is_that_of_optimal_value(transform):

@@ -181,7 +181,9 @@ def test_log_ratios_need_no_search(name, monkeypatch):
     assert 0 < most <= 20
 
 
-@pytest.mark.parametrize("name", ["max-lift", "lift", "ldp"])
+@pytest.mark.parametrize(
+    "name", ["ldp", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("max-lift", "lift"))]
+)
 def test_a_batch_proves_least_log_ratios(name, monkeypatch):
     """Randomised response at several budgets and random joints, in one compiled program."""
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")

@@ -75,11 +75,14 @@ def around(mechanism):
     return (1 - share) * mechanism + share * other
 
 
-# One of every kind of program: another of a kind is the same code (its terms are tested above).
-OF_EACH_KIND = (
-    "kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared", "jensen-shannon", "total-variation",
-    "max-information", "max-gain-brier", "lift", "ldp",
-)  # fmt: skip
+# One of every kind of program: another of a kind is the same code (the guard has the optimum of every measure).
+OF_EACH_KIND = [
+    *("kl", "sibson-2", "maximal-leakage", "total-variation", "max-information", "ldp"),
+    *(
+        pytest.param(name, marks=pytest.mark.thorough)
+        for name in ("sibson-0.5", "chi-squared", "jensen-shannon", "max-gain-brier", "lift")
+    ),
+]
 
 
 @pytest.mark.slow
@@ -180,7 +183,7 @@ def test_mutual_information_as_a_limit_is_its_own_solver():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kl", "sibson-0.5", "sibson-2", "maximal-leakage", "total-variation", "lift", "ldp"])
+@pytest.mark.parametrize("name", ["sibson-2", "total-variation", "ldp"])
 def test_a_looser_limit_is_never_dearer(name):
     found = [cheapest(name, eps) for eps in (0.05, 0.2, 0.5, 3.0)]
     for tight, loose in itertools.pairwise(found):
@@ -228,7 +231,7 @@ def test_a_set_of_joints_is_at_least_as_hard_as_each_and_holds_under_all():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kl", "sibson-0.5", "maximal-leakage", "hellinger", "total-variation", "lift"])
+@pytest.mark.parametrize("name", ["sibson-2", "total-variation", "lift"])
 def test_a_corrupted_rule_keeps_the_bound_valid(name):
     """The solver's own rules prove its bound, any others prove less."""
     eps = 0.2

@@ -106,7 +106,7 @@ def agree(mine, built_in, accuracy=1e-6):
 FORMS = [("budget", BUDGET), ("multiplier", 0.1), ("leakage_budget", 0.03)]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "form", "value"), [(n, *f) for n, f in zip(TWINS, itertools.cycle(FORMS)) if n != "log-loss"]
 )
@@ -286,7 +286,7 @@ WILD = st.one_of(
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("name", ["hellinger", "reverse-kl", "quartic", "bounded-domain", "brier", "cubic"])
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
     measure = TWINS[name][0] if name in TWINS else OWN[name]

@@ -51,9 +51,19 @@ def problem():
     return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
 
 
+def computes():
+    """A program is traced anew, with the kernels or the code that stands for them, and gives the right numbers."""
+    jax.clear_caches()
+    half = np.random.default_rng(0).normal(size=(5, 9))
+    g = jnp.asarray(half @ half.T)
+    k = np.asarray(_newton_system.inverse_factor(g, jnp.ones(5)))
+    np.testing.assert_allclose(k @ np.asarray(g) @ k.T, np.eye(5), atol=1e-9)
+
+
 def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
-    with_them = jp.solve(problem(), "interior-point", tol=1e-9)
-    _compile._PROGRAMS.clear()
+    with monkeypatch.context() as host:
+        host.delenv("JAXPRIV_COMPILE")
+        with_them = jp.solve(problem(), "interior-point", tol=1e-9)
     monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
     without = jp.solve(problem(), "interior-point", tol=1e-9)
     assert with_them.status == without.status == "optimal"
@@ -88,7 +98,7 @@ def test_a_damaged_library_is_not_mapped(fresh, monkeypatch, tmp_path):
     damaged.write_bytes(_native.LIBRARY.read_bytes()[:300_000])
     monkeypatch.setattr(_native, "LIBRARY", damaged)
     assert "damaged" in _native.absence()
-    assert jp.solve(problem(), "interior-point").status == "optimal"
+    computes()
 
 
 def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, tmp_path, caplog):
@@ -177,7 +187,7 @@ def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path)
 def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
     monkeypatch.setenv(_native.SWITCH, "baseline")
     assert _native.instruction_set() == "baseline"
-    assert jp.solve(problem(), "interior-point").status == "optimal"
+    computes()
     monkeypatch.delenv(_native.SWITCH)
     _native.absence.cache_clear()
     assert _native.absence() is None  # and sets it back
@@ -187,7 +197,7 @@ def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
 def test_they_can_be_switched_off(value, fresh, monkeypatch):
     monkeypatch.setenv(_native.SWITCH, value)
     assert _native.SWITCH in _native.absence()
-    assert jp.solve(problem(), "interior-point").status == "optimal"
+    computes()
 
 
 def sources(folder):

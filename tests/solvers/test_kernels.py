@@ -190,8 +190,8 @@ def test_inputs_keep_their_digits_where_rows_lose_them():
 @kernels
 @each
 @both
-@pytest.mark.parametrize("shape", [(3, 0, 5, 4, 1), (17, 2, 21, 3, 2), (24, 0, 16, 5, 1)])
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("shape", [(17, 2, 21, 3, 2), pytest.param((24, 0, 16, 5, 1), marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [2, 4, 7])
 def test_right_hand_sides_do_not_see_each_other(shape, form, count):
     """The kernels take them three at a time."""
     args = system(*shape, seed=11, spread=2.0)

@@ -86,11 +86,10 @@ def test_budgets_are_met_beside_the_limit(budgets, monkeypatch):
 
 @kernels
 @each
-@pytest.mark.parametrize("steps", [0, 1, 2, 4, 7])
+@pytest.mark.parametrize("steps", [0, 2, 7])
 @pytest.mark.parametrize("budgets", [0, 2])
-@pytest.mark.parametrize("sizes", [(6, 7, 9), (8, 8, 8)], ids=["odd", "cube"])
-def test_every_step_is_that_of_the_method(sizes, budgets, steps, monkeypatch):
-    compare_steps(monkeypatch, program_of(problem_of(7, sizes), budgets), steps)
+def test_every_step_is_that_of_the_method(budgets, steps, monkeypatch):
+    compare_steps(monkeypatch, program_of(problem_of(7, (6, 7, 9)), budgets), steps)
 
 
 @kernels
@@ -164,7 +163,8 @@ def test_derivatives_follow_from_its_last_point(monkeypatch):
     def problem(limit):
         return jp.DistortionProblem(joint, cost, leakage_budget=limit)
 
-    value, mechanism = jax.jacfwd(lambda e: (jp.optimal_value(problem(e)), jp.optimal_mechanism(problem(e))))(at)
+    moves = jax.jit(jax.jacfwd(lambda e: (jp.optimal_value(problem(e)), jp.optimal_mechanism(problem(e)))))
+    value, mechanism = moves(at)
     beside = [jp.solve(problem(at + sign * apart), tol=1e-10).value for sign in (1.0, -1.0)]
     assert value == pytest.approx((beside[0] - beside[1]) / (2.0 * apart), rel=1e-4)
     np.testing.assert_allclose(mechanism.sum(axis=1), 0.0, atol=1e-9)

@@ -71,11 +71,10 @@ def test_several_budgets_are_solved_as_by_the_method(monkeypatch):
 
 @kernels
 @each
-@pytest.mark.parametrize("limit", [0, 1, 2, 4, 8, 12])
+@pytest.mark.parametrize("limit", [0, 2, 8])
 @pytest.mark.parametrize("measure", _TWO.values(), ids=_TWO)
-@pytest.mark.parametrize("sizes", [(6, 7, 9), (8, 8, 8)], ids=["odd", "cube"])
-def test_every_step_is_that_of_the_method(sizes, limit, measure, monkeypatch):
-    compare_steps(monkeypatch, problem_of(7, sizes, measure, 2), limit)
+def test_every_step_is_that_of_the_method(limit, measure, monkeypatch):
+    compare_steps(monkeypatch, problem_of(7, (6, 7, 9), measure, 2), limit)
 
 
 @kernels
@@ -165,7 +164,8 @@ def test_derivatives_follow_from_its_last_point(monkeypatch):
     def problem(budget):
         return jp.DistortionProblem(joint, cost, budget=budget, leakage=_LEAST)
 
-    value, mechanism = jax.jacfwd(lambda b: (jp.optimal_value(problem(b)), jp.optimal_mechanism(problem(b))))(at)
+    moves = jax.jit(jax.jacfwd(lambda b: (jp.optimal_value(problem(b)), jp.optimal_mechanism(problem(b)))))
+    value, mechanism = moves(at)
     beside = [jp.solve(problem(at + sign * apart), tol=1e-9).value for sign in (1.0, -1.0)]
     assert value == pytest.approx((beside[0] - beside[1]) / (2.0 * apart), rel=1e-4)
     np.testing.assert_allclose(mechanism.sum(axis=1), 0.0, atol=1e-9)

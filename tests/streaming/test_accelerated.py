@@ -31,7 +31,7 @@ def agree(problem, solution, tol):
 @pytest.mark.parametrize(
     ("kind", "form"),
     [
-        (kind, form) if kind == "absolute" or "budget" in form else pytest.param(kind, form, marks=pytest.mark.thorough)
+        (kind, form) if kind == "absolute" else pytest.param(kind, form, marks=pytest.mark.thorough)
         for kind in DISTORTIONS
         for form in FORMS
     ],
@@ -46,21 +46,19 @@ def test_it_finds_the_certified_optimum(kind, form):
     agree(problem, solution, 1e-4)
 
 
-def test_rough_data_with_zeros_and_empty_symbols(rough):
-    problem = jp.DistortionProblem(*rough, budget=0.12)
-    solution = jp.solve(problem, "accelerated", tol=1e-5)
-    assert solution.status == "optimal"
-    agree(problem, solution, 1e-5)
-
-
-def test_two_budgets(rough):
+def test_two_budgets_on_rough_data_with_zeros_and_empty_symbols(rough):
     joint, table = rough
+    seen = []
     problem = jp.DistortionProblem(joint, [table, table**3], budget=[0.2, 0.04])
-    solution = jp.solve(problem, "accelerated", tol=1e-5)
+    solution = jp.solve(problem, "accelerated", tol=1e-5, progress=seen.append)
     assert solution.status == "optimal"
     agree(problem, solution, 1e-5)
+    assert seen[-1].step == solution.steps
+    assert [record.step for record in seen] == sorted({record.step for record in seen})
+    assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
 
 
+@pytest.mark.thorough
 def test_two_multipliers(rough):
     joint, table = rough
     problem = jp.DistortionProblem(joint, [table, table**3], multiplier=[0.5, 2.0])
@@ -69,7 +67,7 @@ def test_two_multipliers(rough):
 
 def test_a_relative_tolerance_is_relative():
     problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
-    for solver in ("accelerated", "interior-point", "mirror-descent"):
+    for solver in ("accelerated", "interior-point"):
         loose = jp.solve(problem, solver, tol=1e-12, rtol=3e-2)
         assert loose.status == "optimal"
         assert 1e-12 < loose.gap <= 3e-2 * loose.value
@@ -86,14 +84,13 @@ def test_a_relative_tolerance_counts_the_whole_objective():
 
 
 def test_the_price_of_the_budget_is_the_slope():
-    joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
-    solve = lambda b: jp.solve(jp.DistortionProblem(joint, d, budget=b), "accelerated", tol=1e-6)  # noqa: E731
-    solution = solve(0.02)
-    exact = jp.solve(jp.DistortionProblem(joint, d, budget=0.02), tol=1e-9)
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
+    solution = jp.solve(problem, "accelerated", tol=1e-6)
+    exact = jp.solve(problem, tol=1e-9)
     np.testing.assert_allclose(solution.multipliers, exact.multipliers, rtol=2e-2)
 
 
-@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("single", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_single_precision_passes_give_a_float64_proof(single):
     problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
     solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=single), tol=1e-12, rtol=2e-3)
@@ -147,15 +144,6 @@ def test_an_impossible_budget_is_proved_so(rough):
     assert jp.solve(problem, "accelerated", throw=False).status == "infeasible"
 
 
-def test_progress_is_told(rough):
-    seen = []
-    problem = jp.DistortionProblem(*rough, budget=0.12)
-    solution = jp.solve(problem, "accelerated", tol=1e-5, progress=seen.append)
-    assert seen[-1].step == solution.steps
-    assert [record.step for record in seen] == sorted({record.step for record in seen})
-    assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
-
-
 def test_the_reported_best_stays_the_best_when_the_precision_changes():
     """float64 goes on from the iterate of float32, whose value was 0.2 % above the best one found by then."""
     seen = []
@@ -173,10 +161,10 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
 def test_a_changed_budget_never_recompiles():
     from jaxpriv import _compile
 
-    joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
-    jp.solve(jp.DistortionProblem(joint, d, budget=0.02), "accelerated", tol=1e-7)
+    joint, d = smooth_joint(40, 4), DISTORTIONS["absolute"](40)
+    jp.solve(jp.DistortionProblem(joint, d, budget=0.1), "accelerated", tol=1e-7)
     before = set(_compile._PROGRAMS)
-    second = jp.solve(jp.DistortionProblem(joint, d, budget=0.03), "accelerated", tol=1e-5)
+    second = jp.solve(jp.DistortionProblem(joint, d, budget=0.15), "accelerated", tol=1e-5)
     assert set(_compile._PROGRAMS) == before
     assert second.seconds["compile"] == 0
 
@@ -204,7 +192,8 @@ def drawn(number):
     return jp.DistortionProblem(joint, distortion, budget=least + share * (most - least))
 
 
-@pytest.mark.parametrize(("number", "gap"), [(1792, 1e-2), pytest.param(689, 5e-2, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("number", "gap"), [(1792, 1e-2), (689, 5e-2)])
 def test_float64_passes_do_not_lose_what_float32_ones_found(number, gap):
     """From where float32 gave up float64 may get nowhere; it then starts again, and the best of all is returned."""
     problem = drawn(number)

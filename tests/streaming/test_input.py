@@ -136,7 +136,7 @@ def test_progress_must_be_callable():
 
 
 @pytest.mark.parametrize(
-    "scale", [1e-30, 1e100, *(pytest.param(scale, marks=pytest.mark.thorough) for scale in (1e-8, 1e8))]
+    "scale", [1e100, *(pytest.param(scale, marks=pytest.mark.thorough) for scale in (1e-30, 1e-8, 1e8))]
 )
 def test_the_units_of_the_costs_do_not_matter(scale):
     one = jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated", tol=1e-5)

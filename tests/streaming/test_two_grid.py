@@ -5,6 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.solvers.two_grid import coarsen, grid_of
+from jaxpriv.solving import streamed_runs
 
 from .conftest import DISTORTIONS, line, smooth_joint, stated
 
@@ -30,7 +31,9 @@ SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divi
 @pytest.mark.parametrize(
     ("kind", "size", "form"),
     [
-        case if case[1] != SIZE or "multiplier" in case[2] else pytest.param(*case, marks=pytest.mark.thorough)
+        case
+        if case[1] != SIZE or ("multiplier" in case[2] and case[0] != "squared")
+        else pytest.param(*case, marks=pytest.mark.thorough)
         for case in SMOOTH
     ],
     ids=str,
@@ -60,9 +63,8 @@ def test_uneven_values_and_two_alphabets(y, kind):
     assert gaps[1] < 0.85 * gaps[0]
 
 
-@pytest.mark.parametrize(
-    "y", [None, *(pytest.param(y, marks=pytest.mark.thorough) for y in ("even", "inside", "beyond"))]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("y", [None, "even", "inside", "beyond"])
 def test_values_at_random_places_are_certified_like_even_ones(y):
     """Keeping a DIFFERENCE to the cell's middle would tell how wide the cell is: 15 % above the optimum here."""
     size = 500
@@ -88,7 +90,7 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
     ("x", "y", "price"),
     [
         ([0.5], np.arange(60) / 60, 100.0),
-        (np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0),
+        pytest.param(np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0, marks=pytest.mark.thorough),
         pytest.param(np.arange(8) / 8, np.arange(200) / 200, 8.0, marks=pytest.mark.thorough),
         pytest.param(1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02, marks=pytest.mark.thorough),
     ],
@@ -107,7 +109,7 @@ def test_an_alphabet_finer_than_the_data_is_refined_to_its_symbols(x, y, price):
 
 def test_cells_of_any_two_alphabets_are_intervals_in_order():
     rng = np.random.default_rng(3)
-    for i in range(20):
+    for i in range(6):  # every shape is compiled
         spread, power = 10.0 ** rng.uniform(-2, 2), rng.integers(1, 4)
         x, y = (np.unique(rng.normal(size=rng.integers(2, 90)) ** power) for _ in range(2))
         y = rng.permutation(spread * y + rng.normal())
@@ -119,14 +121,14 @@ def test_cells_of_any_two_alphabets_are_intervals_in_order():
         assert (np.diff(cells.starts) > 0).all()
         assert cells.starts[-1] <= len(y)
         assert np.isfinite(coarse.rule(rng.normal(size=(len(cells.centres), 2)))).all()
-        if i % 20:  # every shape is compiled
+        if i:
             continue
         rows = coarse.lift(np.full((len(coarse.x.centres), len(cells.centres)), 1 / len(cells.centres))).matrix()
         np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_the_order_of_the_symbols_does_not_matter():
-    """Symbols are ordered by their values, not by their numbers."""
+    """Symbols are ordered by their values, not by their numbers: those of X, and those of Y apart from them."""
     joint, shuffle = smooth_joint(SIZE, 3), RNG.permutation(SIZE)
     solver = jp.TwoGrid(cells=32, most_cells=32)
     one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), multiplier=1.0), solver)
@@ -136,13 +138,6 @@ def test_the_order_of_the_symbols_does_not_matter():
     np.testing.assert_allclose(two.value, one.value, rtol=1e-9)
     np.testing.assert_allclose(two.lower_bound, one.lower_bound, rtol=1e-9)
     np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[shuffle][:, shuffle], atol=1e-9)
-
-
-def test_the_released_alphabet_may_come_in_another_order():
-    """The same set of values for X and Y, numbered differently: the mechanism's columns move along."""
-    joint, shuffle = smooth_joint(SIZE, 3), RNG.permutation(SIZE)
-    solver = jp.TwoGrid(cells=32, most_cells=32)
-    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), multiplier=1.0), solver)
     moved = jp.distortion.absolute(line(SIZE), line(SIZE)[shuffle])
     two = jp.solve(jp.DistortionProblem(joint, moved, multiplier=1.0), solver)
     np.testing.assert_allclose([two.value, two.lower_bound], [one.value, one.lower_bound], rtol=1e-9)
@@ -150,7 +145,7 @@ def test_the_released_alphabet_may_come_in_another_order():
 
 
 def test_halving_the_cells_quarters_the_gap_on_smooth_data():
-    problem = jp.DistortionProblem(smooth_joint(512, 3), jp.distortion.absolute(line(512)), multiplier=1.0)
+    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), multiplier=1.0)
     gaps = [jp.solve(problem, jp.TwoGrid(cells=c, most_cells=c), tol=1e-6).gap for c in (32, 64)]
     assert 3.0 < gaps[0] / gaps[1] < 5.5
 
@@ -231,6 +226,20 @@ def test_max_steps_counts_the_steps_of_all_grids():
     assert solution.steps == 5
 
 
+def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, monkeypatch):
+    monkeypatch.setattr(streamed_runs, "_SECONDS", 0.0)
+    monkeypatch.setattr(streamed_runs, "_SHARE", 1e9)
+    asked = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.1)
+    path, steps = tmp_path / "state.npz", []
+    whole = jp.solve(asked, CELLS, tol=1e-4)
+    early = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)
+    assert early.status == "not_certified"
+    again = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, progress=lambda record: steps.append(record.step))
+    assert again.status == whole.status
+    assert (again.value, again.lower_bound, again.steps) == (whole.value, whole.lower_bound, whole.steps)
+    assert len(steps) <= 2  # the complete runs are not repeated
+
+
 @pytest.mark.parametrize("field", [{"cells": 0}, {"cells": -1}, {"most_cells": 0}, {"refine": 0}])
 def test_bad_parameters_of_the_method_are_named(field):
     with pytest.raises(jp.InputError, match=f"^TwoGrid: {next(iter(field))} must be an integer >= 1"):
@@ -241,7 +250,8 @@ def test_auto_takes_the_quick_way_for_loose_relative_tolerances(monkeypatch):
     from jaxpriv.solving import choice
 
     monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
-    problem = jp.DistortionProblem(smooth_joint(64, 3), jp.distortion.absolute(line(64)), budget=0.05)
+    monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
+    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
     assert jp.solve(problem, rtol=1e-2).solver == "two-grid"
     assert jp.solve(problem, rtol=1e-5).solver == "interior-point"
 

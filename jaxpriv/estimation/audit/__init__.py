@@ -293,7 +293,7 @@ def audit_mechanism(
         confidence=None if known is None else level,
         holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
-            _row(row, bound, estimate, certified, sampled=known is not None, bootstrap=bool(bootstrap))
+            _known_row(row, bound, estimate, certified, sampled=known is not None, bootstrap=bool(bootstrap))
             for row, bound, estimate in zip(rows, bounds, estimates, strict=True)
         ),
         utility=Utility(utility, least),
@@ -362,7 +362,22 @@ def _need(useful: int, released: int) -> None:
     need_memory(5 * 8.0 * useful * released, f"an audit of {useful} x {released} symbols", "merge symbols into classes")
 
 
-def _row(
+def _row(row: Measured, bound: Bound | None, reasons: Mapping[str, str], **numbers: float | None) -> AuditRow:
+    """A measure with its bound for a population and further numbers; `reasons` for those that are absent."""
+    # Rounding may leave a bound below the frequencies, which are one of the populations.
+    upper = None if bound is None else max(float(bound.upper[0, 0]), row.value)
+    found: dict[str, float | None] = dict.fromkeys(("gap", "cap", "lower", "bootstrap", "stated_gap"))
+    found |= {"fitted": row.value, "upper": upper, **numbers}
+    measure: dict[str, Any] = {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "units")}
+    return AuditRow(
+        **measure,
+        **found,
+        route=None if bound is None else str(bound.route[0, 0]),
+        why={name: reasons[name] for name, number in found.items() if number is None and name in reasons},
+    )
+
+
+def _known_row(
     row: Measured,
     bound: Bound | None,
     estimate: float | None,
@@ -372,65 +387,35 @@ def _row(
     bootstrap: bool,
 ) -> AuditRow:
     own = certified if certified is not None and certified.row is row else None
-    gap = own.gap if own is not None and own.verified else None
-    why = {} if gap is not None else {"gap": NO_DESIGN if own is None else NOT_VERIFIED}
-    if bound is None:
-        why |= {"upper": NO_BOUND, "cap": NO_BOUND}
-    elif not sampled:
-        why |= {"upper": NO_DATA}
-    if estimate is None:
-        why["bootstrap"] = NO_DATA if not sampled else NOT_FINITE if bootstrap else NO_RESAMPLES
-    return AuditRow(
-        **_named(row),
-        fitted=row.value,
-        gap=gap,
-        upper=None if bound is None or not sampled else _at_least(bound.upper[0, 0], row.value),
-        cap=None if bound is None else _at_least(bound.cap[0], row.value),
-        lower=None,
-        bootstrap=estimate,
-        stated_gap=None if own is None or own.verified else own.gap,
-        route=None if bound is None or not sampled else str(bound.route[0, 0]),
-        why={**why, "lower": "lower bounds are for black boxes: of a known mechanism the value is known"},
-    )
+    gap = {} if own is None else {"gap" if own.verified else "stated_gap": own.gap}
+    reasons = {
+        "gap": NO_DESIGN if own is None else NOT_VERIFIED,
+        "upper": NO_BOUND if bound is None else NO_DATA,
+        "cap": NO_BOUND,
+        "bootstrap": _no_estimate(bootstrap) if sampled else NO_DATA,
+        "lower": "lower bounds are for black boxes: of a known mechanism the value is known",
+    }
+    cap = None if bound is None else max(float(bound.cap[0]), row.value)
+    return _row(row, bound if sampled else None, reasons, cap=cap, bootstrap=estimate, **gap)
 
 
-def _named(row: Measured) -> dict[str, Any]:
-    """The measure of a row."""
-    return {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "units")}
-
-
-def _at_least(bound: float, fitted: float) -> float:
-    """The bound, or the fitted value where rounding left it above: the frequencies are one of the populations."""
-    return max(float(bound), fitted)
+def _no_estimate(bootstrap: bool) -> str:
+    return NOT_FINITE if bootstrap else NO_RESAMPLES
 
 
 def _black_box_row(
     row: Measured, bound: Bound | None, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
 ) -> AuditRow:
-    upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
-    route = None if bound is None else str(bound.route[0, 0])
-    why = {"gap": BLACK_BOX, "cap": BLACK_BOX}
-    if undersampled:
-        estimate = None
-        why |= {"fitted": UNDERSAMPLED, "bootstrap": UNDERSAMPLED}
-    elif estimate is None:
-        why["bootstrap"] = NOT_FINITE if bootstrap else NO_RESAMPLES
-    if upper is None:
-        why["upper"] = NO_BOUND
-    if lower is None:
-        why["lower"] = "no lower bound is known for this measure"
-    return AuditRow(
-        **_named(row),
-        fitted=None if undersampled else row.value,
-        gap=None,
-        upper=upper,
-        cap=None,
-        lower=lower,
-        bootstrap=estimate,
-        stated_gap=None,
-        route=route,
-        why=why,
-    )
+    reasons = {
+        "gap": BLACK_BOX,
+        "cap": BLACK_BOX,
+        "fitted": UNDERSAMPLED,
+        "bootstrap": UNDERSAMPLED if undersampled else _no_estimate(bootstrap),
+        "upper": NO_BOUND,
+        "lower": "no lower bound is known for this measure",
+    }
+    own = {"fitted": None} if undersampled else {"bootstrap": estimate}
+    return _row(row, bound, reasons, lower=lower, **own)
 
 
 def _assumptions(

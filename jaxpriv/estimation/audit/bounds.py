@@ -140,11 +140,8 @@ class SampleUpperBounds:
         one = self.outputs
         low = one.private_low[:, None, :, None] * one.given_low
         high = one.private_high[:, None, :, None] * one.given_high
-        others_low, others_high = _others(low, 2), _others(high, 2)
         least_lift, most_lift = self.lift_interval
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(high > 0, high / (high + others_low), 0.0)
-            least = np.where(low > 0, low / (low + others_high), 0.0)
+        least, most = _shares(low, high, 2)
         most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
         least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - ROUND
         return np.maximum(least, 0.0), most
@@ -215,9 +212,7 @@ class SampleUpperBounds:
         """The set of priors proportional to p^a."""
         largest = self.outputs.private_high.max(axis=1, keepdims=True)
         low, high = (self.outputs.private_low / largest) ** order, (self.outputs.private_high / largest) ** order
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(high > 0, high / (high + _others(low, 1)), 0.0)
-            least = np.where(low > 0, low / (low + _others(high, 1)), 0.0)
+        least, most = _shares(low, high, 1)
         possible = np.ones(low.shape, bool)
         return Box(np.maximum(least - ROUND, 0.0), np.minimum(most + ROUND, 1.0), possible)
 
@@ -412,6 +407,13 @@ class SampleUpperBounds:
 
 def _normalised(values: np.ndarray) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
+
+
+def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest share of each entry in the sum along an axis, for entries in [low, high]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(high > 0, high / (high + _others(low, axis)), 0.0)
+        return np.where(low > 0, low / (low + _others(high, axis)), 0.0), most
 
 
 def _others(values: np.ndarray, axis: int) -> np.ndarray:

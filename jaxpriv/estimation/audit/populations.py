@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from jaxpriv._types import Arr
 from jaxpriv.estimation.audit import binomial, likelihood_ratio
 from jaxpriv.estimation.audit._information import ball_information, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
@@ -143,176 +142,158 @@ def sample_bounds(
     nothing = population(np.zeros_like(counts), beta, possible=possible)
     blind: Any = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)  # its cached properties as attributes
     caps = [routes_of(measure, blind) for measure in measures]
-    asked, alone = _asked(blind, measures, kind)
-    weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0
-    share = beta / (len(asked) + weight)
-    values = _special(counts, mechanism, kind, possible, dict.fromkeys(asked, share))
+    arguments, used, alone = _ARGUMENTS[kind], dict[str, None](), False
+    for measure in measures:
+        trial = SampleBounds(blind, {})
+        measure.upper_bounds(trial)
+        own = [name for name in trial.used if name in arguments]
+        used |= dict.fromkeys(own)
+        alone = alone or not own
+    events = 1 if used and kind is SampleKind.ALL else len(used)  # the ball is one for all its arguments
+    weight = (_NEEDED if alone else _BESIDE[kind]) if used else 1.0
+    share = beta / (events + weight)
+    sample = _Sample(counts, mechanism, counts.size if possible is None else int(np.count_nonzero(possible)))
+    values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
     known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
     bounds = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
-def _asked(blind: SampleUpperBounds, measures: Sequence[AbstractLeakage], kind: SampleKind) -> tuple[list[str], bool]:
-    """The special arguments that the measures use, and whether a measure uses none."""
-    available = _AVAILABLE[kind]
-    asked: list[str] = []
-    alone = False
-    for measure in measures:
-        trial = SampleBounds(blind, {})
-        measure.upper_bounds(trial)
-        own = [available[name] for name in trial.used if name in available]
-        asked += [name for name in own if name not in asked]
-        alone = alone or not own
-    return asked, alone
-
-
 # For pairs the special arguments are nearly always the tightest ones; for all mechanisms both are one event.
 _BESIDE: Mapping[SampleKind, float] = {SampleKind.PAIRS: 0.125, SampleKind.HELD_OUT: 1.0, SampleKind.ALL: _NEEDED}
-_AVAILABLE: Mapping[SampleKind, Mapping[str, str]] = {
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Counts (S, X), the mechanism (X, Y), and how many cells of the table are possible."""
+
+    counts: np.ndarray
+    mechanism: np.ndarray
+    cells: int
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """P(s, y) of the frequencies."""
+        return self.counts / self.counts.sum() @ self.mechanism
+
+    @property
+    def guessed(self) -> float:
+        """P_c of the frequencies."""
+        return min(float(self.fitted.max(axis=0).sum()), 1.0)
+
+    def radius(self, beta: float) -> float:
+        """Of the divergence ball."""
+        return divergence_radius(self.cells, int(self.counts.sum()), beta)
+
+
+# The special arguments: what each bounds by itself, from a sample and the probability that it fails.
+_ARGUMENTS: Mapping[SampleKind, Mapping[str, Callable[[_Sample, float], float | np.ndarray]]] = {
     SampleKind.PAIRS: {
-        name: name
-        for name in ("information", "chi_squared", "correct_guess", "likeliest", "maximal_leakage", "max_lift")
+        "information": lambda of, beta: likelihood_ratio.from_pairs(of.counts, beta),
+        "chi_squared": lambda of, beta: likelihood_ratio.from_pairs(of.counts, beta, likelihood_ratio.CHI_SQUARED),
+        "correct_guess": lambda of, beta: binomial.correct_guess(of.counts, beta),
+        "likeliest": lambda of, beta: binomial.likeliest(of.counts, beta),
+        "maximal_leakage": lambda of, beta: binomial.maximal_leakage(of.counts, beta),
+        "max_lift": lambda of, beta: binomial.max_lift(of.counts, beta),
     },
-    SampleKind.HELD_OUT: {name: name for name in ("information", "correct_guess", "likeliest")},
-    # One event for all three.
-    SampleKind.ALL: dict.fromkeys(("information", "correct_guess", "likeliest"), "ball"),
+    SampleKind.HELD_OUT: {
+        "information": lambda of, beta: held_out_information(of.counts, of.mechanism, beta),
+        # The share of correct guesses is a mean of n independent probabilities.
+        "correct_guess": lambda of, beta: relative_entropy_limit(of.guessed, -np.log(beta) / of.counts.sum()),
+        "likeliest": lambda of, beta: binomial.likeliest(of.counts, beta),
+    },
+    SampleKind.ALL: {
+        "information": lambda of, beta: ball_information(of.fitted, of.radius(beta)),
+        "correct_guess": lambda of, beta: relative_entropy_limit(of.guessed, of.radius(beta)),
+        "likeliest": lambda of, beta: (
+            1 - relative_entropy_limit(max(1 - float(of.fitted.sum(axis=1).max()), 0.0), of.radius(beta))
+        ),
+    },
 }
 
 
-def _special(
-    counts: np.ndarray,
-    mechanism: np.ndarray,
-    kind: SampleKind,
-    possible: np.ndarray | None,
-    shares: Mapping[str, float],
-) -> dict[str, float]:
-    n = int(counts.sum())
-    if n == 0:
-        return {}
-    fitted = counts / n @ mechanism
-    guessed, largest = float(fitted.max(axis=0).sum()), float(fitted.sum(axis=1).max())
-    if kind is SampleKind.ALL:
-        if "ball" not in shares:
-            return {}
-        cells = counts.size if possible is None else int(np.count_nonzero(possible))
-        radius = divergence_radius(cells, n, shares["ball"])
-        return {
-            "information": ball_information(fitted, radius),
-            "correct_guess": float(relative_entropy_limit(min(guessed, 1.0), radius)),
-            "likeliest": 1 - float(relative_entropy_limit(max(1 - largest, 0.0), radius)),
-        }
-    compute: dict[str, Callable[[float], float]] = {"likeliest": lambda beta: binomial.likeliest(counts, beta)}
-    if kind is SampleKind.HELD_OUT:
-        compute |= {
-            "information": lambda beta: held_out_information(counts, mechanism, beta),
-            # The share of correct guesses is a mean of n independent probabilities.
-            "correct_guess": lambda beta: float(relative_entropy_limit(min(guessed, 1.0), -np.log(beta) / n)),
-        }
-    else:
-        compute |= {
-            "information": lambda beta: likelihood_ratio.from_pairs(counts, beta),
-            "chi_squared": lambda beta: likelihood_ratio.from_pairs(counts, beta, likelihood_ratio.CHI_SQUARED),
-            "correct_guess": lambda beta: binomial.correct_guess(counts, beta),
-            "maximal_leakage": lambda beta: binomial.maximal_leakage(counts, beta),
-            "max_lift": lambda beta: binomial.max_lift(counts, beta),
-        }
-    return {name: compute[name](share) for name, share in shares.items()}
+def _as_it_is(name: str) -> Any:  # noqa: ANN401 (a bound, or a function that gives it)
+    """What no special argument bounds."""
+    return property(lambda bounds: getattr(bounds.base, name))
 
 
 class SampleBounds:
     """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
 
     def __init__(self, base: SampleUpperBounds, values: Mapping[str, float]):
-        self._base, self._values = base, values
+        self.base, self._values = base, values
         self.private = base.private
         self.used: list[str] = []
+
+    posterior_entropy = _as_it_is("posterior_entropy")
+    min_lift = _as_it_is("min_lift")
+    quadratic_gain = _as_it_is("quadratic_gain")
+    capacity = _as_it_is("capacity")
+    ldp = _as_it_is("ldp")
+    f_information = _as_it_is("f_information")
 
     def _special(self, name: str) -> np.ndarray:
         if name not in self.used:
             self.used.append(name)
-        return np.full(self._base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
+        return np.full(self.base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
 
     @property
     def information(self) -> Routes:
-        return {**self._base.information, "likelihood ratio or ball": self._special("information")}
+        return {**self.base.information, "likelihood ratio or ball": self._special("information")}
 
     @property
     def mutual_information(self) -> np.ndarray:
         return least(self.information)
 
     @property
-    def posterior_entropy(self) -> Routes:
-        return self._base.posterior_entropy
-
-    @property
     def relative_entropy(self) -> Routes:
-        return {**self._base.relative_entropy, "max-lift": self.max_lift}
+        return {**self.base.relative_entropy, "max-lift": self.max_lift}
 
     @property
     def correct_guess(self) -> Routes:
-        return {**self._base.correct_guess, "binomial tail": self._special("correct_guess")}
+        return {**self.base.correct_guess, "binomial tail": self._special("correct_guess")}
 
     @cached_property
     def _likeliest(self) -> np.ndarray:
-        return np.maximum(self._special("likeliest"), self._base.likeliest[0])
+        return np.maximum(self._special("likeliest"), self.base.likeliest[0])
 
     @property
     def min_entropy(self) -> Routes:
         guess = np.log(least(self.correct_guess) / self._likeliest)
-        return {**self._base.min_entropy, "binomial tail": guess}
+        return {**self.base.min_entropy, "binomial tail": guess}
 
     @property
     def maximal_leakage(self) -> np.ndarray:
-        return np.minimum(self._base.maximal_leakage, self._special("maximal_leakage"))
+        return np.minimum(self.base.maximal_leakage, self._special("maximal_leakage"))
 
     @property
     def total_variation(self) -> Routes:
-        own = {"mutual information": np.sqrt(0.5 * self.mutual_information)}
-        return {**self._base.total_variation, **own}
+        return {**self.base.total_variation, "mutual information": np.sqrt(0.5 * self.mutual_information)}
 
     @property
     def chi_squared(self) -> Routes:
-        return {**self._base.chi_squared, "likelihood ratio": self._special("chi_squared")}
+        return {**self.base.chi_squared, "likelihood ratio": self._special("chi_squared")}
 
     @property
     def max_lift(self) -> np.ndarray:
-        return np.minimum(self._base.max_lift, self._special("max_lift"))
-
-    @property
-    def min_lift(self) -> np.ndarray:
-        return self._base.min_lift
+        return np.minimum(self.base.max_lift, self._special("max_lift"))
 
     @property
     def guess_gain(self) -> tuple[Routes, Routes]:
-        average, worst = self._base.guess_gain
-        own = {"binomial tail": least(self.correct_guess) - self._likeliest}
-        return {**average, **own}, worst
-
-    @property
-    def quadratic_gain(self) -> tuple[Routes, Routes]:
-        return self._base.quadratic_gain
+        average, worst = self.base.guess_gain
+        return {**average, "binomial tail": least(self.correct_guess) - self._likeliest}, worst
 
     def sibson_of(self, order: float) -> Routes:
         if order == 1:
             return self.information
-        routes = self._base.sibson_of(order)
-        if order < 1:
-            return {**routes, "mutual information": self.mutual_information}
-        return {**routes, "maximal leakage": self.maximal_leakage}
+        own = "mutual information" if order < 1 else "maximal leakage"
+        value = self.mutual_information if order < 1 else self.maximal_leakage
+        return {**self.base.sibson_of(order), own: value}
 
     def arimoto(self, order: float) -> Routes:
         if order == 1:
             return self.information
-        return self.min_entropy if np.isinf(order) else self._base.arimoto(order)
-
-    def capacity(self, order: float) -> Routes:
-        return self._base.capacity(order)
-
-    def ldp(self, neighbours: Arr | None) -> np.ndarray:
-        return self._base.ldp(neighbours)
-
-    def f_information(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        return self._base.f_information(perspective)
+        return self.min_entropy if np.isinf(order) else self.base.arimoto(order)
 
 
 def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float) -> float:
