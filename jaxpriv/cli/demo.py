@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from jaxpriv._near import near
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
@@ -269,7 +270,7 @@ def reproduce(
     if name is None:
         raise InputError("name an experiment, or give --list to see them")
     if name not in known:
-        raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}")
+        raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}{near(name, known)}")
     if draw and arguments:
         raise InputError("--draw computes nothing: leave out what comes after --")
     from jaxpriv.plotting import require_matplotlib

@@ -47,6 +47,7 @@ def watchdog(
     The mapping shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
+    columns.check(data)
     from jaxpriv._validation import joint_array
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
