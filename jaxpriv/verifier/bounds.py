@@ -13,7 +13,7 @@ from math import floor
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import SCALE, Counted, Matrix, exp, log, log_of
+from jaxpriv.verifier.claims import SCALE, Counted, Matrix, entropy, exp, log, log_of
 
 # A limit above this is like this one: e^limit is more than any number of symbols, and e^-limit is 0 in 2^-_THETA.
 _BEYOND = 700.0
@@ -239,7 +239,7 @@ def _information(counted: Counted, rules: Scores, scale: int) -> _Inequalities |
     if groups is None or len(rules.weights) != rules.table.shape[0]:
         return None
     n, useful, prior = counted.records, counted.useful, counted.private
-    entropy = sum(mass * log(n, mass)[0] for mass in prior) // n
+    before = entropy(prior, n)[0] // n
     fixed, rising = [], []
     for row, price in zip(rules.table.rows(), rules.weights, strict=True):
         scores = [0.0] * len(prior)
@@ -248,7 +248,7 @@ def _information(counted: Counted, rules: Scores, scale: int) -> _Inequalities |
             within = -sum(prior[s] / mass * math.log(prior[s] / mass) for s in members)
             for s in members:  # a class of rows in proportion has one score, for their sum
                 scores[s] = (k / price if price > 0 else 0.0) + within + math.log(prior[s] / mass)
-        g = [score + entropy for score in lowered(scores, [1] * len(prior), 1)]
+        g = [score + before for score in lowered(scores, [1] * len(prior), 1)]
         whole = floor(Fraction(price) * scale)
         gains = [sum(map(int.__mul__, g, column)) for column in zip(*counted.counts, strict=True)]
         fixed.append([whole * gain // SCALE for gain in gains])
@@ -324,10 +324,7 @@ class FunnelPrices:
 
 def elementary(counted: Counted, disclosure: Fraction) -> Fraction:
     """R - H(X|S), rounded down; 0 if that is negative."""
-    hidden = 0
-    for row in counted.counts:
-        total = sum(row)
-        hidden += sum(count * log(total, count)[1] for count in row if count)
+    hidden = sum(entropy(row, sum(row))[1] for row in counted.counts)
     return max(disclosure - Fraction(hidden, counted.records * SCALE), Fraction(0))
 
 
@@ -346,11 +343,10 @@ def of_prices(counted: Counted, prices: FunnelPrices, disclosure: Fraction) -> F
     n, lam = counted.records, floor(Fraction(prices.multiplier) * _ONE)
     nu = [floor(Fraction(price) * SCALE) for price in prices.useful]
     least = _least(_symbols(counted, nu), lam)
-    entropy = sum(mass * log(n, mass)[0] for mass in counted.private)
-    source = sum(mass * log(n, mass)[1] for mass in counted.useful if mass)
+    secret, source = entropy(counted.private, n)[0], entropy(counted.useful, n)[1]
     bought = sum(mass * price for mass, price in zip(counted.useful, nu, strict=True))
     share = Fraction(lam, _ONE)
-    line = (Fraction(entropy + bought) - share * source) / n + least
+    line = (Fraction(secret + bought) - share * source) / n + least
     return max(line / SCALE + share * disclosure, Fraction(0))
 
 

@@ -5,13 +5,13 @@ w = N T is whole too, and every probability below is a ratio of whole numbers. O
 here is a statement about a population. Standard library only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, isfinite, isqrt
-from typing import Any, SupportsFloat
+from typing import Any, SupportsFloat, TypeAlias
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, Table
@@ -124,18 +124,32 @@ class Claim:
 
 INFINITE = Claim(None, None, "nats")
 
-
-def _between(low: Fraction | int, high: Fraction | int, unit: str = "nats") -> Claim:
-    """A number >= 0 with SCALE times it in [low, high]."""
-    return Claim(down(max(Fraction(low), Fraction(0)) / SCALE), up(max(Fraction(high), Fraction(0)) / SCALE), unit)
+# SCALE times the ends of an interval that holds a number.
+Ends: TypeAlias = tuple[Fraction | int, Fraction | int]
 
 
-def _exactly(value: Fraction, unit: str) -> Claim:
-    return Claim(down(value), up(value), unit)
+def _between(ends: Ends, unit: str = "nats") -> Claim:
+    """A number >= 0 with SCALE times it between the ends."""
+    low, high = (max(Fraction(end), Fraction(0)) / SCALE for end in ends)
+    return Claim(down(low), up(high), unit)
 
 
-def _logarithm(value: Fraction) -> Claim:
-    return _between(*log_of(value))
+def _exactly(value: Fraction) -> Ends:
+    return value * SCALE, value * SCALE
+
+
+def log_total(terms: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+    """SCALE sum weight ln(above/below) of terms (weight, above, below) of whole numbers, rounded down and up."""
+    low = high = 0
+    for weight, above, below in terms:
+        ends = log(above, below)
+        low, high = low + weight * ends[0], high + weight * ends[1]
+    return low, high
+
+
+def entropy(masses: Iterable[int], n: int) -> tuple[int, int]:
+    """n SCALE H of masses/n, rounded down and up."""
+    return log_total((mass, n, mass) for mass in masses if mass)
 
 
 def matrix(table: Table, name: str) -> list[Sequence[int]]:
@@ -157,13 +171,13 @@ def without_counts(rows: Matrix) -> dict[str, Claim]:
     """
     columns = list(zip(*rows, strict=True))
     tops = [max(column) for column in columns]
-    found = {"maximal-leakage": _logarithm(Fraction(sum(tops), ONE))}
+    found = {"maximal-leakage": _between(log_of(Fraction(sum(tops), ONE)))}
     bottoms = [min(column) for column, top in zip(columns, tops, strict=True) if top]
     if 0 in bottoms:
         found["ldp"] = INFINITE
     else:
         tops = [top for top in tops if top]
-        found["ldp"] = _logarithm(max(Fraction(a, b) for a, b in zip(tops, bottoms, strict=True)))
+        found["ldp"] = _between(log_of(max(Fraction(a, b) for a, b in zip(tops, bottoms, strict=True))))
     return found
 
 
@@ -204,41 +218,22 @@ class Counted:
         square roots of such, which are enclosed.
         """
         measure = Measure(measure) if isinstance(measure, str) else measure
-        kind, prior, n = measure.kind, self.private, self.records
-        outputs = [list(column) for column in zip(*self.outputs, strict=True) if any(column)]
         if not measure.computed:
             return None
-        if kind == "mutual-information":
-            return _information([list(row) for row in zip(*outputs, strict=True)], prior, n)
-        if kind == "correct-guess":
-            return _exactly(Fraction(sum(map(max, outputs)), n * ONE), "probability")
+        kind = measure.kind
+        of = _Outputs([one for one in zip(*self.outputs, strict=True) if any(one)], self.private, self.records)
+        ends: Ends | None = (0, 0)
         # What is not 0 for an independent output alone is rounded: 0 is stated where it is so.
-        if all(w * n == sum(y) * p for y in outputs for w, p in zip(y, prior, strict=True)):
-            return Claim("0", "0", _UNITS.get(kind, "nats"))
-        if kind in _COMPUTED:
-            return _COMPUTED[kind](outputs, prior, n, measure)
-        if kind in ("max-information", "relative-entropy"):
-            return _largest_divergence(outputs, prior, n, about_prior=kind == "relative-entropy")
-        if kind == "maximal-leakage":
-            largest = (max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs)
-            return _logarithm(sum(largest, Fraction(0)))
-        if kind == "min-entropy":
-            return _logarithm(Fraction(sum(map(max, outputs)), max(prior) * ONE))
-        ratios = [[Fraction(w * n, sum(y) * p) for w, p in zip(y, prior, strict=True)] for y in outputs]
-        most, least = max(map(max, ratios)), min(map(min, ratios))
-        if kind == "max-lift":
-            return _logarithm(most)
-        if least == 0:
-            return INFINITE
-        if kind in ("ldp", "inferential"):
-            return _logarithm(max(max(y) / min(y) for y in ratios))
-        return _logarithm(1 / least if kind == "min-lift" else max(most, 1 / least))
+        if kind in ("mutual-information", "correct-guess") or any(p != q for p, q in of.pairs()):
+            ends = _COMPUTED[kind](of, measure)
+        return INFINITE if ends is None else _between(ends, _UNITS.get(kind, "nats"))
 
     def disclosure(self, rows: Matrix) -> Claim:
         """I(X;Y)."""
-        useful = self.useful
-        kept = [[n * weight for weight in row] for n, row in zip(useful, rows, strict=True) if n]
-        return _information(kept, [n for n in useful if n], self.records)
+        columns = list(zip(*rows, strict=True))
+        useful = [n for n in self.useful if n]
+        weights = [[n * weight for n, weight in zip(self.useful, column, strict=True) if n] for column in columns]
+        return _between(_information(_Outputs(weights, useful, self.records)))
 
     def expectation(self, costs: Matrix, rows: Matrix, unit: Fraction) -> Fraction:
         """E d, exact, of costs that are whole multiples of `unit`."""
@@ -248,29 +243,31 @@ class Counted:
         return total * unit / (self.records * ONE)
 
 
-def _information(w: Matrix, prior: Sequence[int], n: int) -> Claim:
-    """sum w ln( w n / (N_s w_y) ) / (n 2^62), every logarithm rounded against the claim."""
-    outputs = [sum(column) for column in zip(*w, strict=True)]
-    low = high = 0
-    for row, mass in zip(w, prior, strict=True):
-        for weight, total in zip(row, outputs, strict=True):
-            if weight:
-                below, above = log(weight * n, mass * total)
-                low += weight * below
-                high += weight * above
-    return _between(Fraction(low, n * ONE), Fraction(high, n * ONE))
+@dataclass(frozen=True)
+class _Outputs:
+    """For every output y the masses w_sy = n 2^62 P(s, y); the N_s = n P(s); and n."""
+
+    columns: Matrix
+    prior: Sequence[int]
+    records: int
+
+    def cells(self) -> Iterator[tuple[int, int, int]]:
+        """(w_sy, N_s, sum_s w_sy) of every pair."""
+        return ((w, p, mass) for y in self.columns for mass in [sum(y)] for w, p in zip(y, self.prior, strict=True))
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """P(s,y) and P(s) P(y) of every pair, in units of 1/(n^2 2^62)."""
+        return ((w * self.records, p * mass) for w, p, mass in self.cells())
 
 
-def _largest_divergence(outputs: Matrix, prior: Sequence[int], n: int, *, about_prior: bool) -> Claim:
-    """max_y D(P(S|y) || P_S), or without `about_prior` max_y H(S) - H(S|Y=y)."""
-    found = []
-    for y in outputs:
-        mass = sum(y)
-        logs = [(w, log(w * n, mass * p) if about_prior else log(w, mass)) for w, p in zip(y, prior, strict=True) if w]
-        found.append([Fraction(sum(w * ends[side] for w, ends in logs), mass) for side in (0, 1)])
-    entropy = [0 if about_prior else Fraction(sum(p * log(n, p)[side] for p in prior), n) for side in (0, 1)]
-    low, high = (max(one[side] for one in found) + entropy[side] for side in (0, 1))
-    return _between(low, high)
+def _information(of: _Outputs, _: "Measure | None" = None) -> Ends:
+    """sum w ln( w n / (N_s w_y) ) / (n 2^62)."""
+    n = of.records
+    return _over(log_total((w, w * n, p * mass) for w, p, mass in of.cells() if w), n * ONE)
+
+
+def _over(ends: Ends, whole: int) -> Ends:
+    return Fraction(ends[0], whole), Fraction(ends[1], whole)
 
 
 # -- measures --------------------------------------------------------------------------------------
@@ -404,114 +401,130 @@ class Measure:
         return self.kind != "maximal-alpha-leakage"
 
 
-def _of_pairs(outputs: Matrix, prior: Sequence[int], n: int) -> Iterable[tuple[int, int]]:
-    """P(s,y) and P(s) P(y) of every pair, in units of 1/(n^2 ONE)."""
-    return ((w * n, p * mass) for y in outputs for mass in [sum(y)] for w, p in zip(y, prior, strict=True))
+def _correct_guess(of: _Outputs, _: Measure) -> Ends:
+    return _exactly(Fraction(sum(map(max, of.columns)), of.records * ONE))
 
 
-def _of_terms(terms: Iterable[tuple[int, int]], unit: str = "nats") -> Claim:
-    """The sum of terms that are each enclosed by two ratios over 1, in units of 1/SCALE."""
-    ends = list(zip(*terms, strict=True))
-    return _between(sum(ends[0]), sum(ends[1]), unit)
+def _largest_divergence(of: _Outputs, measure: Measure) -> Ends:
+    """max_y D(P(S|y) || P_S), or for max-information max_y H(S) - H(S|Y=y)."""
+    n, about_prior = of.records, measure.kind == "relative-entropy"
+    found = []
+    for y in of.columns:
+        mass = sum(y)
+        logs = ((w, w * n, mass * p) if about_prior else (w, w, mass) for w, p in zip(y, of.prior, strict=True) if w)
+        found.append(_over(log_total(logs), mass))
+    before = (0, 0) if about_prior else _over(entropy(of.prior, n), n)
+    low, high = (max(one[side] for one in found) + before[side] for side in (0, 1))
+    return low, high
 
 
-def _enclosed(above: int, below: int) -> tuple[int, int]:
-    """SCALE above/below, rounded down and up."""
-    return above * SCALE // below, -(-above * SCALE // below)
+def _maximal_leakage(of: _Outputs, _: Measure) -> Ends:
+    largest = (max(Fraction(w, p * ONE) for w, p in zip(y, of.prior, strict=True)) for y in of.columns)
+    return log_of(sum(largest, Fraction(0)))
 
 
-def _chi_squared(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
-    whole = n * n * ONE
-    terms = (_enclosed((p - q) ** 2, q * whole) for p, q in _of_pairs(outputs, prior, n))
-    return _of_terms(terms, "dimensionless")
+def _min_entropy(of: _Outputs, _: Measure) -> Ends:
+    return log_of(Fraction(sum(map(max, of.columns)), max(of.prior) * ONE))
 
 
-def _hockey_stick(outputs: Matrix, prior: Sequence[int], n: int, measure: Measure) -> Claim:
+def _of_ratios(of: _Outputs, measure: Measure) -> Ends | None:
+    """The largest logarithm of a ratio of P(s|y)/P(s) to 1, of 1 to it, or of two of them for one y."""
+    kind = measure.kind
+    ratios = [[Fraction(w * of.records, sum(y) * p) for w, p in zip(y, of.prior, strict=True)] for y in of.columns]
+    most, least = max(map(max, ratios)), min(map(min, ratios))
+    if kind == "max-lift":
+        return log_of(most)
+    if least == 0:
+        return None
+    if kind in ("ldp", "inferential"):
+        return log_of(max(max(y) / min(y) for y in ratios))
+    return log_of(1 / least if kind == "min-lift" else max(most, 1 / least))
+
+
+def _total(terms: Iterable[tuple[int, int]]) -> Ends:
+    """The sum of ratios above/below, each rounded down and up."""
+    ends = [(above * SCALE // below, -(-above * SCALE // below)) for above, below in terms]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
+
+
+def _chi_squared(of: _Outputs, _: Measure) -> Ends:
+    whole = of.records**2 * ONE
+    return _total(((p - q) ** 2, q * whole) for p, q in of.pairs())
+
+
+def _hockey_stick(of: _Outputs, measure: Measure) -> Ends:
     """sum max( P - gamma Q, 0 ); gamma = 1 is total variation."""
     gamma = Fraction(measure.gamma or 1.0)
-    over = sum(max(p * gamma.denominator - q * gamma.numerator, 0) for p, q in _of_pairs(outputs, prior, n))
-    return _exactly(Fraction(over, gamma.denominator * n * n * ONE), "probability")
+    over = sum(max(p * gamma.denominator - q * gamma.numerator, 0) for p, q in of.pairs())
+    return _exactly(Fraction(over, gamma.denominator * of.records**2 * ONE))
 
 
-def _squared_hellinger(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+def _squared_hellinger(of: _Outputs, _: Measure) -> Ends:
     """sum (sqrt P - sqrt Q)^2 = 2 - 2 sum sqrt(PQ)."""
-    roots = [isqrt(p * q * SCALE**2) for p, q in _of_pairs(outputs, prior, n)]
-    whole, total = n * n * ONE, sum(roots)
+    roots = [isqrt(p * q * SCALE**2) for p, q in of.pairs()]
+    whole, total = of.records**2 * ONE, sum(roots)
     low, high = (2 * SCALE - Fraction(2 * one, whole) for one in (total + len(roots), total))
-    return _between(low, high, "dimensionless")
+    return low, high
 
 
-def _jensen_shannon(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+def _jensen_shannon(of: _Outputs, _: Measure) -> Ends:
     """( D(P || M) + D(Q || M) )/2, M = (P + Q)/2."""
-    low = high = 0
-    for pair in _of_pairs(outputs, prior, n):
-        for one in filter(None, pair):
-            ends = log(2 * one, sum(pair))
-            low, high = low + one * ends[0], high + one * ends[1]
-    whole = 2 * n * n * ONE
-    return _between(Fraction(low, whole), Fraction(high, whole))
+    logs = log_total((one, 2 * one, sum(pair)) for pair in of.pairs() for one in pair if one)
+    return _over(logs, 2 * of.records**2 * ONE)
 
 
-def _reverse_information(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+def _reverse_information(of: _Outputs, _: Measure) -> Ends | None:
     """D(Q || P)."""
-    low = high = 0
-    for p, q in _of_pairs(outputs, prior, n):
-        if not p:
-            return INFINITE
-        ends = log(q, p)
-        low, high = low + q * ends[0], high + q * ends[1]
-    whole = n * n * ONE
-    return _between(Fraction(low, whole), Fraction(high, whole))
+    if any(not p for p, _ in of.pairs()):
+        return None
+    return _over(log_total((q, q, p) for p, q in of.pairs()), of.records**2 * ONE)
 
 
-def _guess_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
-    return _exactly(Fraction(sum(map(max, outputs)), n * ONE) - Fraction(max(prior), n), "probability")
+def _guess_gain(of: _Outputs, _: Measure) -> Ends:
+    n = of.records
+    return _exactly(Fraction(sum(map(max, of.columns)), n * ONE) - Fraction(max(of.prior), n))
 
 
-def _largest_guess_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
-    return _exactly(max(Fraction(max(y), sum(y)) for y in outputs) - Fraction(max(prior), n), "probability")
+def _largest_guess_gain(of: _Outputs, _: Measure) -> Ends:
+    return _exactly(max(Fraction(max(y), sum(y)) for y in of.columns) - Fraction(max(of.prior), of.records))
 
 
-def _brier_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
+def _brier_gain(of: _Outputs, _: Measure) -> Ends:
     """sum_y P(y) sum_s P(s|y)^2 - sum_s p_s^2, as a sum of squares: sum_sy P(y) ( P(s|y) - p_s )^2."""
-    terms = (
-        _enclosed((w * n - p * mass) ** 2, mass * n**3 * ONE)
-        for y in outputs
-        for mass in [sum(y)]
-        for w, p in zip(y, prior, strict=True)
-    )
-    return _of_terms(terms, "dimensionless")
+    n = of.records
+    return _total(((w * n - p * mass) ** 2, mass * n**3 * ONE) for w, p, mass in of.cells())
 
 
-def _largest_brier_gain(outputs: Matrix, prior: Sequence[int], n: int, _: Measure) -> Claim:
-    most = max(Fraction(sum(w * w for w in y), sum(y) ** 2) for y in outputs)
-    return _exactly(most - Fraction(sum(p * p for p in prior), n * n), "dimensionless")
+def _largest_brier_gain(of: _Outputs, _: Measure) -> Ends:
+    most = max(Fraction(sum(w * w for w in y), sum(y) ** 2) for y in of.columns)
+    return _exactly(most - Fraction(sum(p * p for p in of.prior), of.records**2))
 
 
-def _of_order(outputs: Matrix, prior: Sequence[int], n: int, measure: Measure) -> Claim:
+def _of_order(of: _Outputs, measure: Measure) -> Ends:
     """a/(a-1) ln sum_y P(y) A_y^{1/a} with A_y = sum_s p_s ( P(s|y)/p_s )^a, or for Arimoto sum_s P(s|y)^a/sum_s p_s^a.
 
     Each sum is bounded from below and from above with its largest term divided out: neither overflows at any order.
     """
     assert measure.order is not None
-    order, sibson = Fraction(measure.order), measure.name == "sibson"
+    order, sibson, n = Fraction(measure.order), measure.name == "sibson", of.records
 
     def power(above: int, below: int, side: int) -> int:
         return _towards(order * log(above, below)[side], side)
 
     ends = []
     for side in (0, 1):
-        whole = 0 if sibson else _log_sum([(1, power(p, n, 1 - side)) for p in prior], 1, 1 - side)
+        whole = 0 if sibson else _log_sum([(1, power(p, n, 1 - side)) for p in of.prior], 1, 1 - side)
         roots = []
-        for y in outputs:
-            mass, seen = sum(y), [(w, p) for w, p in zip(y, prior, strict=True) if w]
+        for y in of.columns:
+            mass, seen = sum(y), [(w, p) for w, p in zip(y, of.prior, strict=True) if w]
             if sibson:
                 inner = _log_sum([(p, power(w * n, mass * p, side)) for w, p in seen], n, side)
             else:
                 inner = _log_sum([(1, power(w, mass, side)) for w, _ in seen], 1, side) - whole
             roots.append((mass, _towards(inner / order, side)))
         ends.append(_log_sum(roots, n * ONE, side) * order / (order - 1))
-    return _between(*sorted(ends))
+    low, high = sorted(ends)
+    return low, high
 
 
 def _log_sum(terms: Sequence[tuple[int, int]], whole: int, side: int) -> int:
@@ -525,7 +538,15 @@ def _towards(value: Fraction, side: int) -> int:
     return ceil(value) if side else floor(value)
 
 
-_COMPUTED = {
+# What is computed of every `Measure.kind`.
+_COMPUTED: Mapping[str, Callable[[_Outputs, Measure], Ends | None]] = {
+    "mutual-information": _information,
+    "correct-guess": _correct_guess,
+    "max-information": _largest_divergence,
+    "relative-entropy": _largest_divergence,
+    "maximal-leakage": _maximal_leakage,
+    "min-entropy": _min_entropy,
+    **dict.fromkeys(("lift", "max-lift", "min-lift", "ldp", "inferential"), _of_ratios),
     "sibson": _of_order,
     "arimoto": _of_order,
     "reverse-kl": _reverse_information,
