@@ -36,7 +36,8 @@ import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import excess
-from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, Recipe, Split, combinations_of, outer_sum
+from jaxpriv.column_generation import Pool
+from jaxpriv.extremal.types import AbstractPosteriorSet, Recipe, Split, columns_of, combinations_of, outer_sum
 
 # Coordinates that leave their range by no more than rounding are in it.
 _ROUNDING = 1e-12
@@ -54,7 +55,7 @@ class RatioPricer(AbstractPosteriorSet):
         heavy = split.mass[: len(split.sizes)]
         self.raised = outer_sum([mass * share for mass, share in zip(heavy, self.shares, strict=True)])
 
-    def price(self, prices: np.ndarray, count: int) -> tuple[float, Columns]:
+    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
         """The maximum over all columns, and the best `count` of them."""
         heavy = len(self.shares)
         base = float(prices[-1]) if self.pooled else 0.0
@@ -69,7 +70,7 @@ class RatioPricer(AbstractPosteriorSet):
         top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
         return float(gain.max()), self._columns(top, y[top])
 
-    def all_columns(self) -> Columns:
+    def all_columns(self) -> Pool:
         """Every column; for a split without a pool."""
         number = combinations_of(self.split)
         return self._columns(np.arange(number), self.step * self.raised)
@@ -84,7 +85,7 @@ class RatioPricer(AbstractPosteriorSet):
     def _divergence(self, y: np.ndarray) -> np.ndarray:
         return np.maximum(self.kappa * y / (1.0 + y) - np.log1p(y), 0.0)
 
-    def _columns(self, index: np.ndarray, y: np.ndarray) -> Columns:
+    def _columns(self, index: np.ndarray, y: np.ndarray) -> Pool:
         counts = np.array(np.unravel_index(index, tuple(len(s) for s in self.shares))).T if self.shares else None
         counts = np.zeros((len(index), 0), dtype=np.int64) if counts is None else counts
         shares = counts / self.split.sizes if self.shares else np.zeros((len(index), 0))
@@ -93,7 +94,7 @@ class RatioPricer(AbstractPosteriorSet):
             shares = np.column_stack([shares, light])
         low = 1.0 / (1.0 + y)
         lifts = low[:, None] * (1.0 + self.step * shares)
-        recipes = tuple(
+        recipes = [
             Recipe(
                 low=float(low[n]),
                 high=float(low[n] * (1.0 + self.step)),
@@ -101,8 +102,8 @@ class RatioPricer(AbstractPosteriorSet):
                 light=float(shares[n, -1]) if self.pooled else 0.0,
             )
             for n in range(len(index))
-        )
-        return Columns(lifts, self._divergence(y), recipes)
+        ]
+        return columns_of(lifts, self.split.mass, self._divergence(y), recipes)
 
 
 class BoxPricer(AbstractPosteriorSet):
@@ -119,7 +120,7 @@ class BoxPricer(AbstractPosteriorSet):
         self.cases += [(f, end) for f in range(len(split.sizes)) for end in ends]
         self.known = [self._solve(*case) for case in self.cases]
 
-    def price(self, prices: np.ndarray, count: int) -> tuple[float, Columns]:
+    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
         """The maximum over all vertices, and the best `count` of them."""
         base = float(prices[-1]) if self.pooled else 0.0
         weights = prices[: len(self.heavy)] - base
@@ -171,7 +172,7 @@ class BoxPricer(AbstractPosteriorSet):
         loss = np.zeros(len(index)) if f is None else self.split.probabilities[f] * defect(between, self.low, self.high)
         return index, between, loss, masses
 
-    def _columns(self, case: int, chosen: np.ndarray) -> Columns:
+    def _columns(self, case: int, chosen: np.ndarray) -> Pool:
         f, end = self.cases[case]
         index, between, loss, masses = self.known[case]
         between, loss = between[chosen], loss[chosen]
@@ -185,7 +186,7 @@ class BoxPricer(AbstractPosteriorSet):
             pool = between if f is None else np.full(len(chosen), end)
             lifts = np.column_stack([lifts, pool]) if shape else lifts
         width = self.high - self.low
-        recipes = tuple(
+        recipes = [
             Recipe(
                 low=self.low,
                 high=self.high,
@@ -196,8 +197,8 @@ class BoxPricer(AbstractPosteriorSet):
                 windowed=True,
             )
             for n in range(len(chosen))
-        )
-        return Columns(lifts, self.ceiling - loss, recipes)
+        ]
+        return columns_of(lifts, self.split.mass, self.ceiling - loss, recipes)
 
 
 def chord_at_one(low: float, high: float) -> float:

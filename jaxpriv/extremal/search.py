@@ -17,20 +17,20 @@ import numpy as np
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
 from jaxpriv._resources import need_memory
-from jaxpriv.extremal.master import (
+from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
+from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect
+from jaxpriv.extremal.types import (
     AbstractPosteriorSet,
-    Columns,
-    PosteriorPlan,
     Recipe,
     Split,
-    best_plan,
+    columns_of,
     combinations_of,
-    generate_columns,
+    priced_columns,
     proved_bound,
     split_at,
     unroll,
 )
-from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect
 
 # Exchanges of one local search: it ends sooner where none gains.
 _STEPS = 12
@@ -185,42 +185,42 @@ def polish(
     At most X columns are used. The starts are drawn from a fixed seed: the same input gives the same result.
     """
     source, rng = search.source, np.random.default_rng(0)
-    columns = _columns(lifts, source)
     history: list[float] = []
-    size = len(source) ** 2
-    rounds, proofs = min(60, max(10, _ROUNDS // size)), min(6, max(1, _PROOFS // size))
-    while True:
-        weights, prices, value = best_plan(columns, source)
-        history.append(value)
-        used = np.flatnonzero(weights > 0)
-        stalled = len(history) > _PATIENCE and value - history[-1 - _PATIENCE] < 0.05 * (upper - value)
-        clock.report("exchanges", len(history), value, upper)
-        ended = upper - value <= 0.9 * tol or len(history) > rounds or clock.expired()
-        found = np.zeros((0, len(source)))
-        if not (stalled or ended):
-            starts = list(columns.lifts[used])
-            starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // size))]
-            reached = [search.descend(start, prices) for start in starts if not clock.expired()]
-            if reached:
-                found = _gaining(np.array(reached), source, prices)
-        if not len(found) and not ended and proofs > 0:
-            proofs -= 1
-            highest, missed = search.tree(prices).solve(0.3 * tol, clock)
-            upper = min(upper, proved_bound(prices, source, highest))
-            found = _gaining(missed, source, prices)
-        if not len(found):
-            return columns.lifts[used], weights[used], value, upper
-        columns = columns + _columns(found, source)
+    size, goal = len(source) ** 2, 0.9 * tol
+    proofs = min(6, max(1, _PROOFS // size))
 
+    def exchanged(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
+        history.append(-plan.value)
+        used = pool.lifts[plan.weights[0] > 0]
+        if len(history) > _PATIENCE and history[-1] - history[-1 - _PATIENCE] < 0.05 * (upper - history[-1]):
+            return -np.inf, columns_of(used[:0], source)
+        starts = [*used, *(search.mixed(used, rng) for _ in range(max(16, _STARTS // size)))]
+        found = [search.descend(start, plan.prices[0]) for start in starts if not clock.expired()]
+        return -np.inf, columns_of(np.array(found).reshape(-1, len(source)), source)
 
-def _columns(lifts: np.ndarray, source: np.ndarray) -> Columns:
-    return Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
+    def proved(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
+        nonlocal proofs, upper
+        if proofs == 0:
+            return -np.inf, pool.take(np.arange(0))
+        proofs -= 1
+        prices = plan.prices[0]
+        highest, missed = search.tree(prices).solve(0.3 * tol, clock)
+        upper = min(upper, proved_bound(prices, source, highest))
+        return -upper, columns_of(missed, source)
 
-
-def _gaining(lifts: np.ndarray, source: np.ndarray, prices: np.ndarray) -> np.ndarray:
-    """The rows that the prices undervalue, each once."""
-    gain = divergence(lifts, source) - (lifts * source) @ prices
-    return np.unique(lifts[gain > 1e-13].round(14), axis=0)
+    found = generate_columns(
+        columns_of(lifts, source),
+        MOST,
+        (exchanged, proved),
+        closed=lambda plan, _: upper + plan.value <= goal,
+        worth=lambda _: 1e-13,
+        rounds=min(60, max(10, _ROUNDS // size)),
+        clock=clock,
+        report=lambda done, value, _: clock.report("exchanges", done, -value, upper),
+        always=0,
+    )
+    pool, weights = found.used
+    return pool.lifts, weights, -found.plan.value, upper
 
 
 # Limits on X itself: the plan over types, the rotation back to symbols, and the polish.
@@ -282,33 +282,30 @@ def attempt(split: Split, make: Maker, tol: float, clock: Clock = ENDLESS) -> De
     start = _independent(split)
     if few and isinstance(pricer, RatioPricer):
         start = start + pricer.all_columns()
-    plan = generate_columns(start, split.mass, pricer, gap=tol * 1e-3, clock=clock)
-    lifts, weights = _unrolled(plan, split)
+    generated = priced_columns(start, pricer, gap=tol * 1e-3, clock=clock)
+    lifts, weights = _unrolled(generated, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
-        columns = Columns(lifts, divergence(lifts, split.source), (None,) * len(lifts))
-        weights, _, _ = best_plan(columns, split.source)
+        weights = best_plan((columns_of(lifts, split.source),), MOST).weights[0]
         lifts, weights = lifts[weights > 0], weights[weights > 0]
     value = float(weights @ divergence(lifts, split.source))
     heavy = len(split.members)
     method = "all vertices" if few else "column generation" if exact else f"{heavy} types exact, the rest pooled"
-    return Design(lifts, weights, value, plan.upper_bound, method)
+    return Design(lifts, weights, value, -generated.bound, method)
 
 
-def _independent(split: Split) -> Columns:
+def _independent(split: Split) -> Pool:
     """The posterior p itself: within every limit, and a start from which the program is feasible."""
-    groups = len(split.mass)
     nothing = Recipe(low=1.0, high=1.0, counts=np.zeros(len(split.members), dtype=np.int64))
-    return Columns(np.ones((1, groups)), np.zeros(1), (nothing,))
+    return columns_of(np.ones((1, len(split.mass))), split.mass, np.zeros(1), [nothing])
 
 
-def _unrolled(plan: PosteriorPlan, split: Split) -> tuple[np.ndarray, np.ndarray]:
+def _unrolled(generated: GeneratedColumns, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    pool, masses = generated.used
     symbols = len(split.source)
     turning = any(len(group) > 1 for group in split.members) or len(split.light) > 0
-    size = 8.0 * symbols * len(plan.weights) * (6 * symbols if turning else 1)
+    size = 8.0 * symbols * len(masses) * (6 * symbols if turning else 1)
     need_memory(size, "the mechanism", "merge symbols, or raise tol")
-    recipes = [key for key in plan.columns.keys if isinstance(key, Recipe)]
-    assert len(recipes) == len(plan.weights), "every column of a plan to be unrolled has a recipe"
-    parts = [unroll(recipe, split) for recipe in recipes]
+    assert pool.origins is not None, "every column of a plan to be unrolled has a recipe"
+    parts = [unroll(recipe, split) for recipe in pool.origins]
     rows = np.vstack([lifts for lifts, _ in parts])
-    weights = np.concatenate([mass * arcs for mass, (_, arcs) in zip(plan.weights, parts, strict=True)])
-    return rows, weights
+    return rows, np.concatenate([mass * arcs for mass, (_, arcs) in zip(masses, parts, strict=True)])

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._clock import ENDLESS, Clock, ProgressLike, Stop, clock_of
 from jaxpriv._module import summary
-from jaxpriv._numerics import divergence, entropy, information_below
+from jaxpriv._numerics import entropy, information_below
 from jaxpriv._validation import is_traced, joint_array, scalar
+from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, generate_columns
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
+from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
 from jaxpriv.leakage.pointwise import LiftEnd
 from jaxpriv.solution import Status
@@ -165,11 +166,11 @@ def _met(lifts: np.ndarray, limits: Limits) -> bool:
 class ListedPricer(AbstractPosteriorSet):
     """A table of columns; its maximum is exact if the table holds every vertex."""
 
-    def __init__(self, columns: Columns, mass: np.ndarray):
-        self.columns, self.weighted = columns, columns.lifts * mass
+    def __init__(self, columns: Pool):
+        self.columns = columns
 
-    def price(self, prices: np.ndarray, count: int) -> tuple[float, Columns]:
-        gain = self.columns.values - self.weighted @ prices
+    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
+        gain = self.columns.reduced(prices, 0.0)
         top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
         return float(gain.max()), self.columns.take(top)
 
@@ -422,10 +423,10 @@ def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     ratio = math.exp(limits.eps) if limits.spread < math.inf else None
     vertices = posteriors(relative, low, high, ratio, clock)
     lifts = np.vstack([np.ones(len(source)), vertices / source])
-    columns = Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
+    columns = columns_of(lifts, source)
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))
-    if clock.expired():  # the list may lack vertices: nothing is proved by pricing it
-        plan = generate_columns(few, source, ListedPricer(columns, source), gap=1e-3 * tol, rounds=1)
-        return plan.columns.lifts, plan.weights, math.inf, f"{len(vertices)} vertices"
-    plan = generate_columns(few, source, ListedPricer(columns, source), gap=1e-3 * tol, clock=clock)
-    return plan.columns.lifts, plan.weights, plan.upper_bound, f"all {len(vertices)} vertices"
+    # Once the clock has expired the list may lack vertices: nothing is proved by pricing it.
+    whole = not clock.expired()
+    found = priced_columns(few, ListedPricer(columns), gap=1e-3 * tol, clock=clock)
+    (pool, weights), upper = found.used, -found.bound if whole else math.inf
+    return pool.lifts, weights, upper, f"{'all ' if whole else ''}{len(vertices)} vertices"

@@ -1,8 +1,8 @@
 """The privacy funnel and the information bottleneck: releases as measures over posteriors, with proved bounds.
 
 `solution` defines a solver and what it and `solve` return, `bounds` the bounds that duals prove and the hull that time
-sharing reaches; `atoms` is the linear program over posteriors, `pricing` the search for its next columns, `actions` the
-linear programs for adversaries of finitely many actions (`gains`). `greedy` and `local` find without a proof.
+sharing reaches; `atoms` has the rounds of column generation, `pricing` the search for the next columns, `actions` both
+for adversaries of finitely many actions (`gains`). `greedy` and `local` find without a proof.
 """
 
 from jaxpriv._importing import names_of

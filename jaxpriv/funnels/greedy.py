@@ -2,7 +2,6 @@
 
     run = greedy(joint, disclosure=1.5)                   # run.labels, run.mechanism, run.leakage, run.ties
     runs = greedy_curve(joint, disclosures=targets)       # every target, the pair table made once
-    posteriors, masses = share(joint, runs, disclosure=1.5)
 
 `merging` has the decreases of a merge and the algorithm, which is deterministic and local: its releases are measured,
 without a lower bound. A switch appended to Y releases one mechanism with probability t and another one otherwise.
@@ -37,7 +36,6 @@ def greedy(
     relevance: float | None = None,
     ratio: bool = False,
     leakage: AbstractLeakage | None = None,
-    compiled: bool = False,
 ) -> Merging:
     """Merge useful symbols greedily, from Y = X on, as far as one target allows.
 
@@ -47,7 +45,6 @@ def greedy(
         relevance: D, in the measure's unit: keep L(S->Y) >= D, take the largest decrease of I(X;Y) (Algorithm 2).
         ratio: with `disclosure`, take the largest decrease of leakage per decrease of I(X;Y) instead.
         leakage: an average measure; mutual information by default.
-        compiled: evaluate the pair table on JAX's default device for mutual information too.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -58,7 +55,7 @@ def greedy(
     """
     name, target = _one("disclosure", disclosure, "relevance", relevance)
     value = scalar(target, name, low=0.0) if not is_traced(target) else target
-    return _sweep(joint, name, [value], ratio, leakage, compiled)[0]
+    return _sweep(joint, name, [value], ratio, leakage)[0]
 
 
 def greedy_curve(
@@ -68,18 +65,17 @@ def greedy_curve(
     relevances: ArrayLike | None = None,
     ratio: bool = False,
     leakage: AbstractLeakage | None = None,
-    compiled: bool = False,
 ) -> tuple[Merging, ...]:
     """`greedy` at many targets, shape (B,), in their order. The table of all pairs is computed once.
 
-    Neither algorithm is monotone in its target: plot the envelope, or use `share`.
+    Neither algorithm is monotone in its target: plot the envelope.
     """
     name, targets = _one("disclosures", disclosures, "relevances", relevances)
     if is_traced(targets):
         points: Arr = jnp.asarray(targets)
     else:
         points = nonnegative(finite(real_array(targets, name, ndim=1), name), name)
-    return _sweep(joint, name, points, ratio, leakage, compiled)
+    return _sweep(joint, name, points, ratio, leakage)
 
 
 V = TypeVar("V")
@@ -99,7 +95,6 @@ def _sweep(
     targets: Sequence[ScalarLike] | Arr,
     ratio: bool,
     leakage: AbstractLeakage | None,
-    compiled: bool,
 ) -> tuple[Merging, ...]:
     if is_traced(joint, targets):
         raise InputError("joint: greedy merging runs on the host, outside of jit, vmap and grad")
@@ -109,7 +104,7 @@ def _sweep(
     of_leakage = name.startswith("relevance")
     if ratio and of_leakage:
         raise InputError("ratio: the ratio rule keeps a disclosure, not a relevance")
-    table = PairTable(joint_array(joint), leakage, compiled=compiled)
+    table = PairTable(joint_array(joint), leakage)
     most = table.most_leakage if of_leakage else entropy(table.clusters.masses)
     for position, target in enumerate(targets):
         if not target <= most + TOLERANCE:
@@ -169,34 +164,7 @@ def _mixed(
     return np.vstack([one[0], two[0]]), np.concatenate([(1 - weight) * one[1], weight * two[1]])
 
 
-def share(
-    joint: ArrayLike, runs: Sequence[Merging], *, disclosure: float | None, upper: bool = False
-) -> tuple[Arr, Arr]:
-    """(posteriors (K, X), masses (K,)) at I(X;Y) = `disclosure` on the lower (`upper`) hull of the runs of one joint.
-
-    At most two of the releases (X itself and a constant included) take turns. The lower hull never leaks more than
-    the runs at the same disclosure, for the measure they were made with.
-
-    Raises InputError if there is no run, or one is of another number of useful symbols; InfeasibleError above H(X).
-    """
-    source = joint_array(joint).sum(axis=0)
-    target = scalar(disclosure, "disclosure", low=0.0)
-    for position, run in enumerate(runs):
-        if len(run.labels) != len(source):
-            raise InputError(
-                f"runs[{position}] is for {len(run.labels)} useful symbols, but the joint has {len(source)}"
-            )
-    if not runs:
-        raise InputError("runs is empty")
-    releases = Releases(source, runs, way=True, upper=upper)
-    most = float(releases.disclosures[-1])
-    if not target <= most + TOLERANCE:
-        message = "disclosure is above H(X), the most that any mechanism reaches"
-        raise InfeasibleError(message, {"disclosure": target, "largest": most})
-    return releases.at(releases.disclosures, target)
-
-
-# Greedy merging as solvers of funnel and bottleneck problems, and as a start for column generation.
+# Greedy merging as solvers of funnel and bottleneck problems.
 #
 # Where the algorithms have the target of the problem (R for the funnel, a relevance for the bottleneck) the release is
 # theirs, deterministic. Any other target is met on the hull of greedy releases, by time sharing.
@@ -254,23 +222,6 @@ class GreedyBottleneck(AbstractFunnelSolver):
         else:
             release = releases.vertex(int(np.argmax(releases.totals - problem.target * releases.disclosures)))
         return PosteriorMeasure(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
-
-
-def clusters(joint: np.ndarray, disclosure: float) -> np.ndarray:
-    """Posteriors (K, X) to start column generation from: the clusters that Algorithm 1 forms on its way to R.
-
-    R = `disclosure`, nats; `joint` (S, X) of total one. Clusters of one symbol, the vertices, are left out: for
-    `ColumnGeneration(start=...)`, which has them.
-    """
-    run = PairTable(joint, MutualInformation()).run(Rule.PRIVACY, disclosure)
-    source = joint.sum(axis=0)
-    members = np.eye(len(source), dtype=bool)
-    formed = np.zeros((len(run.merges), len(source)), dtype=bool)
-    for number, (i, j) in enumerate(run.merges):
-        members[i] |= members[j]
-        formed[number] = members[i]
-    joints = formed * source
-    return joints / joints.sum(axis=1, keepdims=True)
 
 
 def _alone(source: np.ndarray, run: Merging) -> PosteriorMeasure:

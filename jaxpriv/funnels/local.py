@@ -33,9 +33,10 @@ from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
+from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
-from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, pool_of
+from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.pricing import Component
@@ -167,7 +168,7 @@ def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.nda
         known = replace(known, a=np.asarray(leaks))
     form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
     objective = Objective(problem.minimises_leakage, form, problem.target)
-    weights = best_plan((Part(whole, None, None),), (known,), objective).weights[0]
+    weights = best_plan((known,), objective).weights[0]
     joint = (known.posteriors.T * weights)[:, weights > 0]
     return joint / joint.sum(axis=1, keepdims=True)
 
@@ -334,22 +335,21 @@ class AlongTheHull(_FromStarts):
         Raises InputError for a problem of the other kind.
         """
 
-    def _chased(
-        self,
-        problem: FunnelProblem | BottleneckProblem,
-        goal: FunnelGoal,
-        target: Target,
-        solve: Callable[..., Landing],
-        steepest: float,
-        whole: bool,
-    ) -> PosteriorMeasure:
-        """The release at the target, from "nothing" and X itself.
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+        """The time sharing of the two best local optima at the target, from "nothing" and X itself.
 
-        `solve` is `steps`, whose prices are not above `steepest`; a cost is the leakage, of a bottleneck with the other
-        sign, and of `whole` ones the value of the measure, not the sum. A round that lowers the edge by less than a
-        tenth of the tolerance is idle.
+        A cost is the leakage, of a bottleneck with the other sign: the value of the measure where the price is one of
+        that, and the sum elsewhere. A round that lowers the edge by less than a tenth of the tolerance is idle.
         """
+        solve, whole = self.steps(problem), _of_value(problem)
         measure, sign = problem.leakage, 1.0 if problem.minimises_leakage else -1.0
+        if problem.form == "disclosure":
+            target = Target("disclosure", problem.target)
+        elif problem.form == "multiplier":
+            target = Target("price", sign * problem.target)
+        else:
+            target = Target("cost", sign * float(measure.outer_inverse(np.asarray(problem.target))), rising=sign > 0)
+        steepest = 1.0 if isinstance(measure, MutualInformation) and not whole else _STEEPEST
         source = problem.reduction.source
         symbols = len(source)
         shape = symbols, self.outputs or symbols + 1
@@ -469,18 +469,6 @@ class DifferenceOfConvex(AlongTheHull):
         InputError: an argument out of its range (when made), a bottleneck problem (when used).
     """
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        """The time sharing of the two best local optima at the target."""
-        solve, measure = self.steps(problem), problem.leakage
-        whole = _of_value(problem)
-        target = {
-            "disclosure": lambda: Target("disclosure", problem.target),
-            "leakage_budget": lambda: Target("cost", float(measure.outer_inverse(np.asarray(problem.target)))),
-            "multiplier": lambda: Target("price", problem.target),
-        }
-        steepest = 1.0 if isinstance(measure, MutualInformation) and not whole else _STEEPEST
-        return self._chased(problem, goal, target[problem.form](), solve, steepest, whole)
-
     def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
         if not isinstance(problem, FunnelProblem):
             raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
@@ -503,16 +491,6 @@ class BottleneckIteration(AlongTheHull):
     Raises:
         InputError: an argument out of its range (when made), a funnel problem (when used).
     """
-
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        """The time sharing of the two best fixed points at the target."""
-        solve = self.steps(problem)
-        target = {
-            "disclosure": lambda: Target("disclosure", problem.target),
-            "relevance": lambda: Target("cost", -problem.target, rising=False),
-            "multiplier": lambda: Target("price", -problem.target),
-        }
-        return self._chased(problem, goal, target[problem.form](), solve, 1.0, False)
 
     def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
         if not isinstance(problem, BottleneckProblem):

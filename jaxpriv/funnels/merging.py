@@ -276,11 +276,10 @@ def _labels(size: int, useful: np.ndarray, merges: np.ndarray) -> np.ndarray:
 class PairTable:
     """The decreases of all pairs of useful symbols; runs start from copies of it.
 
-    `joint` (S, X) may have symbols without mass. `compiled` evaluates mutual information by its column function on
-    JAX's default device, as every other measure: for tables of many thousand symbols on an accelerator.
+    `joint` (S, X) may have symbols without mass.
     """
 
-    def __init__(self, joint: np.ndarray, leakage: AbstractAverageLeakage, *, compiled: bool = False):
+    def __init__(self, joint: np.ndarray, leakage: AbstractAverageLeakage):
         core = core_of(joint, merge=False)
         joint, self.useful, self.symbols = core.joint, core.useful, joint.shape[1]
         size = joint.shape[1]
@@ -288,7 +287,7 @@ class PairTable:
         prior, columns = joint.sum(axis=1), np.ascontiguousarray(joint.T)
         self.decrease: AbstractDecrease = (
             InformationDecrease(prior)
-            if isinstance(leakage, MutualInformation) and not compiled
+            if isinstance(leakage, MutualInformation)
             else MeasuredDecrease(leakage, columns, prior)
         )
         self.clusters = Clusters(columns, joint.sum(axis=0), self.decrease.totals(columns))

@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._numerics import divergence
-from jaxpriv.extremal.master import split_at
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.search import attempt
+from jaxpriv.extremal.types import split_at
 from jaxpriv.extremal.utility import posteriors
 
 LDP, PML, LIFT = leakage.LocalDifferentialPrivacy(), leakage.MaxLift(), leakage.Lift()

@@ -8,8 +8,8 @@ import pytest
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._numerics import divergence
 from jaxpriv.extremal import pricing
-from jaxpriv.extremal.master import Recipe, split_at, unroll
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
+from jaxpriv.extremal.types import Recipe, split_at, unroll
 
 LDP = leakage.LocalDifferentialPrivacy()
 

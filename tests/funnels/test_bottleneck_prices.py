@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxpriv.funnels.atoms.master import Part, first_atoms
+from jaxpriv.funnels.atoms.parts import Part, first_atoms
 from jaxpriv.funnels.atoms.stationary import bottleneck_prices
 from jaxpriv.funnels.pricing import blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv.column_generation import Objective, best_plan
+from jaxpriv.column_generation.prices import central_prices, mended_prices
 from jaxpriv.funnels.atoms import column_generation, generation
-from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, central_prices, first_atoms, mended_prices, pool_of
+from jaxpriv.funnels.atoms.parts import first_atoms, pool_of
 from jaxpriv.funnels.pricing import Priced, blocks_of
 from jaxpriv.funnels.pricing.local import LocalPricer
 
@@ -19,24 +21,22 @@ from .cases import block_joint, random_joint
     "joint", [random_joint(3, 3, 6), block_joint(4, [(2, 3), (2, 4)])], ids=["connected", "blocks"]
 )
 def test_central_prices_are_violated_by_no_atom_and_leave_a_share_of_the_gap(joint, funnel, form, gap):
-    parts = tuple(Part(block, None, None) for block in blocks_of(joint))
+    blocks = blocks_of(joint)
     random = np.random.default_rng(1)
     pools = tuple(
-        pool_of(
-            part.block, np.vstack([first_atoms(part.block), random.dirichlet(np.full(len(part.block.source), 0.3), 40)])
-        )
-        for part in parts
+        pool_of(block, np.vstack([first_atoms(block), random.dirichlet(np.full(len(block.source), 0.3), 40)]))
+        for block in blocks
     )
     objective = Objective(funnel, form, {"disclosure": 0.4, "side": 0.05, "multiplier": 0.2}[form])
-    plan = best_plan(parts, pools, objective)
+    plan = best_plan(pools, objective)
     # From prices that the atoms of the plan violate.
     start = tuple(nu + objective.sign * gap * random.uniform(0, 1, nu.shape) for nu in plan.prices)
-    prices, lam = central_prices(parts, pools, objective, start, plan.lam, gap)
+    prices, lam = central_prices(pools, objective, start, plan.lam, gap)
     line = 0.0
-    for part, pool, nu in zip(parts, pools, prices, strict=True):
-        reduced = objective.sign * (pool.a - lam * pool.b - pool.posteriors @ nu)
+    for pool, nu in zip(pools, prices, strict=True):
+        reduced = objective.sign * pool.reduced(nu, lam)
         assert reduced.min() > 0
-        line += part.block.mass * float(nu @ part.block.source)
+        line += pool.mass * float(nu @ pool.source)
     left = plan.value - objective.bound(line, lam)
     assert 0 < left < gap
 
@@ -57,30 +57,30 @@ def test_a_search_returns_one_posterior_for_each_support():
     ids=["3x6", "4x9", "blocks"],
 )
 def test_mended_prices_are_lower_and_lose_a_part_of_the_violation(joint, form):
-    parts = tuple(Part(block, None, None) for block in blocks_of(joint))
+    blocks = blocks_of(joint)
     random = np.random.default_rng(2)
     objective = Objective(True, form, {"disclosure": 0.5, "side": 0.03}[form])
-    known = tuple(pool_of(part.block, first_atoms(part.block)) for part in parts)
-    plan = best_plan(parts, known, objective)
+    known = tuple(pool_of(block, first_atoms(block)) for block in blocks)
+    plan = best_plan(known, objective)
     # Of each block the atom that violates the prices of the plan most, beside those that do not.
-    others = tuple(pool_of(part.block, random.dirichlet(np.full(len(part.block.source), 0.3), 500)) for part in parts)
-    reduced = [p.a - plan.lam * p.b - p.posteriors @ nu for p, nu in zip(others, plan.prices, strict=True)]
+    others = tuple(pool_of(block, random.dirichlet(np.full(len(block.source), 0.3), 500)) for block in blocks)
+    reduced = [other.reduced(nu, plan.lam) for other, nu in zip(others, plan.prices, strict=True)]
     pools = tuple(
         pool + other.take(np.append(np.flatnonzero(cost >= 0), np.argmin(cost)))
         for pool, other, cost in zip(known, others, reduced, strict=True)
     )
     violations = [-float(cost.min()) for cost in reduced]
     assert min(violations) > 1e-3
-    mended = mended_prices(parts, pools, plan.prices, plan.lam)
-    for part, pool, old, nu, violation in zip(parts, pools, plan.prices, mended, violations, strict=True):
+    mended = mended_prices(pools, plan.prices, plan.lam)
+    for pool, old, nu, violation in zip(pools, plan.prices, mended, violations, strict=True):
         assert (nu <= old).all()
-        left = pool.a - plan.lam * pool.b - pool.posteriors @ nu
-        source, atom = part.block.source, pool.posteriors[-1]
+        left = pool.reduced(nu, plan.lam)
+        source, atom = pool.source, pool.posteriors[-1]
         lost = source @ (old - nu) - min(0.0, left.min())
         cheapest = (source[atom > 0] / atom[atom > 0]).min()
         assert cheapest < 0.9
         assert 0 < lost <= cheapest * violation * (1 + 1e-7) + 1e-9
-    for nu, same in zip(mended, mended_prices(parts, known, mended, plan.lam), strict=True):
+    for nu, same in zip(mended, mended_prices(known, mended, plan.lam), strict=True):
         assert np.abs(nu - same).max() <= 1e-6  # nothing is left to mend but rounding
 
 

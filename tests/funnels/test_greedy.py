@@ -13,7 +13,7 @@ import jaxpriv as jp
 from jaxpriv.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
-from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, clusters, greedy, greedy_curve, share
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, Releases, greedy, greedy_curve
 from jaxpriv.funnels.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
 from jaxpriv.leakage import CorrectGuess, FInformation, MaxInformation, MutualInformation, Sibson
 from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
@@ -247,14 +247,6 @@ def test_a_curve_is_its_single_calls():
         assert np.array_equal(run.merges, greedy(joint, relevance=target).merges)
 
 
-def test_the_compiled_table_gives_the_same_release():
-    joint = census().joint
-    host, compiled = (greedy(joint, disclosure=1.8, compiled=flag) for flag in (False, True))
-    assert np.array_equal(host.merges, compiled.merges)
-    assert host.margin == pytest.approx(compiled.margin, abs=1e-14)
-    assert host.leakages == pytest.approx(compiled.leakages, abs=1e-14)
-
-
 def test_one_useful_symbol():
     run = greedy(np.array([[0.25], [0.75]]), disclosure=0.0)
     assert run.mechanism.tolist() == [[1.0]]
@@ -321,7 +313,8 @@ def test_time_sharing_beats_greedy():
     values = []
     for run in runs:
         for upper in (False, True):
-            posteriors, masses = share(joint, runs, disclosure=run.disclosure, upper=upper)
+            releases = Releases(source, runs, way=True, upper=upper)
+            posteriors, masses = releases.at(releases.disclosures, run.disclosure)
             assert masses @ posteriors == pytest.approx(source, abs=1e-15)
             told = whole + masses @ [xlogx(q) for q in posteriors]
             assert told == pytest.approx(run.disclosure, abs=1e-13)
@@ -376,18 +369,6 @@ def test_other_targets_are_met_by_time_sharing(small):
     assert solution.value >= max(run.leakage - 0.2 * run.disclosure for run in runs) - 1e-12
 
 
-def test_clusters_are_posteriors_of_the_way(small):
-    found = clusters(small, 1.0)
-    run = greedy(small, disclosure=1.0)
-    source = small.sum(axis=0)
-    assert found.shape == (len(run.merges), 8)
-    assert found.sum(axis=1) == pytest.approx(1.0)
-    for k in range(len(run.merges)):
-        labels = run.after(k + 1)
-        members = labels == labels[run.merges[k, 0]]
-        assert found[k] == pytest.approx(source * members / source[members].sum())
-
-
 # -- bad input -------------------------------------------------------------------------------------
 
 JOINT = np.array([[0.2, 0.1, 0.1], [0.1, 0.3, 0.2]])
@@ -429,10 +410,3 @@ def test_bad_curves_joints_and_solvers():
         jp.solve(jp.BottleneckProblem(JOINT, disclosure=0.1), "greedy")
     with pytest.raises(InputError, match="bottleneck problems"):
         jp.solve(jp.FunnelProblem(JOINT, disclosure=0.1), "greedy-bottleneck")
-    with pytest.raises(InputError, match="runs is empty"):
-        share(JOINT, [], disclosure=0.1)
-    runs = greedy_curve(JOINT, disclosures=[0.5])
-    with pytest.raises(InputError, match=r"runs\[0\] is for 3"):
-        share(np.ones((2, 4)) / 8, runs, disclosure=0.1)
-    with pytest.raises(InfeasibleError, match="disclosure is above"):
-        share(JOINT, runs, disclosure=1.5)

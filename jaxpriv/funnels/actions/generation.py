@@ -13,10 +13,12 @@ import numpy as np
 
 from jaxpriv._clock import Clock
 from jaxpriv._numerics import divergence, entropy
+from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.actions.search import ActionSearch
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
-from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms
+from jaxpriv.funnels.atoms.parts import first_atoms
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
 from jaxpriv.funnels.pricing import Component
@@ -28,8 +30,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _WORTH = 0.25
 # Vertices added in a round, and kept in all, for each useful symbol; at least so many.
 _ADDED, _KEPT, _FEWEST = 30, 60, 2000
-# Entries below this fraction of P_X(x) are zero.
-_TRACE = 1e-12
 # What a proof that is repeated aims at below 0: at 0 itself, rounding would keep it going.
 _AIMED = 1e-10
 # Where a proof does not end, one at prices of this many times the lambda may: posteriors have fewer symbols there.
@@ -88,7 +88,6 @@ class VertexProgram:
         self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
         self.source = source
         block = Component(np.arange(len(core)), symbols, 1.0, core)
-        self._parts = (Part(block, None, None),)
         self._first = first_atoms(block)
         if start is not None:
             self._first = np.vstack([self._first, measure_of(start, source)[0]])
@@ -104,25 +103,25 @@ class VertexProgram:
         self._left = solver.rounds if goal.max_steps is None else goal.max_steps
         rounds, budget = self._left, max(1000, solver.budget // self.worth.table.size)
 
-        def shown(plan: MasterSolution, proof: Proof | None) -> None:
+        def shown(done: int, value: float, proof: Proof | None) -> None:
             if goal.clock.reports:
                 bound = elementary_bound(problem) if proof is None else proved_value(problem, proof)
-                goal.clock.report(NAME, rounds - self._left, self._value(problem, plan), bound)
+                goal.clock.report(NAME, rounds - self._left + done, self._value(problem, value), bound)
 
         with goal.clock.share(_FIRST):
-            plan, proof, end = self._run(problem, objective, goal, budget, None, shown)
-        used = plan.weights[0] > 0
-        posteriors, weights, first = self.pool.posteriors[used], plan.weights[0][used], end
+            found, proof, end = self._run(problem, objective, goal, budget, None, shown)
+        first, value = end, found.plan.value
         for factor in _STEEPER:
             if end is End.CLOSED or self._left <= 0 or goal.clock.expired():
                 break
-            steeper = Objective(True, "multiplier", min(1.0, factor * plan.lam))
-            _, proof, end = self._run(problem, steeper, goal, budget, proof, lambda _, proof: shown(plan, proof))
+            steeper = Objective(True, "multiplier", min(1.0, factor * found.plan.lam))
+            _, proof, end = self._run(
+                problem, steeper, goal, budget, proof, lambda done, _, proof: shown(done, value, proof)
+            )
         if first is End.CUT and not goal.clock.expired():
-            plan, proof, _ = self._run(problem, objective, goal, budget, proof, shown)
-            used = plan.weights[0] > 0
-            posteriors, weights = self.pool.posteriors[used], plan.weights[0][used]
-        return PosteriorMeasure(posteriors, weights, proof, rounds - self._left)
+            found, proof, _ = self._run(problem, objective, goal, budget, proof, shown)
+        pool, weights = found.used
+        return PosteriorMeasure(pool.posteriors, weights, proof, rounds - self._left)
 
     def _run(
         self,
@@ -131,29 +130,48 @@ class VertexProgram:
         goal: FunnelGoal,
         budget: int,
         proof: Proof | None,
-        shown: Callable[[MasterSolution, Proof | None], None],
-    ) -> tuple[MasterSolution, Proof | None, End]:
-        """(the best plan, the best proof for `problem`, how it ended)."""
-        end = End.CUT
-        while True:
-            plan = best_plan(self._parts, (self.pool,), objective)
-            shown(plan, proof)
-            if end is not End.CUT or self._left <= 0 or goal.clock.expired():
-                return plan, proof, end
-            self._left -= 1
-            gap = self._gap(problem, plan, goal.tol)
-            if objective.form == "disclosure" and plan.value <= gap:  # a constant Y leaks hardly less
-                return plan, proof, End.CLOSED
-            aim = max(objective.priced(gap, plan.lam), _FINEST)
-            if self._added(plan, neighbours(self.worth, self._used(plan), self._random), _WORTH * aim):
-                continue
+        shown: Callable[[int, float, Proof | None], None],
+    ) -> tuple[GeneratedColumns, Proof | None, End]:
+        """(the columns and their weights, the best proof for `problem`, how it ended)."""
+        size, worth, complete = len(self.source), self.worth, False
+
+        def constant(plan: MasterSolution, _: float) -> bool:
+            """Whether a constant Y leaks hardly less."""
+            return objective.form == "disclosure" and plan.value <= self._gap(problem, plan.value, goal.tol)
+
+        def aim(plan: MasterSolution) -> float:
+            return max(objective.priced(self._gap(problem, plan.value, goal.tol), plan.lam), _FINEST)
+
+        def next_to(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
+            new = self._pool(neighbours(worth, pool.posteriors[plan.weights[0] > 0], self._random))
+            order = np.argsort(new.reduced(plan.prices[0], plan.lam), kind="stable")
+            return -np.inf, new.take(order[: max(_ADDED * size, _FEWEST)])
+
+        def searched(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
+            nonlocal proof, complete
             prices = self._prices(plan)
-            search = ActionSearch(self.worth.table, self.worth.single, prices, plan.lam, -aim)
-            found = search.go(budget, goal.clock)
+            found = ActionSearch(worth.table, worth.single, prices, plan.lam, -aim(plan)).go(budget, goal.clock)
             proof = _better(problem, proof, self._proof(plan, found.bound))
-            vertices = [rounded(self.worth, prices, plan.lam, point) for point in found.points]
-            if not (vertices and self._added(plan, np.array(vertices), _WORTH * aim)) and not goal.clock.expired():
-                end = End.CLOSED if found.closed else End.OPEN
+            vertices = [rounded(worth, prices, plan.lam, point) for point in found.points]
+            complete = found.closed
+            return -np.inf, self._pool(np.array(vertices).reshape(-1, size))
+
+        found = generate_columns(
+            self.pool,
+            objective,
+            (next_to, searched),
+            closed=constant,
+            worth=lambda plan: _WORTH * aim(plan),
+            rounds=self._left,
+            clock=goal.clock,
+            report=lambda done, value, _: shown(done, value, proof),
+            always=len(self._first),
+            most=max(_KEPT * size, 2 * _FEWEST),
+        )
+        self.pool, self._left = found.pool, self._left - found.rounds
+        if not found.ended or goal.clock.expired():
+            return found, proof, End.CUT
+        return found, proof, End.CLOSED if complete or constant(found.plan, found.bound) else End.OPEN
 
     def _objective(self, problem: FunnelProblem | BottleneckProblem) -> Objective:
         """The program of a target, slightly beyond it: the measured number meets the target with its rounding error."""
@@ -171,23 +189,20 @@ class VertexProgram:
             )
         return Objective(True, "multiplier", target / (worth.unit * gains.rate))
 
-    def _gap(self, problem: FunnelProblem | BottleneckProblem, plan: MasterSolution, tol: float) -> float:
+    def _gap(self, problem: FunnelProblem | BottleneckProblem, value: float, tol: float) -> float:
         """Half of what the value may miss the optimum by, in units of the program at its target."""
         if problem.form == "leakage_budget":
             return 0.5 * tol
         if problem.form == "multiplier":
             return 0.5 * tol / (self.worth.unit * self.gains.rate)
-        value = self.gains.outer(self.worth.base + self.worth.unit * max(plan.value, 0.0))
-        return 0.5 * tol * float(self.gains.scale.slope(value)) / self.worth.unit
+        total = self.gains.outer(self.worth.base + self.worth.unit * max(value, 0.0))
+        return 0.5 * tol * float(self.gains.scale.slope(total)) / self.worth.unit
 
-    def _value(self, problem: FunnelProblem | BottleneckProblem, plan: MasterSolution) -> float:
+    def _value(self, problem: FunnelProblem | BottleneckProblem, value: float) -> float:
         """The objective of `problem` that a plan has."""
         if problem.form == "leakage_budget":
-            return -plan.value
-        return self.gains.outer(self.worth.base + self.worth.unit * plan.value)
-
-    def _used(self, plan: MasterSolution) -> np.ndarray:
-        return self.pool.posteriors[plan.weights[0] > 0]
+            return -value
+        return self.gains.outer(self.worth.base + self.worth.unit * value)
 
     def _prices(self, plan: MasterSolution) -> np.ndarray:
         """nu of a(q) + lambda H(q) - nu.q, with the entropy in place of the divergence b(q)."""
@@ -199,31 +214,9 @@ class VertexProgram:
         nu = worth.unit * (prices + bound) + worth.first
         return Proof(nu, worth.unit * plan.lam, -_rounding(worth, prices, bound))
 
-    def _added(self, plan: MasterSolution, posteriors: np.ndarray, least: float) -> bool:
-        """Whether the pool has grown by some of `posteriors`, those whose reduced cost is below minus `least`."""
-        new = self._pool(posteriors)
-        size = len(self.source)
-        cost = self._reduced(plan, new)
-        order = np.argsort(cost, kind="stable")[: max(_ADDED * size, _FEWEST)]
-        new = new.take(order[cost[order] < -least])
-        if not len(new.a):
-            return False
-        pool, most = self.pool, max(_KEPT * size, 2 * _FEWEST)
-        if len(pool.a) > most:
-            needed = plan.weights[0] > 0
-            needed[: len(self._first)] = True  # any target stays reachable
-            order = np.argsort(np.where(needed, -np.inf, self._reduced(plan, pool)), kind="stable")
-            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
-        self.pool = pool + new
-        return len(self.pool.a) > len(pool.a)
-
-    def _reduced(self, plan: MasterSolution, pool: Pool) -> np.ndarray:
-        return pool.a - plan.lam * pool.b - pool.posteriors @ plan.prices[0]
-
     def _pool(self, posteriors: np.ndarray) -> Pool:
-        clean = np.where(posteriors > _TRACE * self.source, posteriors, 0.0)
-        clean /= clean.sum(axis=1, keepdims=True)
-        return Pool(clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
+        clean = cleaned(posteriors, self.source)
+        return Pool(self.source, clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
 
 
 def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:

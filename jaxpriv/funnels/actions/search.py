@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.actions.vertices import least_on_faces
+from jaxpriv.funnels.actions.vertices import least_linear, least_on_faces
 from jaxpriv.funnels.gains import best
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -347,7 +347,9 @@ class ActionSearch:
             live = live[going]
             mu = self._projected(moved[going], least[going], most[going])
         for one in live:  # close to F on either side
-            solved = self._programmed(low[one], high[one], linear[one])
+            seen = np.flatnonzero(high[one] > 0)
+            ends = low[one, seen], np.maximum(low, high)[one, seen]
+            solved = least_linear(self._table[:, seen], self._single, linear[one, seen], *ends)
             if solved is None:
                 continue
             ends = weights[0][one : one + 1], weights[1][one : one + 1]
@@ -355,35 +357,11 @@ class ActionSearch:
             reduced = mu @ self._table + linear[one]
             q, cut = _knapsack(reduced, low[one : one + 1], high[one : one + 1])
             dual = float((reduced * q).sum() + constant[one])
-            point[one] = solved[1]
+            point[one] = 0.0
+            point[one, seen] = solved[1]
             if dual > bound[one]:
                 bound[one], best_mu[one], costs[one] = dual, mu[0], (reduced - cut)[0]
         return bound, best_mu, point, costs, slope, base
-
-    def _programmed(
-        self, low: np.ndarray, high: np.ndarray, linear: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """(mu, q) of the relaxation of one cell, as a linear program; None where the backend fails."""
-        from scipy.optimize import linprog  # costs a third of a second: imported where needed
-
-        actions, size = self._table.shape
-        seen = np.flatnonzero(high > 0)
-        tops = 1 if self._single else actions
-        above = np.hstack([self._table[:, seen], -np.ones((actions, 1)) if self._single else -np.eye(actions)])
-        whole = np.append(np.ones(len(seen)), np.zeros(tops))[None]
-        bounds = np.vstack(
-            [
-                np.column_stack([low[seen], np.maximum(low, high)[seen]]),
-                np.tile([-np.inf if self._single else 0.0, np.inf], (tops, 1)),
-            ]
-        )
-        cost = np.append(linear[seen], np.ones(tops))
-        result = linprog(cost, above, np.zeros(actions), whole, [1.0], bounds, method="highs-ds")
-        if result.status != 0:
-            return None
-        q = np.zeros(size)
-        q[seen] = result.x[: len(seen)]
-        return -result.ineqlin.marginals, q
 
     def _projected(self, mu: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
         """The nearest weights that are allowed."""

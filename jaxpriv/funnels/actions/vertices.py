@@ -118,26 +118,39 @@ def rounded(worth: Worth, prices: np.ndarray, lam: float, q: np.ndarray) -> np.n
     H lies below its tangents: the least value of phi plus the tangent at the last posterior, a linear program, is at a
     vertex that is no worse than that posterior.
     """
-    from scipy.optimize import linprog  # costs a third of a second: imported where needed
-
-    actions, size = worth.table.shape
-    # One number that is at least every gain, or one for each action that is at least its gain and 0.
-    tops = 1 if worth.single else actions
-    above = np.hstack([worth.table, -np.ones((actions, 1)) if worth.single else -np.eye(actions)])
-    bounds = [(0, None)] * size + [(None, None) if worth.single else (0, None)] * tops
-    whole = np.append(np.ones(size), np.zeros(tops))[None]
+    free = np.zeros(len(q)), np.full(len(q), np.inf)
     for _ in range(_PROGRAMS):
         slope = -lam * np.log(np.maximum(q, _ABSENT)) - prices
-        cost = np.append(slope, np.ones(tops))
-        result = linprog(cost, above, np.zeros(actions), whole, [1.0], bounds, method="highs-ds")
-        if result.status != 0:
+        solved = least_linear(worth.table, worth.single, slope, *free)
+        if solved is None:
             break
-        new = np.where(result.x[:size] > _TRACE, result.x[:size], 0.0)
+        new = np.where(solved[1] > _TRACE, solved[1], 0.0)
         new /= new.sum()
         if np.abs(new - q).max() <= _TRACE:
             break
         q = new
     return q
+
+
+def least_linear(
+    table: np.ndarray, single: bool, slope: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(the weights mu of the actions, q) of the least phi(q) + slope.q over low <= q <= high, sum q = 1.
+
+    None where the backend fails.
+    """
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+
+    actions, size = table.shape
+    # One number that is at least every gain, or one for each action that is at least its gain and 0.
+    tops = 1 if single else actions
+    above = np.hstack([table, -np.ones((actions, 1)) if single else -np.eye(actions)])
+    ends = np.tile([-np.inf if single else 0.0, np.inf], (tops, 1))
+    bounds = np.vstack([np.column_stack([low, high]), ends])
+    whole = np.append(np.ones(size), np.zeros(tops))[None]
+    cost = np.append(slope, np.ones(tops))
+    result = linprog(cost, above, np.zeros(actions), whole, [1.0], bounds, method="highs-ds")
+    return (-result.ineqlin.marginals, result.x[:size]) if result.status == 0 else None
 
 
 # Vertices of small faces, with what rounding may change: a part of the proof of `search`.

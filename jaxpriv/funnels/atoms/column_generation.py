@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 from jaxpriv._clock import Clock
 from jaxpriv._numerics import entropy, information_interval
 from jaxpriv._validation import nonnegative, real_array
+from jaxpriv.column_generation import Objective, Pool, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
-from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, first_atoms, parts_of, pool_of
+from jaxpriv.funnels.atoms.parts import Part, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.bounds import contraction_proofs, proved_value, silent_bound
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
@@ -385,7 +386,7 @@ class BlockProgram:
             whole = Component(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
             pool = pool_of(whole, posteriors)
             posteriors = pool.posteriors
-            masses = best_plan((Part(whole, None, None),), (pool,), objective).weights[0]
+            masses = best_plan((pool,), objective).weights[0]
         notes = ("the shared attribute is disclosed only where nothing else is left",)
         return PosteriorMeasure(posteriors[masses > 0], masses[masses > 0], notes=notes)
 

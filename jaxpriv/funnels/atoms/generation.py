@@ -1,29 +1,23 @@
 """Column generation: solve the program over the present atoms, price new ones at its duals, repeat.
 
 For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
-kept. Prices jump from round to round: besides the current ones, those between all atoms (`master.central_prices`) are
+kept. Prices jump from round to round: besides the current ones, those between all atoms (`central_prices`) are
 priced, and the atoms that violate either are added.
 """
 
+import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.atoms.master import (
-    MasterSolution,
-    Objective,
-    Part,
-    Pool,
-    best_plan,
-    central_prices,
-    first_atoms,
-    mended_prices,
-    pool_of,
-)
+from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
+from jaxpriv.column_generation.prices import central_prices, mended_prices
+from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of
 from jaxpriv.funnels.atoms.stationary import bottleneck_prices, convex, moved, widened
-from jaxpriv.funnels.pricing import AbstractPricer, Priced
+from jaxpriv.funnels.pricing import Priced
 
 # Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.
 _KEPT, _KEPT_LEAST = 16, 120
@@ -124,140 +118,269 @@ def generate(
     Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
     run, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
-    unaided, provable = all(part.quick is None for part in parts), all(part.sure for part in parts)
-    tried = objective.funnel and provable and patient and max(len(part.block.source) for part in parts) <= _TRIED
-    direct = sure = unaided or tried
-    bound, presumed, best, centre, done = max(objective.floor, floor), -np.inf, None, None, 0
-    lowest = np.zeros(len(parts))
+    run = _Rounds(parts, pools, objective, gap, clock, patient, bound=max(objective.floor, floor))
     for one in known:
-        proved = objective.bound(one.line, one.lam)
-        if proved > bound:
-            bound, best = proved, one
-    last, still, mends = np.inf, 0, 0
-    before, patience = np.inf, 1
-    seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
-    if objective.funnel and not unaided:
-        pools = _warmed(parts, pools, objective, clock)
+        run.prove(one)
+    if objective.funnel and not run.unaided:
+        run.pools = _warmed(parts, pools, objective, clock)
+    done = 0
     while True:
-        plan = best_plan(parts, pools, objective)
-        if clock.expired() or plan.value - bound <= gap:
-            return Generated(pools, plan, bound, best, done)
+        plan = best_plan(run.pools, objective)
+        if clock.expired() or plan.value - run.bound <= gap:
+            return Generated(run.pools, plan, run.bound, run.best, done)
         done += 1
-        if objective.funnel:
-            for part, pool, weights in zip(parts, pools, plan.weights, strict=True):
-                if part.quick is not None:
-                    part.quick.keep(pool.posteriors[weights > 0])
-        if centre is not None:  # atoms found since may lie below the line at those prices
-            lowest, presumed = _presumed(parts, pools, objective, gap, centre, lowest)
-        expected = presumed if centre is not None else np.inf  # of a proof at those prices
-        falling = objective.funnel and not sure and last - plan.value > _FALLING * abs(plan.value)
-        still = still + 1 if last - plan.value < _NEARLY_CLOSED * gap else 0
-        last = plan.value
-        here = (plan.prices, plan.lam)
-        proving = sure and not direct
-        # The prices for which local searches find least are those to be proved.
-        settled = proving and objective.funnel and centre is not None
-        offers = [here]
-        if centre is not None and not (proving or unaided):
-            offers.append(central_prices(parts, pools, objective, *centre, max(plan.value - presumed, gap)))
-        aims = np.zeros(len(parts))
-        if settled and centre is not None:
-            offers, aims = [centre], np.minimum(0.0, lowest)
-        allowed, before_round = _allowed(plan, bound, gap), bound
+        now = run.begun(plan)
+        fresh = run.searched(now)
+        report(done, plan.value, run.bound)
+        if plan.value - run.bound <= gap or done >= rounds:
+            return Generated(run.pools, plan, run.bound, run.best, done)
+        # A proof that brings nothing, where one takes long.
+        idle = now.proving and not patient and run.best is not None and run.bound <= now.bound
+        if idle or not run.grown(now, fresh):
+            return Generated(run.pools, plan, run.bound, run.best, done, idle)
+
+
+Offer: TypeAlias = tuple[tuple[np.ndarray, ...], float]
+
+
+class Mode(enum.Enum):
+    """How a round prices: by quick searches, by a proof once these find little more, or by proofs in their place."""
+
+    SEARCH = enum.auto()
+    PROOF = enum.auto()
+    DIRECT = enum.auto()
+
+
+@dataclass(eq=False)
+class _Round:
+    """One round.
+
+    Attributes:
+        plan: of the linear program.
+        bound: the best one before the round.
+        proving: whether it is a proof that follows searches.
+        settled: whether that is at the prices for which searches found least.
+        falling: whether searches have lowered the value much.
+        expected: the bound that a proof at those prices is presumed to give.
+        allowed: how far below the value a proof may end.
+        aims: the extremes that are aimed at, of every block, but for what is allowed.
+        offers: prices that are searched at.
+        priced: what was found at the last of them.
+        missed: whether that is below its aim.
+    """
+
+    plan: MasterSolution
+    bound: float
+    proving: bool
+    settled: bool
+    falling: bool
+    expected: float
+    allowed: float
+    aims: np.ndarray
+    offers: list[Offer]
+    priced: list[Priced] = field(default_factory=list)
+    missed: bool = False
+
+
+@dataclass(eq=False)
+class _Rounds:
+    """The problem, and what one round leaves to the next.
+
+    Attributes:
+        pools: the atoms.
+        bound, best: the best bound, and its prices.
+        centre: the prices at which searches found least.
+        presumed: the bound that they would have if no atom were below those that were found; `lowest`: the extremes
+            of the blocks then.
+        value, still: the last value, and how many rounds in a row have hardly moved it.
+        left, patience: the last gap; how many times as many steps the self-consistent equations take.
+        mends: proofs repeated at mended prices.
+        mode: how the next round prices.
+        seeds: of every block the atoms that violated the last prices most.
+    """
+
+    parts: tuple[Part, ...]
+    pools: tuple[Pool, ...]
+    objective: Objective
+    gap: float
+    clock: Clock
+    patient: bool
+    bound: float
+    best: Prices | None = None
+    centre: Offer | None = None
+    presumed: float = -np.inf
+    value: float = np.inf
+    still: int = 0
+    left: float = np.inf
+    patience: int = 1
+    mends: int = 0
+
+    def __post_init__(self) -> None:
+        self.unaided = all(part.quick is None for part in self.parts)
+        self.provable = all(part.sure for part in self.parts)
+        # Whether proofs may take the place of searches.
+        self.light_proofs = self.objective.funnel and self.provable and self.patient
+        few = max(len(part.block.source) for part in self.parts) <= _TRIED
+        self.mode = Mode.DIRECT if self.unaided or (self.light_proofs and few) else Mode.SEARCH
+        self.lowest = np.zeros(len(self.parts))
+        self.seeds = [np.empty((0, len(part.block.source))) for part in self.parts]
+
+    def prove(self, prices: Prices) -> None:
+        """Keep the prices if their bound is the best one."""
+        proved = self.objective.bound(prices.line, prices.lam)
+        if proved > self.bound:
+            self.bound, self.best = proved, prices
+
+    def begun(self, plan: MasterSolution) -> _Round:
+        """A round, with its offers of prices."""
+        objective, gap, funnel = self.objective, self.gap, self.objective.funnel
+        if funnel:
+            self._keep([pool.posteriors[weights > 0] for pool, weights in zip(self.pools, plan.weights, strict=True)])
+        if self.centre is not None:  # atoms found since may lie below the line at those prices
+            self.lowest, self.presumed = _presumed(self.pools, objective, gap, self.centre, self.lowest)
+        expected = self.presumed if self.centre is not None else np.inf
+        falling = funnel and self.mode is Mode.SEARCH and self.value - plan.value > _FALLING * abs(plan.value)
+        self.still = self.still + 1 if self.value - plan.value < _NEARLY_CLOSED * gap else 0
+        self.value = plan.value
+        proving, settled = self.mode is Mode.PROOF, False
+        offers, aims = [(plan.prices, plan.lam)], np.zeros(len(self.parts))
+        if self.centre is not None and funnel and proving:
+            # The prices for which local searches find least are those to be proved.
+            settled, offers, aims = True, [self.centre], np.minimum(0.0, self.lowest)
+        elif self.centre is not None and not (proving or self.unaided):
+            offers.append(central_prices(self.pools, objective, *self.centre, max(plan.value - self.presumed, gap)))
+        return _Round(plan, self.bound, proving, settled, falling, expected, self._allowed(), aims, offers)
+
+    def searched(self, now: _Round) -> list[list[np.ndarray]]:
+        """The atoms found for every block at all offers; what they say about prices and bound is kept."""
+        parts, objective, clock = self.parts, self.objective, self.clock
+        plan, lam = now.plan, now.plan.lam
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
-        if not objective.funnel and plan.lam > _FLAT:
-            active, close = _active(pools, plan, seeds), _PRECISE * objective.priced(gap, plan.lam)
-            prices, better = bottleneck_prices(parts, *active, plan.lam, close, patience, clock)
+        if not objective.funnel and lam > _FLAT:
+            active, close = _active(self.pools, plan, self.seeds), _PRECISE * objective.priced(self.gap, lam)
+            prices, better = bottleneck_prices(parts, *active, lam, close, self.patience, clock)
             # Prices of a convex program are the best ones of their lambda.
-            offers = [(prices, plan.lam)] if all(map(convex, parts)) else [(prices, plan.lam), here]
+            now.offers = [(prices, lam)] if all(map(convex, parts)) else [(prices, lam), (plan.prices, lam)]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
-        if falling and plan.lam > _FLAT:
+        if now.falling and lam > _FLAT:
             together = [
-                _moved(*one, plan.lam, clock) for one in zip(parts, pools, plan.weights, plan.prices, strict=True)
+                _moved(*one, lam, clock) for one in zip(parts, self.pools, plan.weights, plan.prices, strict=True)
             ]
-            offers[0] = tuple(prices for prices, _ in together), plan.lam
+            now.offers[0] = tuple(prices for prices, _ in together), lam
             for found, (_, atoms) in zip(fresh, together, strict=True):
                 found.append(atoms)
-        missed = False
-        for number, (offered, lam) in enumerate(offers):
+        for number, offer in enumerate(now.offers):
             if number and clock.expired():
                 break
-            prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
-            below = aims + _AIM * objective.sign * objective.priced(allowed, lam)
-            with clock.share(_PROVING if proving else 1.0):
-                priced = _price(parts, prices, lam, sure, clock, below)
-            for found, one in zip(fresh, priced, strict=True):
+            self._price(now, offer)
+            for found, one in zip(fresh, now.priced, strict=True):
                 found.append(one.posteriors)
             if number == 0:
-                seeds = [one.posteriors[:_SEEDS] for one in priced]
-            extremes = np.array([one.bound for one in priced])
-            if np.isfinite(extremes).all():
-                line = _line(parts, prices, extremes)
-                if objective.bound(line, lam) > bound:
-                    turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
-                    bound, best = objective.bound(line, lam), Prices(turned, lam, extremes, line)
-            best_found = _extremes(parts, prices, lam, priced)
-            missed = bool((best_found < below).any())
-            likely = objective.bound(_line(parts, prices, best_found), lam)
-            if likely > presumed:
-                presumed, centre, lowest = likely, (offered, lam), best_found
-        light = sure and all(
+                self.seeds = [one.posteriors[:_SEEDS] for one in now.priced]
+        self.patience = 1 if plan.value - self.bound <= 0.5 * self.left else min(2 * self.patience, _PATIENCE)
+        self.left = plan.value - self.bound
+        return fresh
+
+    def _price(self, now: _Round, offer: Offer) -> None:
+        """Search at one offer of prices."""
+        parts, pools, objective, (offered, lam) = self.parts, self.pools, self.objective, offer
+        prices = _relaxed(pools, offered, objective.sign, objective.priced(self.gap, lam))
+        below = now.aims + _AIM * objective.sign * objective.priced(now.allowed, lam)
+        turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
+        now.priced = []
+        with self.clock.share(_PROVING if now.proving else 1.0):
+            for part, nu, aim in zip(parts, turned, below, strict=True):
+                proof = part.quick is None or (self.mode is not Mode.SEARCH and part.sure is not None)
+                pricer = part.sure if proof else part.quick
+                assert pricer is not None
+                now.priced.append(pricer.price(nu, lam, 2 * len(nu) + 2, self.clock, float(aim)))
+        extremes = np.array([one.bound for one in now.priced])
+        if np.isfinite(extremes).all():
+            self.prove(Prices(turned, lam, extremes, _line(pools, prices, extremes)))
+        best_found = _extremes(parts, prices, lam, now.priced)
+        now.missed = bool((best_found < below).any())
+        likely = objective.bound(_line(pools, prices, best_found), lam)
+        if likely > self.presumed:
+            self.presumed, self.centre, self.lowest = likely, offer, best_found
+
+    def grown(self, now: _Round, fresh: list[list[np.ndarray]]) -> bool:
+        """Whether the rounds go on, with the atoms found and the mode of the next one."""
+        plan, funnel = now.plan, self.objective.funnel
+        larger, any_new = _grow(self.parts, self.pools, fresh, plan, now.offers, self.objective, self.gap)
+        raised = self.bound > now.bound
+        if self.mode is not Mode.SEARCH and not (any_new or raised or now.settled):
+            return False
+        if self.mode is Mode.SEARCH and not self.provable and self.still >= _STILL:
+            return False
+        self.pools = larger
+        if now.proving and not funnel:
+            return True
+        light = self._light(now)
+        if self.light_proofs and self.mode is not Mode.SEARCH and light != (self.mode is Mode.DIRECT):
+            self._anew(Mode.DIRECT if light else Mode.SEARCH)
+        elif not (now.settled and now.missed and self._mended(now, raised)):
+            allowed = self._allowed()
+            useless = plan.value - now.expected > _USELESS * (plan.value - self.bound)
+            if now.proving and (now.allowed <= self.gap or not raised or allowed > 0.5 * now.allowed or useless):
+                self._anew(Mode.SEARCH if any_new else Mode.PROOF)
+                self.mends = 0
+            elif self.mode is not Mode.DIRECT:
+                self._after_search(any_new, allowed)
+        return True
+
+    def _after_search(self, any_new: bool, allowed: float) -> None:
+        """A proof is next, or another search.
+
+        Quick searches end where what the atoms found leave to be gained is little of what the next proof allows, at
+        the end as good as nothing. Where nothing proves that, only many searches from new starts that bring nothing
+        are worth anything.
+        """
+        little = _LOWERED * self.gap + (_NEARLY_CLOSED if allowed <= self.gap else _LITTLE) * allowed
+        ready = self.still >= _STILL or not any_new or self.value - self.presumed <= little
+        self.mode = Mode.PROOF if self.provable and ready else Mode.SEARCH
+        if self.mode is Mode.PROOF and not self.objective.funnel:
+            self.presumed, self.centre = -np.inf, None
+
+    def _mended(self, now: _Round, raised: bool) -> bool:
+        """Whether the proof is repeated at mended prices, because it found atoms that no search had found."""
+        self._keep([one.posteriors[:_VIOLATORS] for one in now.priced])
+        assert self.centre is not None
+        offered, lam = self.centre
+        mended = mended_prices(self.pools, offered, lam), lam
+        least, likely = _presumed(self.pools, self.objective, self.gap, mended, np.zeros(len(self.parts)))
+        again = self.value - likely <= _MENDED * (self.value - self.bound) and (raised or not self.mends)
+        if again:
+            self.mends += 1
+            self.presumed, self.centre, self.lowest = likely, mended, least
+        return again
+
+    def _light(self, now: _Round) -> bool:
+        """Whether the proofs of the round took no longer than searches."""
+        return self.mode is not Mode.SEARCH and all(
             part.quick is None or 0 < one.work <= _LIGHT * one.posteriors.shape[1]
-            for part, one in zip(parts, priced, strict=True)
+            for part, one in zip(self.parts, now.priced, strict=True)
         )
-        patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
-        before = plan.value - bound
-        report(done, plan.value, bound)
-        if plan.value - bound <= gap or done >= rounds:
-            return Generated(pools, plan, bound, best, done)
-        if proving and not patient and best is not None and bound <= before_round:
-            return Generated(pools, plan, bound, best, done, idle=True)
-        larger, grown = _grow(parts, pools, fresh, plan, offers, objective, gap)
-        if sure and not grown and bound <= before_round and not settled:
-            return Generated(pools, plan, bound, best, done)
-        if not (sure or provable) and still >= _STILL:
-            return Generated(pools, plan, bound, best, done)
-        pools = larger
-        if proving and not objective.funnel:
-            continue
-        coarser, allowed = allowed, _allowed(plan, bound, gap)
-        if objective.funnel and provable and patient and sure and light != direct:
-            direct, sure, still, presumed, centre = light, light, 0, -np.inf, None
-            continue
-        useless = plan.value - expected > _USELESS * (plan.value - bound)
-        if settled and centre is not None and missed:  # atoms below what is aimed at, which no search had found
-            for part, one in zip(parts, priced, strict=True):
-                if part.quick is not None:
-                    part.quick.keep(one.posteriors[:_VIOLATORS])
-            offered, lam = centre
-            mended = mended_prices(parts, pools, offered, lam), lam
-            least, likely = _presumed(parts, pools, objective, gap, mended, np.zeros(len(parts)))
-            if plan.value - likely <= _MENDED * (plan.value - bound) and (bound > before_round or not mends):
-                mends += 1
-                presumed, centre, lowest = likely, mended, least
-                continue
-        if proving and (coarser <= gap or bound <= before_round or allowed > 0.5 * coarser or useless):
-            sure, still, presumed, centre, mends = not grown, 0, -np.inf, None, 0
-            continue
-        # Quick searches end where what the atoms found leave to be gained is little of what the next proof allows, at
-        # the end as good as nothing. Where nothing proves that, only many searches from new starts that bring nothing
-        # are worth anything.
-        little = _LOWERED * gap + (_NEARLY_CLOSED if allowed <= gap else _LITTLE) * allowed
-        if not direct:
-            sure = provable and (still >= _STILL or not grown or plan.value - presumed <= little)
-            if sure and not objective.funnel:
-                presumed, centre = -np.inf, None
+
+    def _anew(self, mode: Mode) -> None:
+        """The next rounds are in this mode, and know of no good prices."""
+        self.mode, self.still, self.presumed, self.centre = mode, 0, -np.inf, None
+
+    def _keep(self, atoms: list[np.ndarray]) -> None:
+        """Later searches begin near these atoms of every block, too."""
+        for part, known in zip(self.parts, atoms, strict=True):
+            if part.quick is not None:
+                part.quick.keep(known)
+
+    def _allowed(self) -> float:
+        """How far below the value the next proof may end: proofs go on from coarse ones, which change the prices."""
+        left = self.value - self.bound if np.isfinite(self.bound) else abs(self.value)
+        return max(self.gap, _COARSE * left)
 
 
-def _allowed(plan: MasterSolution, bound: float, gap: float) -> float:
-    """How far below the value the next proof may end: proofs go on from coarse ones, which change the prices."""
-    return max(gap, _COARSE * (plan.value - bound if np.isfinite(bound) else abs(plan.value)))
-
-
-def _line(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
-    masses = np.array([part.block.mass for part in parts])
-    inner = np.array([float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)])
+def _line(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
+    masses = np.array([pool.mass for pool in pools])
+    inner = np.array([float(nu @ pool.source) for nu, pool in zip(prices, pools, strict=True)])
     return float(masses @ (inner + extremes))
 
 
@@ -265,8 +388,7 @@ def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced])
     """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
     found = []
     for part, nu, one in zip(parts, prices, priced, strict=True):
-        pool = pool_of(part.block, one.posteriors[:1])
-        found.append(float((pool.a - lam * pool.b - pool.posteriors @ nu)[0]))
+        found.append(float(pool_of(part.block, one.posteriors[:1]).reduced(nu, lam)[0]))
     return np.array(found)
 
 
@@ -280,15 +402,15 @@ def _active(pools: tuple[Pool, ...], plan: MasterSolution, seeds: list[np.ndarra
     return tuple(atoms), tuple(weights)
 
 
-def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
+def _relaxed(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
     """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
 
     The price of a rare symbol is accurate to the program's tolerance divided by the mass only; a bound from it would be
     as wrong as that price times one.
     """
     lowered = []
-    for part, nu in zip(parts, prices, strict=True):
-        source = part.block.source
+    for pool, nu in zip(pools, prices, strict=True):
+        source = pool.source
         lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _MOST_LOWERED))
     return tuple(lowered)
 
@@ -307,7 +429,7 @@ def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objecti
     """The pools with atoms of plans that were moved on wider supports, while that lowers the value fast."""
     random, last = np.random.default_rng(0), np.inf
     for _ in range(_WIDENED):
-        plan = best_plan(parts, pools, objective)
+        plan = best_plan(pools, objective)
         if clock.expired() or not plan.lam > _FLAT or not plan.value < last - _WORTH_WIDENING * abs(plan.value):
             break
         last, grown = plan.value, []
@@ -322,7 +444,6 @@ def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objecti
 
 
 def _presumed(
-    parts: tuple[Part, ...],
     pools: tuple[Pool, ...],
     objective: Objective,
     gap: float,
@@ -331,23 +452,12 @@ def _presumed(
 ) -> tuple[np.ndarray, float]:
     """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of atoms of the pools."""
     offered, lam = offer
-    prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
+    prices = _relaxed(pools, offered, objective.sign, objective.priced(gap, lam))
     sign, lowest = objective.sign, known.copy()
     for k, (pool, nu) in enumerate(zip(pools, prices, strict=True)):
-        found = float((sign * (pool.a - lam * pool.b - pool.posteriors @ nu)).min())
+        found = float((sign * pool.reduced(nu, lam)).min())
         lowest[k] = sign * min(sign * known[k], found)
-    return lowest, objective.bound(_line(parts, prices, lowest), lam)
-
-
-def _price(
-    parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock, aims: np.ndarray
-) -> list[Priced]:
-    priced = []
-    for part, nu, aim in zip(parts, prices, aims, strict=True):
-        pricer = part.sure if part.quick is None or (sure and part.sure is not None) else part.quick
-        assert isinstance(pricer, AbstractPricer)
-        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock, float(aim)))
-    return priced
+    return lowest, objective.bound(_line(pools, prices, lowest), lam)
 
 
 def _grow(
@@ -369,15 +479,11 @@ def _grow(
         new = pool_of(part.block, np.vstack(found))
         better = np.zeros(len(new.a), dtype=bool)
         for offered, lam in [(plan.prices, plan.lam), *offers]:
-            gain = sign * (new.a - lam * new.b - new.posteriors @ offered[k])
+            gain = sign * new.reduced(offered[k], lam)
             better |= gain < -_WORTH * objective.priced(gap, lam)
-        most = max(_KEPT * len(prices), _KEPT_LEAST)
-        if len(pool.a) > most:
-            cost = sign * (pool.a - plan.lam * pool.b - pool.posteriors @ prices)
-            needed = weights > 0
-            needed[: len(first_atoms(part.block))] = True  # any target stays reachable
-            order = np.argsort(np.where(needed, -np.inf, cost), kind="stable")
-            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
+        needed = weights > 0
+        needed[: len(first_atoms(part.block))] = True  # any target stays reachable
+        pool = pool.trimmed(sign * pool.reduced(prices, plan.lam), needed, max(_KEPT * len(prices), _KEPT_LEAST))
         larger = pool + new.take(np.flatnonzero(better))
         any_new |= len(larger.a) > len(pool.a)
         grown.append(larger)

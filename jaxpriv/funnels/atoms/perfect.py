@@ -19,7 +19,8 @@ import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
-from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, pool_of
+from jaxpriv.column_generation import MOST, MasterSolution, Pool, cleaned
+from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component
 
@@ -186,14 +187,14 @@ _AT_ONCE = 3000
 _ROUNDS = 100
 # Vertices searched for in one round, slopes followed for each, rounds without a gain, rounds in all.
 _SEARCHES, _SLOPES, _IDLE, _SEARCHED = 24, 3, 2, 60
+# A gain is less than this share of the value; vertices further from the line than this (nats) are left out.
+_LITTLE, _NEAR = 2e-6, 0.5
 # Decompositions of P_X into vertices to begin with.
 _PEELS = 3
 # A symbol that a vertex lacks counts as this share of its mass in a slope.
 _ABSENT = 1e-3
 # Up to here the vertices of a fibre are listed for every problem.
 _FEW_SYMBOLS, _FEW_BASES = 1000, 5000
-# Atoms without leakage, so that any limit on it holds: maximise sum m b.
-_NO_LEAKAGE = Objective(funnel=True, form="side", target=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,24 +230,37 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
     vertices = vertices_of(block)
     if vertices is None:
         return _searched(block, clock, enough)
-    chosen = vertices.first(min(_AT_ONCE, 6 * len(source)))
-    part = (Part(block, None, None),)
-    done = 0
-    while True:
-        atoms = np.vstack([source[None], vertices.rows(chosen)])  # P_X itself: any mean is reachable
-        values = np.concatenate([[0.0], vertices.values[chosen]])
-        plan = best_plan(part, (Pool(atoms, np.zeros(len(values)), values),), _NO_LEAKAGE)
-        weights, prices = plan.weights[0], -plan.prices[0]
-        done += 1
-        gain = vertices.values - vertices.scores(prices)
-        better = np.flatnonzero(gain > 1e-12 * (1.0 + np.abs(prices).max()))
-        if not len(better) or done == _ROUNDS or clock.expired():
-            used = weights > 0
-            bound = _bound(vertices, prices, source)
-            return Perfect(atoms[used], weights[used], float(weights @ values), bound, prices)
-        best = better[np.argsort(-gain[better], kind="stable")[:_AT_ONCE]]
-        kept = chosen[gain[chosen] > -0.1] if len(chosen) > 4 * _AT_ONCE else chosen
-        chosen = np.union1d(kept, best)
+    # P_X itself is always there: any mean is reachable.
+    first = vertices.first(min(_AT_ONCE, 6 * len(source)))
+    start = np.vstack([source[None], vertices.rows(first)]), np.concatenate([[0.0], vertices.values[first]])
+
+    def listed(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
+        gain = vertices.values - vertices.scores(plan.prices[0])
+        best = np.argsort(-gain, kind="stable")[:_AT_ONCE]
+        return -np.inf, _disclosing(source, vertices.rows(best), vertices.values[best])
+
+    found = generate_columns(
+        _disclosing(source, *start),
+        MOST,
+        (listed,),
+        closed=lambda *_: False,
+        worth=lambda plan: 1e-12 * (1.0 + np.abs(plan.prices[0]).max()),
+        rounds=_ROUNDS,
+        clock=clock,
+        report=lambda *_: None,
+        most=4 * _AT_ONCE,
+    )
+    return _perfect(found, _bound(vertices, found.plan.prices[0], source))
+
+
+def _disclosing(source: np.ndarray, posteriors: np.ndarray, values: np.ndarray) -> Pool:
+    """Columns without leakage: what is maximised is b, here a of the program."""
+    return Pool(source, posteriors, values, np.zeros(len(values)))
+
+
+def _perfect(found: GeneratedColumns, bound: float) -> Perfect:
+    pool, weights = found.used
+    return Perfect(pool.posteriors, weights, -found.plan.value, bound, found.plan.prices[0])
 
 
 def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -> float:
@@ -263,14 +277,14 @@ def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -
 def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
     """The program over vertices that are found for its prices; the bound is that without prices."""
     source, conditional, prior = block.source, block.conditional, block.prior
-    random = np.random.default_rng(0)
-    part, prices, idle = (Part(block, None, None),), np.zeros(len(source)), 0
-    atoms, values, weights, value = source[None], np.zeros(1), np.ones(1), 0.0
-    for done in range(_SEARCHED):
-        found = [] if done else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
+    random, reached = np.random.default_rng(0), []
+
+    def searched(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
+        prices, atoms, begun = plan.prices[0], pool.posteriors, len(reached) > 1
+        found = [] if begun else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
         for number in range(_SEARCHES):
             slope = np.log(random.dirichlet(np.full(len(source), 0.5)) + 1e-9) - np.log(source)
-            if done and number < len(atoms) and number % 2:
+            if begun and number < len(atoms) and number % 2:
                 slope = np.log(np.maximum(atoms[-number] / source, _ABSENT)) + random.normal(size=len(source))
             best, merit = None, -np.inf
             for _ in range(_SLOPES):
@@ -286,20 +300,25 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
                 found.append(best)
             if clock.expired():
                 break
-        if not found:
-            break
-        pool = pool_of(block, np.vstack([atoms, *found]))
-        plan = best_plan(part, (Pool(pool.posteriors, np.zeros(len(pool.b)), pool.b),), _NO_LEAKAGE)
-        weights, prices = plan.weights[0], -plan.prices[0]
-        better = float(weights @ pool.b)
-        idle = idle + 1 if better - value <= 1e-6 * value else 0
-        kept = np.flatnonzero((weights > 0) | (pool.b - pool.posteriors @ prices > -0.5))
-        kept = np.union1d([0], kept)
-        atoms, values, weights, value = pool.posteriors[kept], pool.b[kept], weights[kept], better
-        if value >= enough or idle >= _IDLE or clock.expired():
-            break
-    used = weights > 0
-    return Perfect(atoms[used], weights[used], float(weights @ values), silent_bound(block.joint), prices)
+        known = cleaned(np.array(found).reshape(-1, len(source)), source)
+        return -np.inf, _disclosing(source, known, divergence(known / source, source))
+
+    def closed(plan: MasterSolution, _: float) -> bool:
+        reached.append(-plan.value)
+        idle = len(reached) > _IDLE + 1 and reached[-1] - reached[-1 - _IDLE] <= _LITTLE * reached[-1]
+        return reached[-1] >= enough or idle
+
+    found = generate_columns(
+        _disclosing(source, source[None], np.zeros(1)),
+        MOST,
+        (searched,),
+        closed=closed,
+        worth=lambda _: -_NEAR,
+        rounds=_SEARCHED,
+        clock=clock,
+        report=lambda *_: None,
+    )
+    return _perfect(found, silent_bound(block.joint))
 
 
 def _peeled(block: Component, random: np.random.Generator) -> list[np.ndarray]:

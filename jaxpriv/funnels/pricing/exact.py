@@ -81,11 +81,11 @@ def blocks_of(joint: np.ndarray) -> tuple[Component, ...]:
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class BlockFunnelPricer(AbstractPricer):
-    """min_q psi(q) - nu.q from pricers of the blocks; lambda < 1."""
+class BlockPricer(AbstractPricer):
+    """The extreme of psi(q) - nu.q from pricers of the blocks; of a funnel for lambda < 1."""
 
-    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
-        self._blocks, self._pricers = blocks, pricers
+    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...], *, funnel: bool):
+        self._blocks, self._pricers, self._sign = blocks, pricers, 1.0 if funnel else -1.0
 
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
@@ -96,50 +96,34 @@ class BlockFunnelPricer(AbstractPricer):
             pricer.price(prices[block.useful], lam, count, clock, one)
             for block, pricer, one in zip(self._blocks, self._pricers, aims, strict=True)
         ]
-        lowest = np.array([part.bound for part in parts])
-        heat = 1.0 - lam
-        total = _log_sum(-lowest / heat)
-        bound = -heat * total
-        bound -= 16 * _EPS * (len(parts) * heat + float(np.abs(lowest).max()) + abs(bound))
-        share = np.exp(-lowest / heat - total)
-        share /= share.sum()
-        # The best atom, and those with the k-th best part of every block.
-        atoms = np.zeros((min(count, max(len(part.posteriors) for part in parts)), len(prices)))
-        for block, part, weight in zip(self._blocks, parts, share, strict=True):
-            rows = np.minimum(np.arange(len(atoms)), len(part.posteriors) - 1)
-            atoms[:, block.useful] = weight * part.posteriors[rows]
-        return Priced(bound, all(part.exact for part in parts), atoms)
+        sign, extremes = self._sign, np.array([part.bound for part in parts])
+        heat, atoms = sign * (1.0 - lam), []
+        if heat > 0:
+            tilted = -sign * extremes / heat
+            total = _log_sum(tilted)
+            bound = -sign * heat * total
+            share = np.exp(tilted - total)
+            # The best atom, and those with the k-th best part of every block.
+            for number in range(max(len(part.posteriors) for part in parts)):
+                chosen = [part.posteriors[min(number, len(part.posteriors) - 1)] for part in parts]
+                atoms.append(self._whole(share / share.sum(), chosen))
+        else:
+            bound = float(extremes.max())
+            for number in np.argsort(-extremes, kind="stable"):
+                alone = np.eye(len(parts))[number]
+                for posterior in parts[number].posteriors:
+                    chosen = [part.posteriors[0] for part in parts]
+                    chosen[number] = posterior
+                    atoms.append(self._whole(alone, chosen))
+        error = 16 * _EPS * (len(parts) * max(heat, 0.0) + float(np.abs(extremes).max()) + abs(bound))
+        return Priced(bound - sign * error, all(part.exact for part in parts), np.array(atoms[:count]))
 
-
-class BlockBottleneckPricer(AbstractPricer):
-    """max_q psi(q) - nu.q from pricers of the blocks."""
-
-    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
-        self._blocks, self._pricers = blocks, pricers
-
-    def price(
-        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
-    ) -> Priced:
-        parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
-        highest = np.array([part.bound for part in parts])
-        heat = lam - 1.0
-        top = float(highest.max())
-        bound = top if heat <= 0 else heat * _log_sum(highest / heat)
-        bound += 16 * _EPS * (len(parts) * max(heat, 0.0) + abs(top) + abs(bound))
-        order = np.argsort(-highest, kind="stable")
-        share = np.exp((highest - top) / heat) if heat > 0 else None
-        atoms = []
-        if share is not None:
-            whole = np.zeros(len(prices))
-            for block, part, weight in zip(self._blocks, parts, share / share.sum(), strict=True):
-                whole[block.useful] = weight * part.posteriors[0]
-            atoms.append(whole)
-        for number in order:
-            for posterior in parts[number].posteriors:
-                atom = np.zeros(len(prices))
-                atom[self._blocks[number].useful] = posterior
-                atoms.append(atom)
-        return Priced(bound, all(part.exact for part in parts), np.array(atoms[:count]))
+    def _whole(self, share: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
+        """One posterior (X,) from those of the blocks and what each block has of it."""
+        whole = np.zeros(sum(len(part) for part in parts))
+        for block, weight, part in zip(self._blocks, share, parts, strict=True):
+            whole[block.useful] = weight * part
+        return whole
 
 
 def _log_sum(exponents: np.ndarray) -> float:
@@ -197,7 +181,7 @@ def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
         return None
     if len(blocks) == 1:
         return known[0]
-    return BlockFunnelPricer(blocks, known) if funnel else BlockBottleneckPricer(blocks, known)
+    return BlockPricer(blocks, known, funnel=funnel)
 
 
 def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:

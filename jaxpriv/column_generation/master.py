@@ -1,0 +1,225 @@
+"""The linear program over the columns that are known.
+
+With block masses P(A = a) and weights y of columns inside each block (sum y = 1 there),
+
+    minimise sum_a P(a) sum_k y_ak cost(q_ak)
+    subject to sum_k y_ak q_ak(x)/P(x|a) = 1 for all x in a,  sum_a P(a) sum_k y_ak side(q_ak) <= limit.
+
+A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`funnels.atoms`).
+"""
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxpriv.column_generation.pool import Pool
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
+
+# The forms of the two problems as linear programs over columns, and what their duals mean.
+#
+# A column q has a(q) and b(q), both >= 0. For mutual information a(q) = D(Tq || P_S) and b(q) = D(q || P_X), exact near
+# 0 (H(S) - H(Tq) and H(X) - H(q) differ from them by terms linear in q, which any measure with mean P_X averages to
+# zero). Every form reads
+#
+#     minimise sum m cost(q)   subject to   sum m side(q) <= limit,  sum m q = P_X
+#
+#     funnel      disclosure      cost a         side -b   limit -R        a - mu b - nu.q >= 0
+#                 leakage_budget  cost -b        side a    limit D         a - b/mu - (nu/mu).q >= 0
+#                 multiplier      cost a - l b
+#     bottleneck  disclosure      cost -a        side b    limit R         a - mu b + nu.q <= 0
+#                 relevance       cost b         side -a   limit -D        a - b/mu + (nu/mu).q <= 0
+#                 multiplier      cost -a + l b
+#
+# so that the dual (nu, mu) always gives prices and lambda of the one function a - lambda b. `MOST` is the most of a.
+
+
+# The slope of either curve is at most one; the funnel is priced below it.
+_STEEPEST = 1.0 - 1e-9
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Attributes:
+    funnel: which of the two problems.
+    form: `disclosure`, `side` (leakage_budget or relevance), or `multiplier`.
+    target: R, D, or l.
+    """
+
+    funnel: bool
+    form: str
+    target: float
+
+    @property
+    def sign(self) -> float:
+        """+1 where a - lambda b is minimised (funnel), -1 where it is maximised."""
+        return 1.0 if self.funnel else -1.0
+
+    @property
+    def limit(self) -> float | None:
+        """The right-hand side of the one constraint beside the mean."""
+        if self.form == "multiplier":
+            return None
+        return -self.sign * self.target if self.form == "disclosure" else self.sign * self.target
+
+    @property
+    def floor(self) -> float:
+        """No plan costs less, whatever the atoms: a leakage is never negative."""
+        return 0.0 if self.funnel and self.form == "disclosure" else -np.inf
+
+    def cost(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """What is minimised."""
+        if self.form == "multiplier":
+            return self.sign * (a - self.target * b)
+        return self.sign * a if self.form == "disclosure" else -self.sign * b
+
+    def side(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """What is limited."""
+        return -self.sign * b if self.form == "disclosure" else self.sign * a
+
+    def duals(self, nu: np.ndarray, mu: float) -> tuple[np.ndarray, float]:
+        """(prices, lambda) of a - lambda b from the duals of the program; lambda is cut to [0, 1)."""
+        if self.form == "multiplier":
+            return self.sign * nu, min(self.target, _STEEPEST)
+        if self.form == "disclosure":
+            return self.sign * nu, min(max(mu, 0.0), _STEEPEST)
+        if not mu > 1.0:
+            return self.sign * nu / max(mu, 1.0), _STEEPEST
+        return self.sign * nu / mu, 1.0 / mu
+
+    def priced(self, gap: float, lam: float) -> float:
+        """What a gap of the cost is in a - lambda b."""
+        return gap * lam if self.form == "side" else gap
+
+    def bound(self, line: float, lam: float) -> float:
+        """A bound on the least cost, if a - lambda b is at least (bottleneck: at most) `line`."""
+        if self.form == "disclosure":
+            return self.sign * (line + lam * self.target)
+        if self.form == "multiplier":
+            return self.sign * line if lam == self.target else -np.inf
+        return -self.sign * (self.target - line) / lam if lam > 0 else -np.inf
+
+
+# The most of a, whatever b is: a price of zero.
+MOST = Objective(funnel=False, form="multiplier", target=0.0)
+
+# Weights below this are the backend's tolerance.
+_WEIGHT = 1e-11
+# Limits below this are scaled up to it: the backend's tolerances are absolute.
+_SMALL = 1e-3
+# The largest error of the equations: `funnels.release` and `extremal.utility` repair it.
+_ERROR = 1e-7
+# The options of the backend, in order: the next ones where it fails. There is little to presolve, and postsolve may
+# fail at tight tolerances.
+_ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm", 1e-9, True), ("highs-ds", 1e-7, False))
+
+
+@dataclass(frozen=True, eq=False)
+class MasterSolution:
+    """A solution of the program over some columns.
+
+    Attributes:
+        weights: y of every block's columns.
+        value: sum of P(a) y cost.
+        prices: of a - lambda b, for every block (X_a,).
+        lam: lambda.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    value: float
+    prices: tuple[np.ndarray, ...]
+    lam: float
+
+
+def best_plan(pools: tuple[Pool, ...], objective: Objective) -> MasterSolution:
+    """The best weights on the columns of `pools`, a basic solution.
+
+    Raises ArithmeticError if the backend fails (the target is to be reachable on these columns).
+    """
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+    from scipy.sparse import csr_matrix
+
+    lifts = [pool.lifts for pool in pools]
+    size = np.concatenate([lift.max(axis=1) for lift in lifts])  # of a column: rare symbols have large lifts
+    mass = np.concatenate([np.full(len(pool.a), pool.mass) for pool in pools])
+    a, b = np.concatenate([pool.a for pool in pools]), np.concatenate([pool.b for pool in pools])
+    rows = _table(lifts, size)
+    cost = mass * objective.cost(a, b) / size
+    limit = objective.limit
+    side = None if limit is None else mass * objective.side(a, b) / size
+    scale = float(np.abs(cost).max()) or 1.0
+    # A small limit is resolved relative to itself, or as it is where the backend cannot.
+    units = [1.0] if limit is None or not 0 < abs(limit) < _SMALL else [abs(limit) / _SMALL, 1.0]
+    for unit, (method, tolerance, presolve) in itertools.product(units, _ATTEMPTS):
+        options = {
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": tolerance,
+            "presolve": presolve,
+        }
+        result = linprog(
+            cost / scale,
+            A_ub=None if side is None else csr_matrix(side[None] / unit),
+            b_ub=None if limit is None else [limit / unit],
+            A_eq=rows,
+            b_eq=np.ones(sum(lift.shape[1] for lift in lifts)),
+            bounds=(0, None),
+            method=method,
+            options=options,
+        )
+        if result.status == 0:
+            weights, error = _polished(np.asarray(result.x), rows, side, limit, 1e-8 * unit)
+            if error <= _ERROR:
+                break
+    else:
+        raise ArithmeticError(f"the linear program over posteriors failed: {result.message}")
+    weights = weights / size
+    mu = 0.0 if limit is None else -scale / unit * float(result.ineqlin.marginals[0])
+    ends = np.cumsum([len(pool.a) for pool in pools])[:-1]
+    duals = np.split(scale * result.eqlin.marginals, np.cumsum([len(pool.source) for pool in pools])[:-1])
+    nus = [dual / (pool.mass * pool.source) for dual, pool in zip(duals, pools, strict=True)]
+    prices = tuple(objective.duals(nu, mu)[0] for nu in nus)
+    _, lam = objective.duals(nus[0], mu)
+    return MasterSolution(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
+
+
+def _table(lifts: list[np.ndarray], size: np.ndarray) -> "csc_matrix":
+    """The equations for the mean, (all symbols, all columns): blocks of lifts (K, X_a), each divided by its size."""
+    from scipy.sparse import csc_matrix
+
+    places = [np.nonzero(lift) for lift in lifts]
+    before = np.cumsum([0, *(lift.shape[1] for lift in lifts)])
+    counts = np.concatenate([np.bincount(at[0], minlength=len(lift)) for at, lift in zip(places, lifts, strict=True)])
+    symbols = np.concatenate([at[1] + shift for at, shift in zip(places, before[:-1], strict=True)])
+    entries = np.concatenate([lift[at] for at, lift in zip(places, lifts, strict=True)]) / np.repeat(size, counts)
+    return csc_matrix((entries, symbols, np.append(0, np.cumsum(counts))), shape=(int(before[-1]), len(size)))
+
+
+def _polished(
+    weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None, near: float
+) -> tuple[np.ndarray, float]:
+    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more.
+
+    With a limit that is met up to `near` as one of the equations.
+    """
+    from scipy.optimize import nnls
+
+    basic = np.flatnonzero(weights > _WEIGHT)
+    active, right = rows[:, basic].toarray(), np.ones(rows.shape[0])
+    if side is not None and limit is not None and abs(float(side @ weights) - limit) <= near:
+        heft = 1e-8 / near  # as heavy as in the program
+        active, right = np.vstack([active, heft * side[basic]]), np.append(right, heft * limit)
+    solved = np.linalg.lstsq(active, right, rcond=None)[0]
+    if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
+        try:  # nearly parallel columns
+            solved = nnls(active, right)[0]
+        except RuntimeError:  # out of iterations: the backend's own weights, whose error is reported
+            solved = weights[basic]
+    polished = np.zeros(len(weights))
+    polished[basic] = np.maximum(solved, 0.0)
+    error = float(np.abs(rows @ polished - 1.0).max())
+    if side is not None and limit is not None:
+        error = max(error, float(side @ polished) - limit)
+    return polished, error
