@@ -200,7 +200,7 @@ class Solution(AbstractSolution):
 
     @property
     def status(self) -> PyTree:
-        """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
+        """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them. In a trace: `code`."""
         return status_of(self.code)
 
     @property
