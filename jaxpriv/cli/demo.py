@@ -93,7 +93,7 @@ def demo(
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
     record = {**_record(curve, free, shown, files), "funnel": funnel}
-    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others, units), contents)
+    _output.deliver(record, json, _text(record, others, units), contents)
     if not all(status == "optimal" for status in [*record["status"], free.status, *funnel["status"]]):
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 

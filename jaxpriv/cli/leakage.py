@@ -69,8 +69,7 @@ def leakage(
         "absent_private": [one["absent_private"] for one in records],
         "unused_outputs": [one["unused_outputs"] for one in records],
     }
-    text = "" if _output.is_stdout(json) else _text(records, single, units)
-    _output.deliver(record, json, text)
+    _output.deliver(record, json, _text(records, single, units))
 
 
 def _measure(

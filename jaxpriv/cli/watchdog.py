@@ -66,13 +66,8 @@ def watchdog(
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
     files = {**results.files(lambda: found.mechanism, symbols_of(arrays)), **books}
-    text = (
-        ""
-        if _output.is_stdout(results.json)
-        else _text(record, results.units)
-        + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
-        + ("" if results.out is None else _reveals(merge))
-    )
+    text = _text(record, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
+    text += "" if results.out is None else _reveals(merge)
     _output.deliver(record, results.json, text, files, private=True)
 
 
