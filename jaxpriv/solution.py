@@ -201,7 +201,10 @@ class Solution(AbstractSolution):
 
     @property
     def status(self) -> PyTree:
-        """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
+        """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them.
+
+        It is a text: inside of jit, vmap and grad `code` takes its place.
+        """
         return status_of(self.code)
 
     @property

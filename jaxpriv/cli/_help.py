@@ -261,8 +261,8 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         ),
         "symbols": (
             "N",
-            "Most combinations of useful classes; with more, columns get fewer classes. Beyond about 150 the designs"
-            " take minutes.",
+            "Most combinations of useful classes, and of private ones; with more, columns get fewer classes. Beyond "
+            "about 150 the designs take minutes.",
         ),
     },
     "Measure": {

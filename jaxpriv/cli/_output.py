@@ -75,11 +75,14 @@ def is_stdout(path: Path | None) -> bool:
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
-    """Refuse, before any work, outputs that could not be written or would destroy an input.
+    """Refuse, before any work, inputs that are not there, and outputs that could not be written or would destroy one.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
     that is an input (by any name or link), or the same file as another output, is refused.
     """
+    for path in inputs.values():
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
     seen = dict(inputs)
     for name, path in outputs.items():
         if is_stdout(path):

@@ -118,6 +118,11 @@ class ColumnOptions(RecordOptions):
         check_header(file, [*self.private, *self.useful])
         return {"private": self.private, "useful": self.useful, "rules": rules, "shared": self.shared or ()}
 
+    def check(self, path: Path) -> None:
+        """The errors of `of_records`, where the path is a table."""
+        if is_table(path):
+            self.of_records(table_file(path, self.read))
+
     def count(self, path: Path, *, sparse: bool) -> "CountedTable":
         """The joint of a table of records."""
         file = table_file(path, self.read)

@@ -50,6 +50,7 @@ def frontier(
     Between the points the optimum lies in a band that is proved too. Targets that no mapping meets have the status
     `infeasible`. Exit code 4: the gap of some point is above --tol; all points and intervals are valid and written.
     """
+    columns.check(problem)
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from jaxpriv._near import near
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
@@ -92,7 +93,7 @@ def demo(
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
     record = {**_record(curve, free, shown, files), "funnel": funnel}
-    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others, units), contents)
+    _output.deliver(record, json, _text(record, others, units), contents)
     if not all(status == "optimal" for status in [*record["status"], free.status, *funnel["status"]]):
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 
@@ -269,7 +270,7 @@ def reproduce(
     if name is None:
         raise InputError("name an experiment, or give --list to see them")
     if name not in known:
-        raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}")
+        raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}{near(name, known)}")
     if draw and arguments:
         raise InputError("--draw computes nothing: leave out what comes after --")
     from jaxpriv.plotting import require_matplotlib

@@ -69,8 +69,7 @@ def leakage(
         "absent_private": [one["absent_private"] for one in records],
         "unused_outputs": [one["unused_outputs"] for one in records],
     }
-    text = "" if _output.is_stdout(json) else _text(records, single, units)
-    _output.deliver(record, json, text)
+    _output.deliver(record, json, _text(records, single, units))
 
 
 def _measure(
@@ -159,7 +158,7 @@ def excess(
     The release may come from any tool. The command needs records of the private, useful and released values. All
     numbers are exact for these records; `jaxpriv audit --pairs` bounds the population.
     """
-    from jaxpriv.estimation.audit import excess as compared
+    from jaxpriv.estimation.tables.readers import check_header
 
     other = table if released_table is None else released_table
     if row_order is not None and released_table is None:
@@ -174,6 +173,10 @@ def excess(
     if both:
         raise InputError(f"column {both[0]!r} is released as it is: name the column that was released in its place")
     rules = columns.rules([*private, *useful])
+    check_header(table_file(table, columns.read), [*private, *useful])
+    check_header(table_file(other, columns.read), names)
+    from jaxpriv.estimation.audit import excess as compared
+
     counts, costs = _counted(table, other, row_order, private, useful, names, rules, columns.read)
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")

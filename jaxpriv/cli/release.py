@@ -408,12 +408,12 @@ def report(
     confidence: float = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
+    _output.need_ending("--out", out, ".html", ".htm")
     from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.report import report as page
     from jaxpriv.verifier.archive import read_file
     from jaxpriv.verifier.releases import read_receipt
 
-    _output.need_ending("--out", out, ".html", ".htm")
     mechanism = load_mechanism(design)
     evidence = None if private is None else load_evidence(private, mechanism)
     stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))

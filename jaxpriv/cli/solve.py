@@ -43,6 +43,7 @@ def solve(
     3: no mapping meets budgets and limits (the JSON holds the proof). Exit code 4: the gap is above
     --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
+    columns.check(problem)
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
@@ -243,6 +244,7 @@ def funnel(
     together) or Ctrl-C came first; mapping and interval are valid and written all the same. The other methods
     are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
+    columns.check(problem)
     from jaxpriv._validation import joint_array
     from jaxpriv.funnels import FunnelSolution
     from jaxpriv.problems import BottleneckProblem, FunnelProblem

@@ -47,6 +47,7 @@ def watchdog(
     The mapping shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
+    columns.check(data)
     from jaxpriv._validation import joint_array
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
@@ -65,13 +66,8 @@ def watchdog(
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
     files = {**results.files(lambda: found.mechanism, symbols_of(arrays)), **books}
-    text = (
-        ""
-        if _output.is_stdout(results.json)
-        else _text(record, results.units)
-        + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
-        + ("" if results.out is None else _reveals(merge))
-    )
+    text = _text(record, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
+    text += "" if results.out is None else _reveals(merge)
     _output.deliver(record, results.json, text, files, private=True)
 
 

@@ -148,7 +148,8 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
 
     The mappings are those of the solver: `fit` rounds one to whole numbers and computes every number again. Arguments
     and errors are those of `fit`; a time limit leaves designs without a certificate to `tol`, with their gaps.
-    `symbols`: the most combinations of useful classes, at most 4,096; for more than about 150 the designs take minutes.
+    `symbols`: the most combinations of useful classes, and of private ones, at most 4,096; for more than about 150 the
+    designs take minutes.
     """
     most = min(whole(request.symbols, "symbols", low=2.0), MOST_SYMBOLS)
     beta = 1 - failure(request.confidence, "confidence")

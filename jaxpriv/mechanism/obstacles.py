@@ -13,6 +13,7 @@ import numpy as np
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
+from jaxpriv.estimation.tables.readers import Column
 from jaxpriv.estimation.tables.rules import FittedRule, default_rule, missing_rows, unused_label
 from jaxpriv.mechanism.counting import CrowdedError, Parts, names_of
 from jaxpriv.verifier.releases import NUMBER
@@ -32,7 +33,8 @@ class Obstacle:
 def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
     """The rules that a design of the columns of a request needs in place of its own, each column once.
 
-    `symbols`: most combinations of useful classes. With `sparse` fewer than five records for a symbol are no obstacle.
+    `symbols`: most combinations of useful classes, and of private ones. With `sparse` fewer than five records for a
+    symbol are no obstacle.
     Raises `InputError` where columns of two classes each are still too many.
     """
     asked = parts.request
@@ -42,7 +44,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
     chosen: dict[str, Rule] = {}
     for name in dict.fromkeys((*private, *useful)):
         column, given = parts.columns[name], rules.get(name)
-        if given is None and column.kind == "number":
+        if given is None and _real(column):
             given = Quantiles(4)
             without[name] = "holds real numbers"
         rule = given or default_rule(column)
@@ -58,7 +60,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
     rows = int(parts.first.sum())
     for side, names in (("private", private), ("useful", useful)):
         most = len(parts.first) if asked.sparse else rows // ROWS_PER_SYMBOL
-        while (size := _combinations(names, fitted, codes)) > (most if side == "private" else min(most, symbols)):
+        while (size := _combinations(names, fitted, codes)) > min(most, symbols):
             for name in sorted(names, key=lambda one: -len(fitted[one].labels)):
                 coarser = _coarser(parts, name, chosen[name], fitted[name])
                 if coarser is not None:
@@ -84,6 +86,14 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
         for name, rule in chosen.items()
         if name in without or name in crowded
     )
+
+
+def _real(column: Column) -> bool:
+    """Whether a column holds numbers that are not all whole; a CSV file has them as texts."""
+    if column.kind != "text":
+        return column.kind == "number"
+    texts = set(column.values[~column.missing].tolist()) - {""}
+    return all(map(NUMBER.fullmatch, texts)) and not all(float(text).is_integer() for text in texts)
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:

@@ -145,10 +145,8 @@ def compare(
     return _comparison(book, sides, ones, changed, prediction, rows)
 
 
-def expected(mechanism: Mechanism, evidence: Evidence) -> Comparison | None:
-    """The comparison that releases of the records of the design have on average; None where numbers are released."""
-    if mechanism.released_columns != mechanism.codebook.useful:
-        return None
+def expected(mechanism: Mechanism, evidence: Evidence) -> Comparison:
+    """The comparison that releases of the records of the design have on average; the useful columns are released."""
     counts = evidence.counts.sum(axis=0).astype(np.float64)
     moved = counts[:, None] * mechanism.matrix()
     sides = [mechanism.useful, mechanism.released]

@@ -439,10 +439,12 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None, number: int) -> st
 
 
 def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
-    """What releases of the records of the design lose on average; for their owner, as it shows their distribution."""
-    change = None if evidence is None else expected(mechanism, evidence)
-    if change is None:
+    """What releases of the records of the design lose on average, and without their counts what a release may lose."""
+    if mechanism.released_columns != mechanism.codebook.useful:
         return ""
+    if evidence is None:
+        return _may_be_lost(mechanism)
+    change = expected(mechanism, evidence)
     parts = [
         "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
         "each class before and after.</p>"
@@ -481,6 +483,27 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
             )
         )
     return "".join(parts)
+
+
+def _may_be_lost(mechanism: Mechanism) -> str:
+    """How likely a column is changed: by the design alone, which is public."""
+    differ = mechanism.useful[:, None] != mechanism.released[None]
+    chances = (mechanism.matrix()[:, :, None] * differ).sum(axis=1)
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{_percent_down(low)}</td><td>{_percent_up(high)}</td></tr>"
+        for name, low, high in zip(mechanism.codebook.useful, chances.min(axis=0), chances.max(axis=0), strict=True)
+    )
+    return (
+        "<h2>What is lost</h2><p>How likely a column is changed, for the combinations of useful classes that keep and "
+        "that lose it most often.</p>"
+        + _scrolled(
+            '<table><thead><tr><th scope="col">column</th><th scope="col">at least</th><th scope="col">at most</th>'
+            f"</tr></thead><tbody>{rows}</tbody></table>",
+            "Changes of each column",
+        )
+        + "<p>Counts of the released table are therefore not those of the original one. <code>jaxpriv counts "
+        "RELEASED.csv --design DESIGN.zip</code> estimates these, each with its standard error.</p>"
+    )
 
 
 def _bar(share: float, *, later: bool = False) -> str:

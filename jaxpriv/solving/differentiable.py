@@ -179,8 +179,9 @@ def _where_proved_jvp(primals: PyTree, tangents: PyTree) -> PyTree:
     found, proved = primals
     if not is_traced(proved) and not proved:
         raise InputError(
-            "the optimum has no derivative here: its certified gap is above tol, or no mechanism meets the limits. "
-            "Change the limits, or allow a larger tol or more max_steps; inside of jit the derivative is NaN"
+            "the optimum has no derivative here: its certified gap is above tol, no mechanism meets the limits, or a "
+            "distortion that is differentiated has infinite entries. Change the limits, allow a larger tol or more "
+            "max_steps, or take finite entries; inside of jit the derivative is NaN"
         )
     factor = jnp.where(proved, 1.0, jnp.nan)
     moved = jax.tree.map(

@@ -7,6 +7,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from jaxpriv import _compile
 from jaxpriv import _kept as kept
 from jaxpriv.cli import info
+from jaxpriv.solving import solve as solve_module
 
 from .conftest import refused, strict_json
 
@@ -44,8 +45,17 @@ def test_an_empty_cache(run, place):
 
 
 @pytest.mark.slow
-def test_compiled_ahead_shown_and_removed(run, place):
+def test_compiled_ahead_shown_and_removed(run, place, monkeypatch):
+    asked, solve = [], solve_module.solve
+
+    def one_of_three(problem):
+        asked.append(problem)
+        return solve(problem) if problem.multiplier is not None else None  # the others take seconds more
+
+    monkeypatch.setattr(solve_module, "solve", one_of_three)
     found = record(run, "cache", "--warm", "2x3x2")
+    assert {problem.form.name for problem in asked} == {"budget", "multiplier", "leakage_budget"}
+    assert {problem.shape for problem in asked} == {(3, 2)}
     assert found["executables"] == len(list(place.glob("*.executable"))) > 0
     assert found["bytes"] == sum(path.stat().st_size for path in place.glob("*.executable"))
     assert record(run, "cache") == found

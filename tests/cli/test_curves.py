@@ -93,6 +93,7 @@ def test_mappings_are_drawn(run, problem, tmp_path):
     refused(run("plot", mapping, "--out", picture, "--line"), 2, "--line is about curves")
     refused(run("plot", problem, "--out", tmp_path / "x.png"), 2, "neither a mapping")
     refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
+    (tmp_path / "curve.csv").touch()
     refused(run("plot", tmp_path / "curve.csv", "--out", tmp_path / "x.png"), 2, "curve.csv", "--out CURVE.npz")
 
 

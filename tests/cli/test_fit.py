@@ -46,6 +46,11 @@ def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
     """All of them in a fresh process."""
     lines = [options for options, _ in MISTAKES.values()]
     lines = [["fit", str(people), *options, "--budget", "0.2", "--out", str(tmp_path / "d.zip")] for options in lines]
+    absent, wrong = str(tmp_path / "absent.npz"), [str(people), "--private", "incom", "--useful", "age"]
+    lines += [[command, absent] for command in ("solve", "frontier", "funnel", "watchdog")]
+    lines += [["report", absent, "--out", str(tmp_path / "r.html")], ["plot", absent, "--out", str(tmp_path / "p.png")]]
+    lines += [[command, *wrong] for command in ("advise", "solve", "frontier", "funnel", "watchdog")]
+    lines += [["excess", *wrong, "--released", "town"], ["counts", str(people), "--design", absent]]
     code = (
         f"import sys\nfrom jaxpriv.cli import app\ncodes = [app(line, standalone_mode=False) for line in {lines!r}]\n"
         "assert codes == [2] * len(codes), codes\nassert 'jax' not in sys.modules\nassert 'equinox' not in sys.modules"

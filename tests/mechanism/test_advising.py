@@ -119,12 +119,23 @@ def test_few_symbols_are_asked_for(table):
     assert "more than 6" in obstacle.sentence
 
 
-def test_a_private_column_of_real_numbers_gets_classes():
+@pytest.mark.parametrize("texts", [False, True], ids=["numbers", "texts"])
+def test_a_private_column_of_real_numbers_gets_classes(texts):
+    """A CSV file holds texts."""
     given = crowded()
     given["wage"] = given["wage"] + given["age"] / 20
+    if texts:
+        given["wage"] = given["wage"].astype(str).astype(object)
     found = advise(given, private="wage", useful=["age", "town"], rules={"age": Quantiles(4)})
     assert [one.column for one in found.obstacles] == ["wage"]
     assert found.private == 4
+
+
+def test_private_combinations_are_limited_too():
+    given = crowded() | {"code": np.arange(1500) % 200}
+    (obstacle,) = advise(given, private="code", useful="town", symbols=20).obstacles
+    assert "private columns make 200 combinations, too many" in obstacle.sentence
+    assert obstacle.rule == Quantiles(16)
 
 
 @pytest.mark.parametrize("name", ["maximal-leakage", "max-lift"])

@@ -208,6 +208,11 @@ def test_traced_tables_with_infinite_entries_give_no_mechanism():
         assert np.isnan(unknown.mechanism).all()
 
 
+def test_derivatives_in_a_table_with_infinite_entries_are_refused():
+    with jax.enable_x64(True), pytest.raises(jp.InputError, match="differentiated has infinite entries"):
+        jax.grad(lambda table: jp.solve(jp.DistortionProblem(JOINT, table, budget=0.5)).value)(jnp.asarray(TABLE))
+
+
 def test_what_takes_finite_costs_says_so():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.05)
     with pytest.raises(jp.InputError, match=r"infinite, which forbids the pair; use solver='interior-point'"):

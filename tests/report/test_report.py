@@ -81,13 +81,24 @@ def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     assert one.mechanism.sha256 in page
     assert "What it does not protect against" in checked.text
     assert ('id="slider-1"' in page) == (problem in ("budget", "leakage-budget"))
-    assert ("What is lost" in checked.text) == (problem != "disclosure")
     public = Checked(report(one.mechanism)).text
+    for text in (checked.text, public):
+        assert ("What is lost" in text) == (problem != "disclosure")
     assert "For each private class" not in public
-    assert "What is lost" not in public
     # Of the records that were held out nothing is known without the audit.
     assert "held out" not in public
     assert "The audit of the design, with which bounds are computed, was not given" in public
+
+
+def test_the_public_page_says_how_likely_each_column_is_changed(fitted):  # noqa: F811
+    one = fitted.mechanism
+    chances = 1 - np.einsum("xyc,xy->xc", one.useful[:, None] == one.released[None], one.matrix())
+    page = report(one)
+    for name, column in zip(one.codebook.useful, chances.T, strict=True):
+        low, high = re.search(rf"<td>{name}</td><td>([\d.]+) %</td><td>([\d.]+) %", page).groups()
+        assert float(low) <= 100 * column.min() <= 100 * column.max() <= float(high)
+        assert float(low) == pytest.approx(100 * column.min(), abs=0.1 + 1e-9)
+        assert float(high) == pytest.approx(100 * column.max(), abs=0.1 + 1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:Every record is released as it is")

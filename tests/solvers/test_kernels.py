@@ -327,7 +327,9 @@ def factored_by_numpy(size):
 
 @kernels
 @each
-@pytest.mark.parametrize("size", [511, 512, 519, 768, 901])
+@pytest.mark.parametrize(
+    "size", [512, 519, 901, *(pytest.param(size, marks=pytest.mark.thorough) for size in (511, 768))]
+)
 def test_large_matrices_are_factored_as_by_the_portable_code(size):
     """Whole steps and parts of one, padded and not; a batch is one after the other."""
     g, wanted = factored_by_numpy(size)

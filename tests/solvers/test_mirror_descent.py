@@ -1,5 +1,7 @@
 """Mirror descent: unit steps with S = X are the Blahut-Arimoto iteration; never uphill; every smooth average."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -16,6 +18,15 @@ from jaxpriv.testing import random_joint
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
 
+@functools.cache
+def step_of(solver):
+    """Compiled once for all programs of one shape."""
+    return jax.jit(lambda program, state: solver.step(program, state))
+
+
+value_of = jax.jit(lambda program, w: objective(rearrange(program), w.T))
+
+
 @pytest.fixture(scope="module")
 def iterates():
     """(solver, problem, count) -> the first mechanisms of the iteration, and their values."""
@@ -23,13 +34,13 @@ def iterates():
     def run(solver, problem, count):
         program = jax.tree.map(lambda a: jax.numpy.asarray(a), program_of(problem))
         with jax.numpy_rank_promotion("allow"):
-            step, value = jax.jit(solver.step), jax.jit(lambda w: objective(rearrange(program), w.T))
+            step = step_of(solver)
             state = solver.init(program, 0, no_candidate(program))
             mechanisms = [np.exp(state.log_mechanism)]
             for _ in range(count):
                 state = step(program, state)
                 mechanisms.append(np.exp(state.log_mechanism))
-            return mechanisms, np.array([value(w) for w in mechanisms]), state
+            return mechanisms, np.array([value_of(program, w) for w in mechanisms]), state
 
     return run
 
