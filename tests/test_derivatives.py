@@ -318,6 +318,9 @@ def test_what_is_not_certified_is_not_a_number():
     assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(reverse("budget")(joint, tables, impossible)))
     moved = pulled_back("budget")((joint, tables, impossible), jnp.ones((6, 6)))
     assert all(np.all(np.isnan(part)) for part in moved)
+    solved = lambda level: jp.solve(FORMS["budget"][1](joint, tables, level))  # noqa: E731
+    moved = jax.jit(jax.jacfwd(lambda level: (solved(level).value, solved(level).mechanism)))(impossible)
+    assert all(np.isnan(part).all() for part in moved)
     with pytest.raises(jp.InputError, match="no derivative here"):
         slopes(joint, tables, impossible)
     with pytest.raises(jp.InfeasibleError):

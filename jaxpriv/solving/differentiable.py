@@ -61,7 +61,8 @@ def solve_traced(
         steps=found.steps,
         solver=name,
     )
-    return within_limits(solution, found.violation)
+    # What stands in the place of a mechanism that is none is a constant: without this its derivative would be 0.
+    return where_proved(within_limits(solution, found.violation), proved)
 
 
 def proved_optimum(
