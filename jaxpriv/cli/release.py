@@ -307,6 +307,7 @@ def release(
     from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
     from jaxpriv.verifier.releases import Receipt
 
+    _output.need_ending("--order-out", order_out, ".zip")
     folders = [Path(os.path.realpath(path)).parent for path in (private, design) if path is not None]
     if ledger is None and not no_ledger:  # its name ends with what only the design tells
         _output.check_outputs({"--ledger": folders[0] / "private-ledger"}, {})

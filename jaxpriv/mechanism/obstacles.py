@@ -93,7 +93,14 @@ def _real(column: Column) -> bool:
     if column.kind != "text":
         return column.kind == "number"
     texts = set(column.values[~column.missing].tolist()) - {""}
-    return all(map(NUMBER.fullmatch, texts)) and not all(float(text).is_integer() for text in texts)
+    if not all(map(NUMBER.fullmatch, texts)):
+        if all(NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
+            raise InputError(
+                f"column {column.name!r} holds numbers with a comma: read the table with decimal=, (on the command "
+                "line --read decimal=,), or give the column a rule (--bins COL=categories)"
+            )
+        return False
+    return not all(float(text).is_integer() for text in texts)
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:

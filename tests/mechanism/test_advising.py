@@ -131,6 +131,13 @@ def test_a_private_column_of_real_numbers_gets_classes(texts):
     assert found.private == 4
 
 
+def test_numbers_with_a_comma_are_no_words():
+    given = crowded()
+    given["wage"] = np.array([str(one).replace(".", ",") for one in given["wage"]], dtype=object)
+    with pytest.raises(InputError, match=r"column 'wage' holds numbers with a comma: .*--read decimal=,"):
+        advise(given, private="wage", useful=["age", "town"], rules={"age": Quantiles(4)})
+
+
 def test_private_combinations_are_limited_too():
     given = crowded() | {"code": np.arange(1500) % 200}
     (obstacle,) = advise(given, private="code", useful="town", symbols=20).obstacles
