@@ -21,6 +21,7 @@ the laws of additive noise are certified and, from sums over blocks, operators.
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import equinox as eqx
@@ -35,13 +36,14 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced, mechanism_array
 from jaxpriv.channel import AbstractChannel, push
-from jaxpriv.distortion import AbstractDistortion, Matrix
+from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term, entropic_rules
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
+from jaxpriv.problems.forms import AbstractProblemForm
 from jaxpriv.program.certify import Certificate, column_values, most_excess, nonnegative, shared_prices
 from jaxpriv.program.convex import Program, StreamedProgram
 from jaxpriv.program.lower import (
@@ -276,22 +278,16 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     duals = np.asarray(solution.weights), np.asarray(solution.multipliers)
     k = k if whole else _on_every_row(problem, asked, k)
 
-    def total(at: dict[str, Arr]) -> Arr:
-        moved = _moved(problem, at)
-        values = iter(at["limits"])
-        under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
-        if problem.form.minimax:
-            return lagrangian(distance_program(moved, under, True), mechanism, k, *duals)
-        return lagrangian(measured_program(moved, under, True), mechanism, k, *duals) + reading(moved)[1]
-
     at = {
         "joints": problem.joints,
         "tables": problem.tables(),
         "target": np.asarray(problem.form.target, dtype=np.float64),
         "limits": [np.float64(one) for _, one in finite_limits(asked)],
     }
+    stated = tuple((measure, bool(np.isfinite(limit))) for measure, limit in asked)
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        found = jax.tree.map(np.asarray, jax.grad(total)(jax.tree.map(jnp.asarray, at)))
+        gradient = _gradient(problem.leakage, type(problem.form), stated, at, (mechanism, k, *duals))
+    found = jax.tree.map(np.asarray, gradient)
     each = iter(found["limits"])
     by_limit = np.array([0.0 if np.isinf(one) else float(next(each)) for _, one in asked])
     target = found["target"]
@@ -313,10 +309,27 @@ def _inverse(rate: float) -> float:
     return 1.0 / rate
 
 
-def _moved(problem: DistortionProblem, at: dict[str, Arr]) -> DistortionProblem:
-    """The problem with other joints, tables and target."""
-    tables = tuple(Matrix(table) for table in at["tables"])
-    return eqx.tree_at(lambda p: (p.data, p.distortions, p.form.target), problem, (at["joints"], tables, at["target"]))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _gradient(
+    leakage: AbstractLeakage,
+    form: type[AbstractProblemForm],
+    stated: tuple[tuple[AbstractLeakage, bool], ...],
+    at: dict[str, Arr],
+    optimum: tuple[Arr, ...],
+) -> dict[str, Arr]:
+    """The slopes of the Lagrangian of the problem of a measure, in joints, tables, target and finite limits, at
+    (mechanism, k, eta, price). `stated`: the measures that are limited, and whether each limit is finite.
+    """
+
+    def total(at: dict[str, Arr]) -> Arr:
+        problem = DistortionProblem(at["joints"], at["tables"], leakage=leakage, **{form.name: at["target"]})
+        values = iter(at["limits"])
+        under = tuple((measure, next(values) if finite else np.inf) for measure, finite in stated)
+        if form.minimax:
+            return lagrangian(distance_program(problem, under, True), *optimum)
+        return lagrangian(measured_program(problem, under, True), *optimum) + reading(problem)[1]
+
+    return jax.grad(total)(at)
 
 
 def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> np.ndarray:
