@@ -90,7 +90,7 @@ def frontier(
             raise InputError("--leakage: a bottleneck is about mutual information only")
         asked: Any = BottleneckProblem(arrays["joint"], **first)
     elif funnel:
-        leakage = measures[0].measure(arrays.get("neighbours"))
+        leakage: Any = measures[0].measure(arrays.get("neighbours"))
         asked = FunnelProblem(arrays["joint"], leakage=leakage, **first)
     else:
         asked = distortion_problem(arrays, measures, **first)

@@ -366,7 +366,7 @@ def _row(row: Measured, bound: Bound | None, reasons: Mapping[str, str], **numbe
     """A measure with its bound for a population and further numbers; `reasons` for those that are absent."""
     # Rounding may leave a bound below the frequencies, which are one of the populations.
     upper = None if bound is None else max(float(bound.upper[0, 0]), row.value)
-    found: dict[str, float | None] = dict.fromkeys(("gap", "cap", "lower", "bootstrap", "stated_gap"))
+    found: dict[str, Any] = dict.fromkeys(("gap", "cap", "lower", "bootstrap", "stated_gap"))
     found |= {"fitted": row.value, "upper": upper, **numbers}
     measure: dict[str, Any] = {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "units")}
     return AuditRow(

@@ -283,7 +283,8 @@ def g_test(counts: ArrayLike) -> float | None:
     table = table[table.any(axis=1)][:, table.any(axis=0)]
     if not table.size or not table.sum(axis=1).min() * table.sum(axis=0).min() >= LEAST_EXPECTED * table.sum():
         return None
-    return float(chi2_contingency(table, correction=False, lambda_="log-likelihood").pvalue)
+    _, p_value, *_ = chi2_contingency(table, correction=False, lambda_="log-likelihood")
+    return float(p_value)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
