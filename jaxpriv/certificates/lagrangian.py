@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -322,7 +323,8 @@ def _gradient(
     """
 
     def total(at: dict[str, Arr]) -> Arr:
-        problem = DistortionProblem(at["joints"], at["tables"], leakage=leakage, **{form.name: at["target"]})
+        asked: dict[str, Any] = {form.name: at["target"]}
+        problem = DistortionProblem(at["joints"], at["tables"], leakage=leakage, **asked)
         values = iter(at["limits"])
         under = tuple((measure, next(values) if finite else np.inf) for measure, finite in stated)
         if form.minimax:

@@ -23,6 +23,7 @@ Seven families of statements share beta (Bonferroni), and the statements inside 
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -283,8 +284,8 @@ def g_test(counts: ArrayLike) -> float | None:
     table = table[table.any(axis=1)][:, table.any(axis=0)]
     if not table.size or not table.sum(axis=1).min() * table.sum(axis=0).min() >= LEAST_EXPECTED * table.sum():
         return None
-    _, p_value, *_ = chi2_contingency(table, correction=False, lambda_="log-likelihood")
-    return float(p_value)
+    result: Any = chi2_contingency(table, correction=False, lambda_="log-likelihood")
+    return float(result.pvalue)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
