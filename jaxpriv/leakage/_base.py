@@ -48,7 +48,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._lanes import spread, with_lanes
+from jaxpriv._lanes import LaneArray, spread, with_lanes
 from jaxpriv._module import Module
 from jaxpriv._module.shown import nearest, numbers
 from jaxpriv._numerics import (
@@ -99,7 +99,7 @@ class Scale:
 
 
 def _itself(number: ScalarLike) -> ScalarLike:
-    return number if isinstance(number, Tracer) or np.ndim(number) else float(number)
+    return number if isinstance(number, Tracer | LaneArray) or np.ndim(number) else float(number)
 
 
 # The identity, whose derivative is 1.
@@ -246,17 +246,17 @@ class AbstractRuled(Module):
         """What the value is measured in."""
         return self.traits.unit
 
-    @cached_property
+    @property
     def designable(self) -> bool:
         """Whether it has `rules`: whether it can be an objective or a limit."""
         return self.traits.designable
 
-    @cached_property
+    @property
     def linear(self) -> bool:
         """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
         return self.traits.linear
 
-    @cached_property
+    @property
     def smooth(self) -> bool:
         """Whether its decision rules are gradients in closed form: not piecewise linear, no loss of a user's own."""
         return self.designable and not (self.linear or self.traits.own_rules)
@@ -328,12 +328,12 @@ class AbstractLeakage(AbstractRuled):
         """Why it is neither an objective nor a limit where it has no `rules`, and what is."""
         return f"{type(self).__name__} with a measure, divergence or cost class of your own is " + _EVALUATED
 
-    @cached_property
+    @property
     def entropic(self) -> bool:
         """Whether it is a relative entropy: proportional rows are one row to it."""
         return self.traits.entropic
 
-    @cached_property
+    @property
     def least(self) -> float | None:
         """What a release that ignores the data leaks, where that is the same under every joint; None: computed."""
         return self.traits.least

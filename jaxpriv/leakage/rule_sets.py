@@ -284,7 +284,7 @@ class Entropic(AbstractRuleSet):
         whole = term.reference.sum(axis=-1, keepdims=True)
         gain = (term.reference * xp.expm1(xp.where(small & seen, g, 0.0))).sum(axis=1, keepdims=True) / whole
         level = xp.where(small, _log_of_total(whole) + xp.log1p(gain), top + xp.log(total))
-        return Boundary(level[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
+        return Boundary(level[:, 0], e / total, xp.ones(total.shape[0], total.dtype), e / total)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         xp, seen = of(w, term.reference), term.reference > 0

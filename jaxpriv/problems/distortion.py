@@ -14,7 +14,6 @@ import inspect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 import equinox as eqx
@@ -133,7 +132,7 @@ class DistortionProblem(Module, Shown):
         rows["symbols"] = sizes(S=private, X=useful, Y=outputs)
         return rows if groups == 1 else {**rows, "joints": str(groups)}
 
-    @cached_property
+    @property
     def of_information(self) -> bool:
         """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
         limit. Blahut-Arimoto and solvers that name no other `measures` take these.
@@ -156,7 +155,7 @@ class DistortionProblem(Module, Shown):
         """e, shape (); None in other forms."""
         return self.form.target if self.form.limits_leakage else None
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         return self.distortions[0].shape
@@ -178,34 +177,34 @@ class DistortionProblem(Module, Shown):
         """What to do where a table is too large."""
         return STREAM if self.streams else MERGE
 
-    @cached_property
+    @property
     def sizes(self) -> tuple[int, int, int, int]:
         """(K, |S|, |X|, |Y|)."""
         groups, private, inputs = (1, *self.data.shape) if isinstance(self.data, AbstractJoint) else self.data.shape
         return groups, private, inputs, self.shape[1]
 
-    @cached_property
+    @property
     def measures(self) -> tuple[tuple[str, AbstractLeakage], ...]:
         """The measures, each with the argument in which it stands."""
         return ("leakage", self.leakage), *((f"limits[{i}]", measure) for i, (measure, _) in enumerate(self.limits))
 
-    @cached_property
+    @property
     def linear(self) -> bool:
         """Whether every measure is the largest of linear functions."""
         return all(measure.linear for _, measure in self.measures)
 
-    @cached_property
+    @property
     def rows(self) -> int:
         """At most so many rows of all measures under all joints."""
         groups, private, _, _ = self.sizes
         return groups * sum(measure.row_count(private) for _, measure in self.measures)
 
-    @cached_property
+    @property
     def traced(self) -> bool:
         """Whether it is one of a trace: whether any of its arrays is a tracer."""
         return is_traced(self)
 
-    @cached_property
+    @property
     def streams(self) -> bool:
         """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
         further limits, budget or multiplier form.

@@ -16,7 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv._types import Arr, BoolLike, Result, ScalarLike
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
@@ -303,7 +303,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
 
 def interval_of(
     problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
-) -> tuple[Any, Any]:
+) -> tuple[Result, Result]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.form.limits_distortion:  # no release leaks less than one that ignores the data

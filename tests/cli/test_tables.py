@@ -92,6 +92,7 @@ def test_what_columns_need(run, table, problem, tmp_path):
     refused(run(*line, "--distortion", f"age={tmp_path / 'absent.npz'}"), 2, "column 'age'", "does not exist")
     refused(run(*line, "--weight", "age=heavy"), 2, "not a number")
     refused(run(*line, "--weight", "income=2"), 2, "not among the useful")
+    (tmp_path / "book.json").write_text("{}")
     refused(run(*line, "--codebook", tmp_path / "book.json"), 2, "leave out --private")
     assert not (tmp_path / "out.npz").exists()
 
