@@ -10,7 +10,7 @@ Problems are pytrees. On the host everything is checked and computed in float64 
 is, and only the form with a multiplier can be solved there.
 """
 
-import functools
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -74,6 +74,11 @@ class Core:
         left = np.ones(self.everything.shape[1], dtype=bool)
         left[self.useful] = False
         return float(self.everything[:, left].sum())
+
+
+# By joint, while it exists, and whether rows are merged. Equinox reads the dictionary of a problem where it flattens
+# one: kept there, this would make another tree of it.
+_CORES: dict[tuple[int, bool], tuple[weakref.ref[np.ndarray], Core]] = {}
 
 
 def core_of(joint: np.ndarray, *, merge: bool) -> Core:
@@ -166,10 +171,16 @@ class _AbstractFunnelProblem(Module, Shown):
         """Its value."""
         return getattr(self, self.form)
 
-    @functools.cached_property
+    @property
     def reduction(self) -> Core:
         """The joint that solvers get on the host, and what it lacks."""
-        return core_of(self.joint, merge=isinstance(self.leakage, MutualInformation))
+        merge = isinstance(self.leakage, MutualInformation)
+        place = id(self.joint), merge
+        joint, core = _CORES.get(place, (None, None))
+        if core is None or joint is None or joint() is not self.joint:
+            core = core_of(self.joint, merge=merge)
+            _CORES[place] = weakref.ref(self.joint, lambda _: _CORES.pop(place, None)), core
+        return core
 
     @property
     def core(self) -> np.ndarray:
