@@ -200,11 +200,6 @@ class DistortionProblem(Module, Shown):
         return groups * sum(measure.row_count(private) for _, measure in self.measures)
 
     @property
-    def traced(self) -> bool:
-        """Whether it is one of a trace: whether any of its arrays is a tracer."""
-        return is_traced(self)
-
-    @property
     def streams(self) -> bool:
         """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
         further limits, budget or multiplier form.

@@ -17,6 +17,7 @@ from jax.core import Tracer
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, Result, ScalarLike
+from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
@@ -269,7 +270,7 @@ def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeak
         each = [[exact_values((measure,), joint, uniform)[0] for joint in joints] for joints in problem.joints]
         leasts = np.max(each, axis=1)
         return np.where(abs(leasts) > _ROUNDING, leasts, 0.0)
-    if problem.traced:
+    if is_traced(problem):
         least = measured_values(measure, problem.joints, uniform).max()
         return jnp.where(abs(least) > _ROUNDING, least, 0.0)
     least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
@@ -297,7 +298,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     scale = problem.leakage.scale_for(problem.sizes[1])
     if problem.sizes[0] > 1:
         return scale, 0.0
-    whole = isinstance(problem, ProblemStack) or problem.traced
+    whole = isinstance(problem, ProblemStack) or is_traced(problem)
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
 
 
@@ -361,7 +362,7 @@ def least_worst_program(problem: DistortionProblem | ProblemStack, whole: bool =
     The rows of a measure that is `linear` are affine in the exponential of its limit, which is the peak then.
     """
     measure, joints = problem.leakage, problem.joints
-    whole = whole or isinstance(problem, ProblemStack) or problem.traced
+    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem)
     nothing = as_budgets(worst_program(problem, 0.0, whole))
     groups = joints.shape[-3]
     if isinstance(measure, AbstractPointwiseLeakage):
@@ -430,7 +431,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
-    whole = whole or isinstance(problem, ProblemStack) or problem.traced or problem.of_information
+    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem) or problem.of_information
     joints, (tables, support) = problem.joints, problem.costs()
     masses = joints.sum(axis=-2)
     weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)
@@ -485,7 +486,7 @@ def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     whole = (
         whole
         or isinstance(problem, ProblemStack)
-        or problem.traced
+        or is_traced(problem)
         or any(isinstance(one, Tracer) for _, one in limits)
     )
     joints, (tables, support) = problem.joints, problem.costs()

@@ -103,7 +103,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         )
     elif taken == "smooth" and (reason := _not_smooth(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
-    if problem.traced and isinstance(chosen, (*STREAMING, LinearProgram)):
+    if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
@@ -132,7 +132,7 @@ def not_by_hybrid(problem: DistortionProblem) -> str | None:
             return f"takes no loss of one's own ({form})"
     if problem.sizes[0] > 1 and not problem.linear:
         return "takes one joint, or piecewise linear measures"
-    if problem.traced and problem.form.minimax:
+    if is_traced(problem) and problem.form.minimax:
         return "finds the least leakage in the worst outcome outside of jit, vmap and grad only"
     return None
 
@@ -157,7 +157,7 @@ def pick_for_start(
     found = mechanism_array(table_of(start), "start", inputs=inputs)
     if found.shape[1] != outputs:
         raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
-    if is_traced(found) and not problem.traced:
+    if is_traced(found) and not is_traced(problem):
         raise InputError("start is traced, and the problem is not: give it as an array of the host")
     return name, chosen, notes, found
 
@@ -166,7 +166,7 @@ def _check_measures(problem: DistortionProblem) -> None:
     for form, measure in problem.measures:
         if not measure.designable:
             raise InputError(f"{form}: {measure.instead}")
-        if problem.traced and measure.untraceable is not None:
+        if is_traced(problem) and measure.untraceable is not None:
             raise InputError(f"{form}: {measure.untraceable}")
     if not problem.of_information:
         check_double(problem)
@@ -218,7 +218,7 @@ def _behind_symbols(joint: Arr) -> bool:
 
 def _diagonal(problem: DistortionProblem) -> bool:
     """Whether there is one measure of one joint of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
-    if problem.traced or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
+    if is_traced(problem) or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
         return False
     return len(problem.data) == 1 and _behind_symbols(problem.data[0])
 
@@ -261,7 +261,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
     quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
-    if problem.streams and not problem.traced and (quick or not fits):
+    if problem.streams and not is_traced(problem) and (quick or not fits):
         try:
             grid = grid_of(problem.distortions)
         except InputError as reason:

@@ -167,9 +167,9 @@ FIRST_SHARE = 0.6
 _BEFORE, _USEFUL = 12.0, 30
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
-# Entries of a mechanism up to which the simplex method takes less time than NumPy's steps on a linear program: 4 to 8
-# times less at 8 and 16 symbols, 2 to 3 at 32; at 64 it takes longer.
-_BY_VERTICES = 32**2
+# Entries of a mechanism up to which the simplex method takes less time than NumPy's steps on a linear program: measured
+# for maximal leakage and the correct guess, 3 to 6 times less at 8 and 16 symbols, 2 to 4 at 24, and as long at 32.
+_BY_VERTICES = 24**2
 # Most steps of mirror descent as a fallback, whose first ones close most of what it can close, and of the hybrid
 # gradient: 10,000 iterations.
 _FEW_STEPS, _FEW_LOOKS = 2000, 400

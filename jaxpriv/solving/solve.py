@@ -98,7 +98,7 @@ def solve(
     error. `sensitivity` has the slopes for a result that is there already.
 
     `auto` takes the interior-point method where its factors fit into memory; where all measures are piecewise linear,
-    up to 32 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
+    up to 24 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to the next when
     the certified gap stops falling, returns the best, and lists in `notes` what it did. So it does where the

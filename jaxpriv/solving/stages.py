@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._validation import is_traced
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
@@ -321,8 +322,10 @@ class Stages:
         """
         data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
-        more = {"ahead": self.ahead, "vertices": vertices}
-        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report, **more)
+        ran = run(
+            self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report,
+            ahead=self.ahead, vertices=vertices,
+        )  # fmt: skip
         self.compiling += ran.compiling
         if ran.best is None:
             return None
@@ -591,7 +594,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     """
     if not problem.form.limits_leakage:
         return goal
-    xp = jnp if problem.traced else np
+    xp = jnp if is_traced(problem) else np
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()

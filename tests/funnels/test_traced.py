@@ -133,12 +133,3 @@ def test_what_is_computed_of_a_problem_is_no_part_of_its_tree():
     read, other = (jp.FunnelProblem(joint, multiplier=0.3) for _ in range(2))
     assert read.reduction is read.reduction
     assert jax.tree.structure(read) == jax.tree.structure(other)
-
-
-def test_no_fact_of_a_convex_problem_or_measure_is_part_of_its_tree():
-    """Of a problem that was solved: each property has been read."""
-    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
-    solved, other = (jp.DistortionProblem(joint, 1.0 - np.eye(4), budget=0.2) for _ in range(2))
-    jp.solve(solved)
-    assert jax.tree.structure(solved) == jax.tree.structure(other)
-    assert solved.leakage == other.leakage

@@ -3,6 +3,7 @@
 Metamorphic tests: what leaves the optimum alone, or moves it in a known way.
 """
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -194,3 +195,12 @@ def test_the_optimum_is_monotone_and_convex_in_the_budget(ask, seed):
     assert np.all(bound[1:-1] <= (value[:-2] + value[2:]) / 2 + 1e-14)
     lines = bound[:, None] - curve.multipliers * (budgets[None, :] - budgets[:, None])
     assert np.all(lines <= value[None, :] + 1e-14)
+
+
+def test_no_fact_of_a_problem_or_measure_is_part_of_its_tree():
+    """Of a problem that was solved: each property has been read."""
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    solved, other = (jp.DistortionProblem(joint, 1.0 - np.eye(4), budget=0.2) for _ in range(2))
+    jp.solve(solved)
+    assert jax.tree.structure(solved) == jax.tree.structure(other)
+    assert solved.leakage == other.leakage
