@@ -167,8 +167,8 @@ class Divergence(AbstractShape):
             slope, rest = self._parts(self._ratio(end))
             ends.append(symbols * slope[:, None] + rest[:, None])
         steepest = -np.inf if self.curve.users else self.curve.slopes[0]  # the slope at 0
-        zero = np.where(symbols > 0, symbols * steepest, 0.0) + self.reference * self.curve.exact(np.zeros(1))
-        first = np.where(known[:, None], ends[0], zero if np.isfinite(steepest) else -np.inf)
+        zero = symbols * steepest + self.reference * self.curve.exact(np.zeros(1)) if np.isfinite(steepest) else -np.inf
+        first = np.where(known[:, None], ends[0], zero)
         top, falls = (
             self.reference * self.curve.exact(symbols / self.reference),
             known[:, None] & (symbols <= low[:, None]),
