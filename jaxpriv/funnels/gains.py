@@ -134,8 +134,8 @@ def best(worth: np.ndarray, single: bool) -> np.ndarray:
 
 
 def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
-    """The measure of `problem` as a table of actions or a smooth shape; None of a relative entropy, and of a loss or
-    an average of a user's own.
+    """The measure of `problem` as a table of actions or a smooth shape; None of a relative entropy, of a loss or an
+    average of a user's own, and where X itself leaks without limit.
     """
     measure, joint = problem.leakage, problem.joint
     if not (isinstance(measure, AbstractAverageLeakage) and measure.designable):
@@ -157,6 +157,8 @@ def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> G
     rows = rows[:-1] if term.massed else rows
     total = rows.sum(axis=0)
     curved = Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()))
+    if not np.isfinite(curved.value(np.eye(len(mass))[mass > 0])).all():
+        return None  # a symbol alone leaks without limit
     source = mass / mass.sum()
     planes = curved.planes(np.vstack([(1 - _INSIDE) * np.eye(len(mass)) + _INSIDE * source, source]))
     return Gains(planes * mass, mass, True, measure.scale_for(len(joint)), float(shift_of(measure, joint)), curved)

@@ -176,8 +176,7 @@ class VertexProgram:
         def below(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
             random = [self._random.dirichlet(np.full(size, shape), _STARTS) for shape in (0.1, 0.4)]
             starts = (1 - _BLURRED) * np.vstack([pool.posteriors[plan.weights[0] > 0], *random]) + _BLURRED / size
-            shape, *rest = _on_shape(worth, self._prices(plan), plan.lam)
-            return -np.inf, self._pool(descended(shape, *rest, starts))
+            return -np.inf, self._pool(descended(*_on_shape(worth, self._prices(plan), plan.lam), starts))
 
         found = generate_columns(
             self.pool,

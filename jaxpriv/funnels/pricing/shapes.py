@@ -1,8 +1,8 @@
 """The convex functions of the posterior of S whose mean is an average measure, as the search over boxes needs them.
 
-A measure is outer( sum_y P(y) phi(r_y) + shift ), r_y the posterior of S after y, phi convex. Extended to all w >= 0 with
-degree 1, Phi(w) = |w| phi(w/|w|), phi has the tangent planes phi(r) >= G(z).r, G the gradient of Phi at z. At a minimiser q
-of value m of phi(Tq) + lambda H(q) - nu.q every symbol of its support has
+A measure is outer( sum_y P(y) phi(r_y) + shift ), r_y the posterior of S after y, phi convex. Extended to all w >= 0
+with degree 1, Phi(w) = |w| phi(w/|w|), phi has the tangent planes phi(r) >= G(z).r, G the gradient of Phi at z. At a
+minimiser q of value m of phi(Tq) + lambda H(q) - nu.q every symbol of its support has
 
     lambda ln q_x = T_x.G(Tq) - nu_x - m.
 
@@ -10,19 +10,23 @@ of value m of phi(Tq) + lambda H(q) - nu.q every symbol of its support has
     Divergence  phi = sum_s p_s f(u_s), u_s = r_s/p_s      G_s = f'(u_s) + sum_s p_s ( f(u_s) - u_s f'(u_s) )
     Norm        phi = +-N, N = ( sum_s p_s u_s^a )^{1/a}   G_s = +-u_s^{a-1} N^{1-a}      (minus for a < 1)
 
-Of a divergence T_x.G = sum_s [ T_sx f'(u_s) + p_s ( f(u_s) - u_s f'(u_s) ) ], and the term of s rises in r_s up to T_sx and
-falls from there, because its slope is f''(u_s) (T_sx - r_s)/p_s: bounds on every r_s bound it by its values at the ends
-of the interval, and at T_sx.
+Of a divergence T_x.G = sum_s [ T_sx f'(u_s) + p_s ( f(u_s) - u_s f'(u_s) ) ], and the term of s rises in r_s up to
+T_sx and falls from there, because its slope is f''(u_s) (T_sx - r_s)/p_s: bounds on every r_s bound it by its values at
+the ends of the interval, and at T_sx.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage.f_rules import AbstractCurve, FRules
 from jaxpriv.leakage.rule_sets import Power, Term
+
+Two: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 # Ratios are taken at least at this: any point has a tangent plane, and the logarithm and all slopes are finite there.
 _LEAST = 1e-12
@@ -41,7 +45,7 @@ class AbstractShape(ABC):
         """phi(r), (...)."""
 
     @abstractmethod
-    def gradient(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, r: np.ndarray) -> Two:
         """(G at `r` (N, S), what the numbers that it is a sum of are at most (N,))."""
 
     @abstractmethod
@@ -53,7 +57,7 @@ class AbstractShape(ABC):
         """At least the curvature of every r between `low` and `high`, which are shaped alike."""
 
     @abstractmethod
-    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         """(least, most) (N, X): bounds on T_x.G(r) for T' = `symbols` (X, S) and r between `low` and `high` (N, S)."""
 
     @property
@@ -61,9 +65,7 @@ class AbstractShape(ABC):
     def least(self) -> float:
         """phi(r) is at least this for every r."""
 
-    def ball(
-        self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def ball(self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         """(low, high) (N, S) of the r at which phi is above its tangent plane at `z` by no more than `margin` (N,)."""
         del margin, z
         return low, high
@@ -75,16 +77,21 @@ def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return xlogx(a) - a * np.log(b) + np.where(rest > 0, rest * np.log(np.where(rest > 0, rest, 1.0) / (1.0 - b)), 0.0)
 
 
-def _confined(above, margin: np.ndarray, z: np.ndarray, able: np.ndarray, ends: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """The parts of the intervals `ends` (N, S) in which `above`(r, z), which has its minimum 0 at z, is at most `margin`."""
+def _confined(
+    above: Callable[[np.ndarray], np.ndarray], margin: np.ndarray, z: np.ndarray, able: np.ndarray, ends: Two
+) -> Two:
+    """The parts of the intervals `ends` (N, S) in which `above`, convex with its minimum 0 at z, is at most `margin`.
+
+    Only coordinates that are `able` are confined.
+    """
     radius = np.broadcast_to((margin * (1 + 1e-9) + 1e-12)[:, None], z.shape)
     found = []
     for end, side in zip(ends, (z > ends[0], z < ends[1]), strict=True):
         outer, inner = np.where(able, end, 0.0), z
-        todo = able & side & (above(outer, z) > radius)
+        todo = able & side & (above(outer) > radius)
         for _ in range(_HALVED):
             middle = 0.5 * (outer + inner)
-            beyond = above(middle, z) > radius
+            beyond = above(middle) > radius
             outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
         found.append(np.where(todo, outer, end))
     return found[0], found[1]
@@ -103,7 +110,7 @@ class Entropy(AbstractShape):
     def value(self, r: np.ndarray) -> np.ndarray:
         return xlogx(r).sum(axis=-1)
 
-    def gradient(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, r: np.ndarray) -> Two:
         logs = np.log(r) - np.log(r.sum(axis=-1, keepdims=True))
         return logs, np.abs(logs).max(axis=-1)
 
@@ -114,7 +121,7 @@ class Entropy(AbstractShape):
         with np.errstate(divide="ignore"):
             return 1.0 / low
 
-    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         unknown = ((symbols > 0)[None] & (low == 0)[:, None]).any(axis=2)
         least, most = (np.log(np.maximum(end, _TINY)) @ symbols.T for end in (low, high))
         return np.where(unknown, -np.inf, least), most
@@ -123,11 +130,10 @@ class Entropy(AbstractShape):
     def least(self) -> float:
         return -float(np.log(self.private))
 
-    def ball(
-        self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def ball(self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         able = (z > 1e-11) & (z < 1 - DISTANT)
-        return _confined(_divergence, margin, np.where(able, z, 0.5), able, (low, high))
+        z = np.where(able, z, 0.5)
+        return _confined(lambda r: _divergence(r, z), margin, z, able, (low, high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +146,7 @@ class Divergence(AbstractShape):
     def _ratio(self, r: np.ndarray) -> np.ndarray:
         return np.maximum(r, _LEAST) / self.reference
 
-    def _parts(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, u: np.ndarray) -> Two:
         """(f'(u), p ( f(u) - u f'(u) )), (..., S)."""
         slope = self.curve.slope(u)
         return slope, self.reference * (self.curve.value(u) - u * slope)
@@ -148,7 +154,7 @@ class Divergence(AbstractShape):
     def value(self, r: np.ndarray) -> np.ndarray:
         return (self.reference * self.curve.exact(r / self.reference)).sum(axis=-1)
 
-    def gradient(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, r: np.ndarray) -> Two:
         slope, rest = self._parts(self._ratio(r / r.sum(axis=-1, keepdims=True)))
         size = np.abs(slope).max(axis=-1) + np.abs(rest).sum(axis=-1)
         return slope + rest.sum(axis=-1, keepdims=True), size
@@ -161,7 +167,7 @@ class Divergence(AbstractShape):
         known = (low > _LEAST) & (not self.curve.users)
         return np.where(known, self.curvature(np.where(known, low, self.reference)) * (1 + 1e-9), np.inf)
 
-    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         known, ends = low > _LEAST, []
         for end in (np.where(known, low, self.reference) * (1 - _BEYOND), high * (1 + _BEYOND)):
             slope, rest = self._parts(self._ratio(end))
@@ -180,16 +186,14 @@ class Divergence(AbstractShape):
     def least(self) -> float:
         return 0.0
 
-    def ball(
-        self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def ball(self, margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         # The terms of the difference are >= 0, so each one is no larger than all.
         able = z > 1e-9
         z = np.where(able, z, self.reference)
         at, slope = self._ratio(z), self.curve.slope(self._ratio(z))
         base = self.curve.value(at)
 
-        def above(r: np.ndarray, _: np.ndarray) -> np.ndarray:
+        def above(r: np.ndarray) -> np.ndarray:
             u = self._ratio(r)
             return self.reference * (self.curve.value(u) - base - slope * (u - at))
 
@@ -220,7 +224,7 @@ class Norm(AbstractShape):
     def value(self, r: np.ndarray) -> np.ndarray:
         return self._sign * self._size(r)
 
-    def gradient(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, r: np.ndarray) -> Two:
         r = np.maximum(r, _LEAST)
         found = self._sign * self._power(r) * self._size(r)[..., None] ** (1.0 - self.order)
         return found, np.abs(found).max(axis=-1)
@@ -230,7 +234,7 @@ class Norm(AbstractShape):
         size = self._size(r)[..., None] ** (1.0 - self.order)
         return abs(self.order - 1.0) * self._power(r, 2.0) * size / self.reference
 
-    def _sizes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _sizes(self, low: np.ndarray, high: np.ndarray) -> Two:
         """(N least, N most) (..., 1) of r with sum 1 between `low` and `high`."""
         plain = float(self.reference.sum() ** (1.0 / self.order - 1.0))  # of r proportional to p
         least, most = self._size(low), self._size(high)
@@ -244,7 +248,7 @@ class Norm(AbstractShape):
         found = abs(self.order - 1.0) * self._power(end, 2.0) * size / self.reference
         return np.where((end > _LEAST) | (self.order >= 2), found, np.inf)
 
-    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         less, more = self._sizes(low, high)
         if self.order > 1:
             small, large = (low / self.reference) ** (self.order - 1.0), (high / self.reference) ** (self.order - 1.0)
