@@ -126,8 +126,8 @@ def dependent_records_privacy(
     ln P(r|x_i)/P(r) over x_i, r and those priors for each record: personalised differential privacy at k = 1.
     A universe of one symbol has nothing to disclose: 0.
 
-    With `extent` = d only those priors count whose `dependence_extent` is at most d, and `per_record` is an upper bound,
-    min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x') for
+    With `extent` = d only those priors count whose `dependence_extent` is at most d, and `per_record` is an upper
+    bound, min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x') for
     sequences that differ in record i alone, so that
 
         P(r|x_i) <= e^d sum_rest P(x_rest) M(r|x_i, x_rest) <= e^(d + e_i) P(r).
@@ -310,7 +310,7 @@ def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
     The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
     most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
     they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
-    determine x1 (ln 2). What adds is the value of the second mechanism under the knowledge that the first result leaves,
+    determine x1 (ln 2). What adds is the value of the second mechanism under the knowledge that the first leaves,
 
         I_inf(X_i; Y_1 Y_2) <= I_inf(X_i; Y_1) + max over y_1 of I_inf(X_i; Y_2 | Y_1 = y_1),
 

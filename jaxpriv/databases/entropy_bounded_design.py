@@ -17,8 +17,8 @@ distortion in it is a linear program with infinitely many rows. Priors are added
 
       s/(1-s) >= c (e^u - e^L)/(e^L - 1).
 
-Each record may have a limit L_i of its own (Wu, Xia and He, Definition 5); the share s is then the largest that one needs.
-The least distortion falls with L; so bisection over L solves the reverse problem, least leakage at a distortion.
+Each record may have a limit L_i of its own (Wu, Xia and He, Definition 5); s is then the largest that one needs. The
+least distortion falls with L; so bisection over L solves the reverse problem, least leakage at a distortion.
 
 Wu, Zhang, Qi, Wang, Wang and He 2026, arXiv 2602.00689, pose both problems and solve them locally.
 """
@@ -34,7 +34,7 @@ from scipy.special import expit
 
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy, with_entropy
-from jaxpriv.databases.universe import prior_over, universe_sizes, whole
+from jaxpriv.databases.universe import prior_over, record_limits, universe_sizes, whole
 from jaxpriv.errors import InputError
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -123,14 +123,9 @@ def entropy_bounded_mechanism(
         raise InputError("give exactly one of leakage and budget")
     design = _Design(costs, sizes, bound, weights)
     if leakage is not None:
-        several = np.ndim(leakage) > 0
-        given = real_array(leakage, "leakage", ndim=1) if several else [leakage] * len(sizes)
-        if len(given) != len(sizes):
-            raise InputError(f"leakage has {len(given)} entries, but sizes describes {len(sizes)} records")
-        names = [f"leakage[{i}]" if several else "leakage" for i in range(len(sizes))]
-        limits = np.array([scalar(*each, low=0.0, open_low=True) for each in zip(given, names, strict=True)])
+        limits = record_limits(leakage, sizes)
         found = design.least_distortion(limits, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
-        return found if several else replace(found, leakage=float(limits[0]))
+        return found if np.ndim(leakage) else replace(found, leakage=float(limits[0]))
     limit = float(scalar(budget, "budget", low=0.0))
     least = float(weights @ costs.min(axis=1))
     if limit < least:
@@ -178,7 +173,7 @@ class _Design:
     def least_distortion(
         self, limits: np.ndarray, tol: float, max_rounds: int, sharp: float, decide: float | None = None
     ) -> EntropyBoundedMechanism:
-        """The least mean distortion at leakages of `limits` (n,); ends, too, once it is above or below `decide` for sure.
+        """The least mean distortion at leakages of `limits` (n,); ends, too, once it is surely above or below `decide`.
 
         The leakage of a mechanism is computed to `sharp`.
         """
@@ -299,7 +294,9 @@ def _least_leakage(design: _Design, budget: float, tol: float, max_rounds: int) 
             break
         if not low < trial < high:
             continue
-        found = design.least_distortion(np.full(len(design.sizes), trial), 0.0, max_rounds, _SHARPER * tol, decide=budget)
+        found = design.least_distortion(
+            np.full(len(design.sizes), trial), 0.0, max_rounds, _SHARPER * tol, decide=budget
+        )
         rounds += found.rounds
         if found.distortion <= budget:
             high, best = trial, found

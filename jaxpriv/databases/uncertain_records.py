@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import entr
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import scalar
 from jaxpriv.databases.differential import RecordPrivacy, log_mechanism, worst_record
+from jaxpriv.databases.entropy_bounded import least_share
 from jaxpriv.databases.universe import over_universe, universe_sizes, whole
 from jaxpriv.errors import InputError
 
@@ -42,7 +41,7 @@ def uncertain_records_privacy(
     uncertain = whole(uncertain, "uncertain", low=0, high=count)
     bound = scalar(entropy, "entropy", low=0.0, high=float(np.log(2.0)))
     need_memory(32.0 * 4.0**count * array.shape[1], "the extreme priors", "use fewer records")
-    least = float(brentq(lambda p: entr(p) + entr(1.0 - p) - bound, 0.0, 0.5)) if bound < np.log(2.0) else 0.5
+    least = least_share(0.0, 0.0, bound)[0] if bound > 0 else 0.0
     extreme = np.array([[1.0, 0.0], [0.0, 1.0], [least, 1.0 - least], [1.0 - least, least]])
     chosen = sum(np.ix_(*[[0, 0, 1, 1]] * (count - 1)), start=np.zeros((4,) * (count - 1)))
     per_record = np.empty(count)

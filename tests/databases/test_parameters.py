@@ -42,7 +42,7 @@ def test_no_prior_within_the_extent_leaks_more(sizes):
 def test_the_extent_adds_in_full():
     """One of two records determines the other as far as the extent lets it: eps + d is approached for a large eps."""
     eps, extent = 12.0, 2.0
-    mechanism = np.exp(eps * (db.counts((2, 2)) - 2.0))[:, None] * np.array([1.0, 0.0])
+    mechanism = np.exp(eps * (db.counts((2, 2)) - 2.0))[:, None] * np.array([0.5, 0.0])
     mechanism[:, 1] = 1.0 - mechanism[:, 0]
     second = math.exp(-extent)
     raised = np.array([0.0, 1.0])  # x_2 given x_1 = 1
