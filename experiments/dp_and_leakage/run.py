@@ -75,7 +75,11 @@ def optimal_leakage() -> None:
 def recovery() -> None:
     """(c): the probability that all records are learnt."""
     rows = [
-        [eps, spacing, *(sparse_count_recovery(10_000 * spacing, spacing, eps, noise) for noise in ("laplace", "geometric"))]
+        [
+            eps,
+            spacing,
+            *(sparse_count_recovery(10_000 * spacing, spacing, eps, noise) for noise in ("laplace", "geometric")),
+        ]
         for eps in RATES
         for spacing in map(int, SPACINGS)
     ]

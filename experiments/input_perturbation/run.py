@@ -53,8 +53,9 @@ def main() -> None:
         numbers = (float(output.value), float(output.lower_bound), geometric)
         rows.append([error, *numbers, records.leakage, records.lower_bound, response, lost, gained])
         print(
-            f"E|X - U| = {error:4.2f}: output {output.value:.4f} (geometric {geometric:.4f}), input {records.leakage:.4f} "
-            f">= {records.lower_bound:.4f} (randomised response {response:.4f}), 1 -> 0 {lost:.3f}, 0 -> 1 {gained:.3f}"
+            f"E|X - U| = {error:4.2f}: output {output.value:.4f} (geometric {geometric:.4f}), "
+            f"input {records.leakage:.4f} >= {records.lower_bound:.4f} "
+            f"(randomised response {response:.4f}), 1 -> 0 {lost:.3f}, 0 -> 1 {gained:.3f}"
         )
     DATA.mkdir(exist_ok=True)
     with open(DATA / "curves.csv", "w", newline="") as stream:

@@ -256,10 +256,11 @@ def sparse_count_recovery(records: int, spacing: int, eps: float, noise: str = "
 
         1 - (n/k)/(1 + n/k) e^(-k eps/2)
 
-    for Laplace noise, X and Y as in `sparse_count_leakage`: S is then a function of X, and the guess the nearest multiple
-    of k, wrong by half of e^(-k eps/2) on each side where there is a neighbour. It tends to 1 as k eps grows, though Y is
-    eps-differentially private. For geometric noise the same for an even k (one of the two nearest is guessed half-way),
-    and 2 e^(-(k+1) eps/2)/(1 + e^-eps) in place of the exponential for an odd one. Errors as in `sparse_count_leakage`.
+    for Laplace noise, X and Y as in `sparse_count_leakage`: S is then a function of X, and the guess the nearest
+    multiple of k, wrong by half of e^(-k eps/2) on each side where there is a neighbour. It tends to 1 as k eps
+    grows, though Y is eps-differentially private. For geometric noise the same for an even k (one of the two nearest is
+    guessed half-way), and 2 e^(-(k+1) eps/2)/(1 + e^-eps) in place of the exponential for an odd one. Errors as in
+    `sparse_count_leakage`.
 
     Calmon and Fawaz 2012, after Theorem 4.
     """

@@ -181,9 +181,9 @@ def information_bound(eps: float, records: int) -> float:
 
         k - 1 - ln k <= n eps,     k = E/(1 - e^-E),   E = n eps = `group_privacy_bound(eps, n)`
 
-    By group privacy the rows of the mechanism are within a factor e^E, and of any output, with lifts 1 or e^E on a set
-    of probability a, up to a constant, D(P(S|u) || P(S)) = k (1 - 1/z) - ln z, z = 1 + (e^E - 1) a, is largest at z = k.
-    So I(S;U) <= O(eps n), here about (n eps)^2/8 for small and n eps - 1 - ln(n eps) for large n eps.
+    By group privacy the rows of the mechanism are within a factor e^E. D(P(S|u) || P(S)), convex, is largest where
+    M(u|.) takes two values in this ratio, the larger on a set of probability a: it is then k (1 - 1/z) - ln z with
+    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small and n eps - 1 - ln(n eps) for large n eps.
 
     Calmon and Fawaz 2012, end of section V, after McGregor et al. 2011, Proposition 4.3.
     """

@@ -6,7 +6,7 @@ n independent binary records with P(S_i = 1) = p, X their count, and every recor
 
 The least I(S;U) = I(X;U) with E|X - U| <= D is a search over (a, b), not convex. Two facts bound it on a box:
 
-* For a + b <= 1 larger a and b are a post-processing of each record (the likelihood ratios 1/b' - a'/b' .. move towards
+* For a + b <= 1 larger a and b are a post-processing of each record (the likelihood ratios of both results move towards
   1), hence of the count: I(X;U) is least at the upper corner; for a + b >= 1, where answers are reversed, at the lower
   one. On a + b = 1 it is 0.
 * A record more that changes moves U by one: |dE|X - U|/da| <= n p and |dE|X - U|/db| <= n (1 - p).
