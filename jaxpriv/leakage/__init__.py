@@ -36,6 +36,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
 )
 from jaxpriv.leakage.actions import Adversary, adversary
+from jaxpriv.leakage.capacity import Capacity, capacity
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
     Evaluation,
@@ -58,6 +59,7 @@ __all__ = [
     "AbstractMeanLeakage",
     "AbstractWorstOutcomeLeakage",
     "Adversary",
+    "Capacity",
     "CostGainBounds",
     "Evaluation",
     "Report",
@@ -66,6 +68,7 @@ __all__ = [
     "Witness",
     "adversary",
     "by_name",
+    "capacity",
     "cost_gain_bound",
     "cost_gain_bounds",
     "evaluate",
