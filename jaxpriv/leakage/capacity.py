@@ -26,9 +26,10 @@ from jaxpriv.leakage.renyi import Sibson
 
 __all__ = ["Capacity", "capacity"]
 
-# Steps of the search, and the orders between which its powers are smooth and do not underflow; nearer to 1 the prior of
-# order 1 is taken, above the largest the uniform one (at infinity every prior without zeros is a best one).
+# Steps of the search.
 _STEPS = 80
+# Orders nearer to 1 take the prior of order 1, orders above the largest the uniform one: at infinity every prior
+# without zeros is a best one. In between the powers are smooth and do not underflow.
 _NEAR_ONE, _MOST = 1e-6, 1e6
 
 

@@ -488,7 +488,7 @@ class MaximalAlphaLeakage(_OfOrder):
         return missed / ((1.0 - 1.0 / self._finite(prior)) * self.beta)
 
     def _against(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> tuple[Arr, Arr]:
-        """The value for each s' (S,), the largest of that of the prior found and those of single symbols; the priors."""
+        """The value for each s' (S,), the largest of those of the prior found and of single symbols; the priors."""
         none = -1e4  # e^none is 0
         logs = jnp.where(positive(channel), jnp.log(jnp.where(positive(channel), channel, 1.0)), none)
 

@@ -144,7 +144,8 @@ def test_no_prior_and_no_symbol_has_more_at_beta(order, beta):
     found = against(order, beta, SYMMETRIC)
     share = np.linspace(0, 1, 20_001)
     best = on_a_grid(order, beta, SYMMETRIC, np.column_stack([share, 1 - share]))
-    assert best <= found + 1e-12 and found == pytest.approx(best, abs=1e-7)
+    assert best <= found + 1e-12
+    assert found == pytest.approx(best, abs=1e-7)
     with jax.enable_x64(True):
         assert float(lk.MaximalAlphaLeakage(order, beta).shortfall(SYMMETRIC)) <= 1e-9
     priors = np.random.default_rng(7).dirichlet(np.ones(3), 500)
