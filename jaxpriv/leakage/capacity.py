@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import ArrayLike
 
 from jaxpriv._lanes import spread, with_lanes
@@ -93,13 +94,13 @@ def _largest_prior(rows: Arr, order: Arr, shannon: bool) -> Arr:
     if shannon:
         inside = (rows * jnp.log(jnp.where(rows > 0, rows, 1.0))).sum(axis=1)
 
-        def negative(prior: Arr) -> Arr:
+        def negative(prior: Array) -> Array:
             law = prior @ rows
             return jnp.sum(law * jnp.log(law)) - prior @ inside
     else:
         shares = (rows / top) ** order
 
-        def negative(prior: Arr) -> Arr:
+        def negative(prior: Array) -> Array:
             return jnp.sign(1.0 - order) * jnp.sum(top[0] * (prior @ shares) ** (1.0 / order))
 
     return least_on_simplex(negative, start, _STEPS)
