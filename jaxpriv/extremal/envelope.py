@@ -6,7 +6,8 @@ distortion is a linear program. For thresholds in a box [l, h] it is bounded by 
     minimise E d   subject to   l_s P(y) <= v_s(y) <= h_s P(y),   sum_y v_s(y) = t_s,
                                 u_s(y) >= P(y|s) - v_s(y),   sum_y u_s(y) <= delta (e^eps - t_s) + r_s ,
 
-r_s >= 0 at a price so high that it is 0 where that can be: every box then has a solution, and a dual that bounds it. Boxes are split at the threshold of the symbol whose envelope the solution exceeds most; the solution's own best
+r_s >= 0 at a price so high that it is 0 where that can be: every box then has a solution, and a dual that bounds it.
+Boxes are split at the threshold of the symbol whose envelope the solution exceeds most; the solution's own best
 thresholds, as a box of one point, give mechanisms within the limit.
 """
 

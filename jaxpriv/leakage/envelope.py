@@ -4,13 +4,13 @@ With the lift t_s(y) = P(y|s)/P(y) and randomised events E of the outputs
 
     eps(delta) = max_s max { ln P(E|s)/P(E) : P(E) >= delta } .
 
-The best event holds the outputs of the largest lifts, up to the mass delta, so eps(delta) is the logarithm of their mean.
+The best event holds the outputs of the largest lifts, up to the mass delta: eps(delta) is the logarithm of their mean.
 By duality eps_s(delta) <= e if and only if some threshold t in [0, e^e] has
 
     sum_y max( P(y|s) - t P(y), 0 ) <= delta (e^e - t) ,
 
-the t of the tightest one being the lift at which the mass delta is reached. The left-hand side is convex in the mechanism
-for a given t (`LiftExcess`), and a linear program holds it; over all t it is not (`jaxpriv.extremal.envelope_design`).
+the tightest t being the lift at which the mass delta is reached. For a given t the left-hand side is convex in the
+mechanism (`LiftExcess`), and a linear program holds it; over all t it is not (`jaxpriv.extremal.envelope_design`).
 """
 
 from functools import partial
@@ -51,9 +51,8 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
     Max-lift at delta = 0, non-increasing, 0 at delta = 1. Unlike a tail bound on the lift of an output it does not rise
     under post-processing. `outcome` is the max-lift of one output, which no event exceeds.
 
-    It is evaluated, and designed for by `jaxpriv.extremal.envelope_design`: mechanisms within a limit are no convex set.
-    For given thresholds they are, and `limits` states that set for any problem. Raises `InputError` for a delta outside
-    [0, 1].
+    `jaxpriv.extremal.envelope_design` designs for it: mechanisms within a limit are no convex set. For given thresholds
+    they are, and `limits` states that set for any problem. Raises `InputError` for a delta outside [0, 1].
     """
 
     words: ClassVar[str] = "leakage envelope"
@@ -91,8 +90,7 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
             return xp.in_double(self.value_of, outputs, prior)
         masses = jnp.sum(outputs, axis=0)
         lifts = jax.vmap(lift_of, in_axes=(1, None), out_axes=1)(outputs, prior)
-        largest = jax.vmap(self._mean_of_largest, in_axes=(0, None))(jnp.where(positive(masses)[None], lifts, 0.0), masses)
-        return jnp.log(jnp.max(largest))
+        return jnp.log(jnp.max(jax.vmap(self._mean_of_largest, in_axes=(0, None))(lifts, masses)))
 
     def _mean_of_largest(self, lift: Arr, masses: Arr) -> Scalar:
         """The mean lift (Y,) of the outputs of the largest lifts, as many as have the mass delta."""
