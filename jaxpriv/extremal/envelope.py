@@ -77,8 +77,8 @@ class EnvelopeDesign:
 def envelope_design(
     problem: DistortionProblem,
     *,
-    tol: float = 1e-6,
-    max_boxes: int = 2000,
+    tol: float = 1e-4,
+    max_boxes: int = 1000,
     time_limit: float | None = None,
     progress: ProgressLike = None,
 ) -> EnvelopeDesign:
@@ -100,8 +100,8 @@ def envelope_design(
     if is_traced(problem, tol):
         raise InputError("envelope_design runs on the host, outside of jit, vmap and grad")
     measure, form = problem.leakage, problem.form
-    of_envelope = isinstance(measure, LeakageEnvelope) and form.limits_leakage and not problem.limits
-    if not of_envelope or problem.sizes[0] > 1 or not np.isfinite(form.target):
+    limited = form.limits_leakage and not problem.limits and problem.sizes[0] == 1 and np.isfinite(form.target)
+    if not isinstance(measure, LeakageEnvelope) or not limited:
         raise InputError("problem must have one joint and a finite leakage_budget of a LeakageEnvelope, and no limits")
     tables, support = problem.costs()
     if not support.all():
