@@ -162,12 +162,13 @@ class _Boxes:
             format="csr",
         )
         sides = np.append(np.ones(inputs), np.zeros(private))
-        least, most = np.zeros(above.shape[1]), np.ones(above.shape[1])
+        size = inputs * outputs + 2 * private * (outputs + 1)
+        least, most, objective = np.zeros(size), np.ones(size), np.zeros(size)
         free = slice(inputs * outputs, inputs * outputs + private * outputs)
         most[free] = np.repeat(high, outputs)
         ends = slice(-2 * private, -private)
         least[ends], most[ends] = low, high
-        objective = np.append(self.cost.ravel(), np.zeros(above.shape[1] - inputs * outputs))
+        objective[: inputs * outputs] = self.cost.ravel()
         objective[-private:] = _PRICE * np.ptp(self.cost, axis=1).sum()
         result = linprog(objective, above, right, whole, sides, np.column_stack([least, most]), method="highs")
         if result.status != 0:  # bounded and feasible by construction, so this is a failure of the backend
