@@ -126,7 +126,7 @@ class LiftExcess(AbstractMeanLeakage):
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LiftExcess":
         del prior
-        if self.symbol >= len(seen) or not seen[self.symbol]:
+        if not seen[self.symbol]:
             raise InputError(f"symbol {self.symbol} has no mass under the joint")
         return LiftExcess(int(seen[: self.symbol].sum()), self.gamma)
 
@@ -136,4 +136,6 @@ class LiftExcess(AbstractMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """max( P(y|s)/P(y) - gamma, 0 )."""
+        if self.symbol >= w.shape[0]:
+            raise InputError(f"symbol {self.symbol} is none of the {w.shape[0]} private symbols of the joint")
         return xp.maximum(lift_of(w, prior)[self.symbol] - xp.asarray(self.gamma, w), 0.0)
