@@ -266,6 +266,7 @@ CALLS = {
     "jaxpriv.program.program_of": lambda: jp.program.program_of(problem()),
     "jaxpriv.testing.random_joint": lambda: jp.testing.random_joint(0, 2, 3),
     "jaxpriv.testing.random_mechanisms": lambda: jp.testing.random_mechanisms(0, 2, 3, 3),
+    "jaxpriv.watchdog.best_draw": lambda: jp.watchdog.best_draw(TABLE, 0.4).mechanism,
     "jaxpriv.watchdog.compare": lambda: [vars(one) for one in jp.watchdog.compare(TABLE, epsilon=0.4).values()],
     "jaxpriv.watchdog.estimated_staircase": lambda: vars(jp.watchdog.estimated_staircase(LOG_LIFT, PRIOR)),
     "jaxpriv.watchdog.estimated_watchdog": lambda: vars(

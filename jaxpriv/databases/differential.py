@@ -127,8 +127,8 @@ def dependent_records_privacy(
     A universe of one symbol has nothing to disclose: 0.
 
     With `extent` = d only those priors count whose `dependence_extent` is at most d, and `per_record` is an upper
-    bound, min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x') for
-    sequences that differ in record i alone, so that
+    bound, min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x')
+    for sequences that differ in record i alone, so that
 
         P(r|x_i) <= e^d sum_rest P(x_rest) M(r|x_i, x_rest) <= e^(d + e_i) P(r).
 
