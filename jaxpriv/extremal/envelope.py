@@ -109,7 +109,7 @@ def envelope_design(
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     joint = np.asarray(problem.joints[0], np.float64)
     seen = joint.sum(axis=1) > 0
-    program = _Boxes(joint[seen], joint.sum(axis=0)[:, None] * tables[0], measure.delta, float(form.target))
+    program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], measure.delta, float(form.target))
     with clock_of(time_limit, progress) as clock:
         found = _search(program, measure, tol, max_boxes, clock)
     thresholds = np.ones(len(joint))
@@ -118,7 +118,7 @@ def envelope_design(
 
 
 @dataclass(frozen=True, eq=False)
-class _Boxes:
+class _ThresholdPrograms:
     """The linear programs of boxes of thresholds."""
 
     joint: np.ndarray  # (S, X), every symbol with mass
@@ -195,7 +195,9 @@ class _Boxes:
         return np.log((taken * lifts).sum(axis=1) / taken.sum(axis=1)), np.minimum(threshold, np.exp(self.eps))
 
 
-def _search(program: _Boxes, measure: LeakageEnvelope, tol: float, max_boxes: int, clock: Clock) -> EnvelopeDesign:
+def _search(
+    program: _ThresholdPrograms, measure: LeakageEnvelope, tol: float, max_boxes: int, clock: Clock
+) -> EnvelopeDesign:
     top, private = np.exp(program.eps), len(program.joint)
     blind = np.zeros_like(program.cost)
     blind[:, np.argmin(program.cost.sum(axis=0))] = 1.0
