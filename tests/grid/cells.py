@@ -68,6 +68,8 @@ def refusal(cell: Cell) -> str | None:
                 return "solver takes averages whose decision rules have no ties"
             if cell.also == "joints" and cell.form != "budget":
                 return "solver takes a set of joints with a budget"
+        if cell.form == "budget" and cell.measure in ("max-lift-by-symbol", "metric"):
+            return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
         if cell.solver == "hybrid-gradient" and _own_loss(cell):
