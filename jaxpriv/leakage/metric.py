@@ -51,8 +51,8 @@ class SymbolMaxLift(_Scaled):
     """max_{s,y} ln( P(s|y)/p_s ) / c_s: max-lift with a scale c_s > 0, `scales` (s,), for each private symbol.
 
     At most v if and only if P(s|y) <= e^(v c_s) p_s for every s and y: with the limits eps_s as scales the limit is 1.
-    All scales 1 give `MaxLift`. Raises `InputError` for scales that are not positive and finite, or of another number of
-    symbols than the joint's.
+    All scales 1 give `MaxLift`. Raises `InputError` for scales that are not positive and finite, or of another number
+    of symbols than the joint's.
     """
 
     words: ClassVar[str] = "max-lift in units of each symbol's scale"

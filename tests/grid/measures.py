@@ -227,7 +227,9 @@ def _ratio(
     return Reference(kind, measure, column, cone=cone, worst=True, strict=False, singular=lowered)
 
 
-def _scaled(kind: str, measure: Callable[[np.ndarray], Any], scales: Callable[[int], np.ndarray], pairs: bool) -> Reference:
+def _scaled(
+    kind: str, measure: Callable[[np.ndarray], Any], scales: Callable[[int], np.ndarray], pairs: bool
+) -> Reference:
     """The largest quotient of a log-ratio, of a symbol to another one (to all, without `pairs`), and its scale."""
 
     def apart(w: np.ndarray, p: np.ndarray) -> np.ndarray:
