@@ -32,12 +32,15 @@ class _Scaled(AbstractPointwiseLeakage):
     def untraceable(self) -> str | None:
         return "its scales are traced, and decide on its rows; pass a NumPy array" if is_traced(self.scales) else None
 
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        del given, view
-        raise InputError(
-            f"leakage: the least multiple of the scales of {type(self).__name__} within a budget is no convex program; "
-            "minimise the distortion at a leakage_budget, or take a frontier over leakage_budgets"
+    @property
+    def unbudgeted(self) -> str:
+        return (
+            f"the least multiple of the scales of {type(self).__name__} within a budget is no convex program; minimise "
+            "the distortion at a leakage_budget, or take a frontier over leakage_budgets"
         )
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        raise InputError(self.unbudgeted)
 
 
 def _weights(value: object) -> Arr:

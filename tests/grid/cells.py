@@ -45,6 +45,8 @@ AXES = Cell(
     transform=("host", "float32", "jit", "jit-float32", "vmap", "grad", "frontier"),
 )  # type: ignore[arg-type]  # fmt: skip
 
+# Worst-outcome measures whose least limit within budgets is refused.
+UNBUDGETED = ("max-lift-by-symbol", "metric")
 FIRST_ORDER = ("mirror-descent", "blahut-arimoto")
 STREAMING = ("accelerated", "two-grid")
 TRACED = ("jit", "jit-float32", "vmap", "grad")
@@ -68,7 +70,7 @@ def refusal(cell: Cell) -> str | None:
                 return "solver takes averages whose decision rules have no ties"
             if cell.also == "joints" and cell.form != "budget":
                 return "solver takes a set of joints with a budget"
-        if cell.form == "budget" and cell.measure in ("max-lift-by-symbol", "metric"):
+        if cell.form == "budget" and cell.measure in UNBUDGETED:
             return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"

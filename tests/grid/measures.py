@@ -360,7 +360,7 @@ MEASURES = {
     "min-lift": _ratio("ratio", lambda _: lk.MinLift(), raised=False, lowered=True),
     "ldp": _ratio("ldp", lambda _: lk.LocalDifferentialPrivacy(), **_BOTH, pairs=_all),
     "ldp-chain": _ratio("ldp-chain", lambda n: lk.LocalDifferentialPrivacy(_chain(n)), **_BOTH, pairs=_chain),
-    "max-lift-by-symbol": _scaled("ratio-of-symbols", lk.SymbolMaxLift, _by_symbol, False),
-    "metric": _scaled("metric", lk.MetricPrivacy, _line, True),
+    "max-lift-by-symbol": _scaled("scaled", lk.SymbolMaxLift, _by_symbol, False),
+    "metric": _scaled("scaled-pairs", lk.MetricPrivacy, _line, True),
     "inferential": _ratio("ldp", lambda _: lk.InferentialPrivacy(), **_BOTH, pairs=_all),
 }  # fmt: skip
