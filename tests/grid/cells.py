@@ -63,6 +63,8 @@ def refusal(cell: Cell) -> str | None:
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
     if measured(cell):
+        if cell.form == "budget" and cell.measure in UNBUDGETED:
+            return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "blahut-arimoto":
             return "solver takes mutual information without further limits only"
         if cell.solver == "mirror-descent" or cell.solver in STREAMING:
@@ -70,8 +72,6 @@ def refusal(cell: Cell) -> str | None:
                 return "solver takes averages whose decision rules have no ties"
             if cell.also == "joints" and cell.form != "budget":
                 return "solver takes a set of joints with a budget"
-        if cell.form == "budget" and cell.measure in UNBUDGETED:
-            return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
         if cell.solver == "hybrid-gradient" and _own_loss(cell):
