@@ -194,6 +194,7 @@ CALLS = {
     ),
     "jaxpriv.databases.group_privacy_bound": lambda: jp.databases.group_privacy_bound(0.7, 2),
     "jaxpriv.databases.independent_prior": lambda: jp.databases.independent_prior([PRIOR, PRIOR]),
+    "jaxpriv.databases.information_bound": lambda: jp.databases.information_bound(0.7, 3),
     "jaxpriv.databases.information_privacy": lambda: vars(
         jp.databases.information_privacy(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES)
     ),
@@ -201,8 +202,10 @@ CALLS = {
     "jaxpriv.databases.perturbed_count": lambda: jp.databases.perturbed_count(3, 0.7),
     "jaxpriv.databases.perturbed_records": lambda: jp.databases.perturbed_records(SIZES, 0.7),
     "jaxpriv.databases.record_joint": lambda: jp.databases.record_joint(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1),
+    "jaxpriv.databases.record_mapping": lambda: vars(jp.databases.record_mapping(2, 0.3, 0.4, tol=0.1)),
     "jaxpriv.databases.sparse_count_bound": lambda: jp.databases.sparse_count_bound(12, 3, 0.7),
     "jaxpriv.databases.sparse_count_leakage": lambda: jp.databases.sparse_count_leakage(12, 3, 0.7),
+    "jaxpriv.databases.sparse_count_recovery": lambda: jp.databases.sparse_count_recovery(12, 3, 0.7),
     "jaxpriv.databases.uncertain_records_privacy": lambda: vars(
         jp.databases.uncertain_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 1, 0.5)
     ),
