@@ -179,10 +179,12 @@ CALLS = {
     "jaxpriv.databases.dependent_records_privacy": lambda: vars(
         jp.databases.dependent_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES)
     ),
+    "jaxpriv.databases.dependence_extent": lambda: vars(jp.databases.dependence_extent(UNIFORM, SIZES)),
     "jaxpriv.databases.deterministic_query": lambda: vars(jp.databases.deterministic_query(PRIOR, PRIOR / 3.0)),
     "jaxpriv.databases.differential_privacy": lambda: jp.databases.differential_privacy(
         np.repeat(CHANNEL, 2, 0), jp.databases.hamming_neighbours(SIZES)
     ).value,
+    "jaxpriv.databases.entropy_after": lambda: jp.databases.entropy_after(CHANNEL, 0.5),
     "jaxpriv.databases.entropy_bounded_privacy": lambda: vars(
         jp.databases.entropy_bounded_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 0.5)
     ),
@@ -201,6 +203,9 @@ CALLS = {
     "jaxpriv.databases.record_joint": lambda: jp.databases.record_joint(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1),
     "jaxpriv.databases.sparse_count_bound": lambda: jp.databases.sparse_count_bound(12, 3, 0.7),
     "jaxpriv.databases.sparse_count_leakage": lambda: jp.databases.sparse_count_leakage(12, 3, 0.7),
+    "jaxpriv.databases.uncertain_records_privacy": lambda: vars(
+        jp.databases.uncertain_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 1, 0.5)
+    ),
     "jaxpriv.distortion.absolute": lambda: jp.distortion.absolute(INDEX / 3.0).matrix(),
     "jaxpriv.distortion.as_distortion": lambda: jp.distortion.as_distortion(TABLE).tile(np.arange(2), 1, 2),
     "jaxpriv.distortion.changed_attributes": lambda: jp.distortion.changed_attributes(
@@ -213,6 +218,7 @@ CALLS = {
     ],
     "jaxpriv.distortion.hamming": lambda: jp.distortion.hamming(3).rows(INDEX),
     "jaxpriv.distortion.squared": lambda: jp.distortion.squared(INDEX / 3.0).tile(INDEX, 0, 2),
+    "jaxpriv.extremal.record_utility": lambda: jp.extremal.record_utility(UNIFORM, SIZES, [0.1, 0.3]).value,
     "jaxpriv.funnels.elementary_bound": lambda: jp.funnels.elementary_bound(jp.FunnelProblem(TABLE, disclosure=0.3)),
     "jaxpriv.funnels.measure_of": lambda: jp.funnels.measure_of(ROWS, TABLE.sum(axis=0)),
     "jaxpriv.gaussian.bottleneck": lambda: vars(jp.gaussian.bottleneck(source(), 0.1)),
@@ -256,6 +262,7 @@ CALLS = {
     "jaxpriv.program.program_of": lambda: jp.program.program_of(problem()),
     "jaxpriv.testing.random_joint": lambda: jp.testing.random_joint(0, 2, 3),
     "jaxpriv.testing.random_mechanisms": lambda: jp.testing.random_mechanisms(0, 2, 3, 3),
+    "jaxpriv.watchdog.best_draw": lambda: jp.watchdog.best_draw(TABLE, 0.4).mechanism,
     "jaxpriv.watchdog.compare": lambda: [vars(one) for one in jp.watchdog.compare(TABLE, epsilon=0.4).values()],
     "jaxpriv.watchdog.estimated_staircase": lambda: vars(jp.watchdog.estimated_staircase(LOG_LIFT, PRIOR)),
     "jaxpriv.watchdog.estimated_watchdog": lambda: vars(

@@ -298,13 +298,16 @@ def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(forgotten):
             return SimpleNamespace(value=np.inf, bound=-np.inf, gap=np.inf)
 
         def init(self, program, attempt, best):
-            return SimpleNamespace(best=SimpleNamespace(value=5.0, bound=0.0, gap=5.0), stalled=False)
+            return SimpleNamespace(best=SimpleNamespace(value=5.0, bound=0.0, gap=5.0))
 
         def step(self, program, state):
             value = state.best.value - 1.0
             if value == 2.0:
                 raise KeyboardInterrupt
-            return SimpleNamespace(best=SimpleNamespace(value=value, bound=0.0, gap=value), stalled=False)
+            return SimpleNamespace(best=SimpleNamespace(value=value, bound=0.0, gap=value))
+
+        def terminate(self, program, state):
+            return False
 
     clock = Clock()
     best, steps = loops._step_uncompiled(clock, Counting(), None, Goal(0.5), 10, lambda *_: None)
@@ -333,10 +336,13 @@ def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere(forgo
             return Pair(np.float64(np.inf), np.float64(-np.inf))
 
         def init(self, program, attempt, best):
-            return SimpleNamespace(best=Pair(np.float64(5.0), np.float64(0.0)), stalled=False)
+            return SimpleNamespace(best=Pair(np.float64(5.0), np.float64(0.0)))
 
         def step(self, program, state):
-            return SimpleNamespace(best=Pair(state.best.value - 1.0, np.float64(0.0)), stalled=False)
+            return SimpleNamespace(best=Pair(state.best.value - 1.0, np.float64(0.0)))
+
+        def terminate(self, program, state):
+            return False
 
     class Pair(NamedTuple):
         value: np.float64

@@ -30,8 +30,10 @@ from jaxpriv.databases.differential import (
     RecordPrivacy,
     all_priors_privacy,
     compose,
+    dependence_extent,
     dependent_records_privacy,
     differential_privacy,
+    entropy_after,
     group_information,
     group_privacy_bound,
     information_privacy,
@@ -40,6 +42,7 @@ from jaxpriv.databases.differential import (
 )
 from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
 from jaxpriv.databases.entropy_bounded_design import EntropyBoundedMechanism, entropy_bounded_mechanism
+from jaxpriv.databases.uncertain_records import uncertain_records_privacy
 from jaxpriv.databases.universe import (
     checked_neighbours,
     count_neighbours,
@@ -65,9 +68,11 @@ __all__ = [
     "count_neighbours",
     "counting_query",
     "counts",
+    "dependence_extent",
     "dependent_records_privacy",
     "deterministic_query",
     "differential_privacy",
+    "entropy_after",
     "entropy_bounded_mechanism",
     "entropy_bounded_privacy",
     "geometric_count",
@@ -86,6 +91,7 @@ __all__ = [
     "sequences",
     "sparse_count_bound",
     "sparse_count_leakage",
+    "uncertain_records_privacy",
     "with_empty_record",
 ]
 __dir__ = names_of(__name__)

@@ -178,9 +178,9 @@ class ListedPricer(AbstractPosteriorSet):
 # Vertices of { q in simplex : T q within the limits }, T = P(S|X), by counting out their bases.
 #
 # A vertex with m symbols in its support is the solution of m equations in those symbols: sum q = 1 and m - 1 limits
-# that hold with equality. So m <= |S|, and the work is sum_m C(|X|, m) C(|S|, m-1) 2^(m-1) small systems: polynomial in
-# |X| for the few private symbols one usually has. For a ratio limit the largest lift is one more unknown, tied by one
-# more equation.
+# that hold with equality. So m <= |S|, and the work is sum_m C(|X|, m) C(|S|, m-1) 2^(m-1) small systems (one in place
+# of 2 for bounds on one side): polynomial in |X| for the few private symbols one usually has. For a ratio limit the
+# largest lift is one more unknown, tied by one more equation.
 
 
 # Systems of equations: so many of ten unknowns are solved in some seconds.
@@ -192,37 +192,39 @@ _ROUNDING = 1e-11
 _CHUNK = 50_000
 
 
-def count_bases(private: int, useful: int, extra: int) -> int:
-    """How many systems `posteriors` solves; `extra` = 0 for lift bounds, 1 for a ratio."""
-    return sum(
-        math.comb(useful, m) * math.comb(private, m - 1 + extra) * 2 ** (m - 1 + extra)
-        for m in range(1, min(private, useful) + 1)
-    )
-
-
 def posteriors(
-    relative: np.ndarray, low: float, high: float, ratio: float | None = None, clock: Clock = ENDLESS
+    relative: np.ndarray,
+    low: float,
+    high: float,
+    ratio: float | None = None,
+    clock: Clock = ENDLESS,
+    most: int | None = None,
 ) -> np.ndarray:
     """All vertices q (n, X), and possibly some other points of the polytope; only some once the clock has expired.
 
     relative[s, x] = P(s|x)/P(s), so relative @ q is the lift of S. The limits are low <= lift <= high,
-    or lift_s <= ratio * lift_s' if `ratio` is given.
+    or lift_s <= ratio * lift_s' if `ratio` is given. `most` is the most symbols that a vertex has in its support, |S|
+    by default: the rank of (1, relative).
 
     Raises `ResourceError` if there are more than two million bases.
     """
     private, useful = relative.shape
     extra = 0 if ratio is None else 1
-    bases = count_bases(private, useful, extra)
+    sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
+    # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
+    sides = [side for side in dict.fromkeys(sides) if side != (0.0, 0.0) and math.isfinite(side[1])]
+    largest = min(private if most is None else most, useful)
+    bases = sum(
+        math.comb(useful, m) * math.comb(private, m - 1 + extra) * len(sides) ** (m - 1 + extra)
+        for m in range(1, largest + 1)
+    )
     if bases > MOST_BASES:
         raise ResourceError(
             f"{bases:.1e} bases of the posterior polytope ({private} private, {useful} useful symbols) are more than "
             f"{MOST_BASES}: merge symbols of S or of X, or ask for a limit on X itself (a one-dimensional source)"
         )
-    sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
-    # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
-    sides = [side for side in dict.fromkeys(sides) if side != (0.0, 0.0) and math.isfinite(side[1])]
     found = [np.zeros((0, useful))]
-    for m in range(1, min(private, useful) + 1):
+    for m in range(1, largest + 1):
         supports = np.array(list(itertools.combinations(range(useful), m)))
         for active in itertools.combinations(range(private), m - 1 + extra):
             for choice in itertools.product(sides, repeat=len(active)):
@@ -261,7 +263,7 @@ def _basic(relative: np.ndarray, supports: np.ndarray, active: np.ndarray, choic
 
 def _allowed(lifts: np.ndarray, low: float, high: float, ratio: float | None) -> np.ndarray:
     """Which columns of `lifts` (S, n) meet the limits up to rounding; a point too many costs nothing but time."""
-    least, most = lifts.min(axis=0), lifts.max(axis=0)
+    least, most = lifts.min(axis=0, initial=math.inf), lifts.max(axis=0, initial=0.0)
     if ratio is not None:
         return most <= ratio * (least * (1 + _ROUNDING) + _ROUNDING)
     return (least >= low * (1 - _ROUNDING) - _ROUNDING) & (most <= high * (1 + _ROUNDING))
@@ -421,7 +423,11 @@ def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     relative = joint / (prior[:, None] * source)
     low, high = limits.box(float(prior.min()))
     ratio = math.exp(limits.eps) if limits.spread < math.inf else None
-    vertices = posteriors(relative, low, high, ratio, clock)
+    return among(posteriors(relative, low, high, ratio, clock), source, tol, clock)
+
+
+def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) -> Found:
+    """The best measure over these posteriors (n, X), all the vertices unless the clock has expired, and P_X itself."""
     lifts = np.vstack([np.ones(len(source)), vertices / source])
     columns = columns_of(lifts, source)
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))

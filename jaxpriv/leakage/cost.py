@@ -15,8 +15,15 @@ max_y D(p_y || p) in place of D; the average over y, by Jensen and E_Y D(P_{S|Y}
 gain. For |C| <= L, low = -L and high = L: sqrt(2) L sqrt(I(S;Y)), half of what Makhdoumi et al. 2014 state in Theorem
 1 (their proof goes through C(s, q_0) - C(s, q_y), of twice the range), and half of that again for 0 <= C <= L.
 
-No smaller constant is possible: for a fair bit, posteriors 1/2 +- e and C = L (1 - 2 [guess right]) the gain is 2 L e
-and I = 2 e^2 + O(e^4), so the ratio of gain to bound tends to 1.
+Lemma 2 there is about another number of one output y: what q_y saves who would have announced q_0, the best for p,
+
+    sum_s p_y(s) [ C(s, q_0) - C(s, q_y) ] <= sum_s (p_y - p)_s [ C(s, q_0) - C(s, q_y) ] <= 2 (high - low) TV(p, p_y)
+
+since the bracket has a mean <= 0 under p and lies within +- (high - low). Its average over y is the average gain; for
+one output the printed constant 2 sqrt(2) L is the best one: a fair bit, C(., q_0) = (L, -L), C(., q_y) = (-L, L).
+
+No smaller constant is possible for the gains: for a fair bit, posteriors 1/2 +- e and C = L (1 - 2 [guess right]) the
+gain is 2 L e and I = 2 e^2 + O(e^4), so the ratio of gain to bound tends to 1.
 """
 
 import dataclasses
@@ -29,6 +36,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.special import kl_div
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import xlogx
@@ -48,7 +56,7 @@ from jaxpriv.leakage._base import (
     same_symbols,
     undesigned,
 )
-from jaxpriv.leakage.evaluation import evaluate_all
+from jaxpriv.leakage.evaluation import checked_pair, evaluate_all
 from jaxpriv.leakage.f_rules import ChiSquaredCurve, f_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
@@ -283,17 +291,21 @@ _named_gains("gain-brier", BrierLoss)
 _ROUNDING = 4 * 2.0**-52
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CostGainBounds:
     """Upper bounds on what any adversary with costs in the stated range gains, in units of the cost.
 
     Attributes:
         average: on the average gain (`AverageCostGain`), from I(S;Y).
         maximum: on the maximum gain (`MaxCostGain`), from max_y D(P_{S|Y=y} || P_S).
+        outcomes: (y,) for each output on E[C(S, q_0) - C(S, q_y) | Y=y], what its best announcement q_y saves who would
+            have announced q_0, the best without it, from D(P_{S|Y=y} || P_S); 0 for outputs without mass. Makhdoumi
+            et al. 2014, Lemma 2.
     """
 
     average: float
     maximum: float
+    outcomes: np.ndarray
 
 
 def cost_gain_bound(divergence: ScalarLike, low: ScalarLike, high: ScalarLike) -> float:
@@ -319,10 +331,17 @@ def cost_gain_bound(divergence: ScalarLike, low: ScalarLike, high: ScalarLike) -
 
 
 def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, high: ScalarLike) -> CostGainBounds:
-    """Both bounds for a `mechanism` (x, y) under a `joint` (s, x), for every cost in [low, high].
+    """The bounds for a `mechanism` (x, y) under a `joint` (s, x), for every cost in [low, high].
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.
     """
     measures = (MutualInformation(), RelativeEntropyPrivacy())
+    joint, mechanism = checked_pair(joint, mechanism)
     average, worst = evaluate_all(measures, joint, mechanism)
-    return CostGainBounds(cost_gain_bound(average.value, low, high), cost_gain_bound(worst.value, low, high))
+    columns, prior = joint @ mechanism, joint.sum(axis=1)
+    masses = columns.sum(axis=0)
+    posteriors = np.where(masses > 0, columns / np.where(masses > 0, masses, 1.0), prior[:, None])
+    divergences = kl_div(posteriors, prior[:, None]).sum(axis=0)
+    most = cost_gain_bound(np.inf, low, high)
+    outcomes = np.array([min(2.0 * cost_gain_bound(divergence, low, high), most) for divergence in divergences])
+    return CostGainBounds(cost_gain_bound(average.value, low, high), cost_gain_bound(worst.value, low, high), outcomes)

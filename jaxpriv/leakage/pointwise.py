@@ -193,8 +193,9 @@ class Lift(AbstractPointwiseLeakage):
 class MaxLift(AbstractPointwiseLeakage):
     """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
 
-    One-sided, hence finite: at most ln(1/min p_s). Wu, Xia and He, Definition 3 (their
-    information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
+    One-sided, hence finite: at most ln(1/min p_s). I(S;Y) <= I_inf(S;Y), since I(S;Y) is a mean of log-lifts (Lemma 4).
+    Wu, Xia and He, Definition 3 (their information privacy) and Lemma 4; Saeidian et al. 2023 (pointwise maximal
+    leakage).
     """
 
     words: ClassVar[str] = "max-lift"

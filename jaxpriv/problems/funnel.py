@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._module import Module, Shown, summary
 from jaxpriv._module.shown import nearest, numbers, sizes
-from jaxpriv._numerics import entropy, information_interval
+from jaxpriv._numerics import entropy, information_interval, xlogx
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import is_traced, joint_array, scalar
@@ -206,6 +207,8 @@ class FunnelProblem(_AbstractFunnelProblem):
 
     Exactly one target (nats):
         disclosure R        minimise L(S->Y)              subject to I(X;Y) >= R
+        equivocation D      the same with R = H(X) - D, or 0 if that is less: H(X|Y) <= D, the mean of the log-loss
+                            -ln P(X|Y) (Makhdoumi et al. 2014, section III.B); values stay those of the disclosure form
         leakage_budget D    maximise I(X;Y)               subject to L(S->Y) <= D
         multiplier l        minimise L(S->Y) - l I(X;Y)   (Hsu et al. 2019, eq 10)
 
@@ -238,6 +241,7 @@ class FunnelProblem(_AbstractFunnelProblem):
         joint: ArrayInput,
         *,
         disclosure: ScalarLike | None = None,
+        equivocation: ScalarLike | None = None,
         leakage_budget: ScalarLike | None = None,
         multiplier: ScalarLike | None = None,
         leakage: AbstractAverageLeakage | None = None,
@@ -245,8 +249,15 @@ class FunnelProblem(_AbstractFunnelProblem):
         self.leakage = MutualInformation() if leakage is None else leakage
         if not isinstance(self.leakage, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(self.leakage).__name__}")
-        given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "multiplier": multiplier}
+        given = {
+            "disclosure": disclosure,
+            "equivocation": equivocation,
+            "leakage_budget": leakage_budget,
+            "multiplier": multiplier,
+        }
         self.joint, form, target = _prepared(joint, given)
+        if form == "equivocation":
+            form, target = "disclosure", xp.maximum(-xlogx(self.joint.sum(axis=0)).sum() - target, 0.0)
         if form == "disclosure" and not is_traced(self.joint, target):
             target = _reachable(form, float(target), whole_entropy(self.joint), "H(X)")
         setattr(self, form, target)

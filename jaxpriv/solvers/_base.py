@@ -1,4 +1,4 @@
-"""What a solver is: data (its hyper-parameters) with `init` and `step`; one loop runs them all.
+"""What a solver is: data (its hyper-parameters) with `init`, `step` and `terminate`; one loop runs them all.
 
 Below the loop stand the pieces that several solvers compute: mirror steps within budgets, precision.
 """
@@ -36,7 +36,7 @@ Measures: TypeAlias = Literal["information", "smooth", "convex"]
 class AbstractSolver(Module):
     """An iterative solver. Subclasses are final and hold hyper-parameters only.
 
-    `state.best` has a `value` and a `gap`, `state.stalled` says that further steps are useless.
+    `state.best` has a `value` and a `gap`.
     """
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` has
@@ -60,6 +60,13 @@ class AbstractSolver(Module):
     def step(self, program: PyTree, state: PyTree) -> PyTree:
         """One iteration."""
 
+    def terminate(self, program: PyTree, state: PyTree) -> ScalarLike:
+        """Whether further steps from this state are useless, so that the next start begins, if there is one. Never,
+        unless a solver says otherwise: the loop also ends at its goal and after its most steps.
+        """
+        del program, state
+        return np.array(False)
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -79,14 +86,14 @@ def advance(
     max_steps: ScalarLike,
     stop: Arr | None = None,
 ) -> tuple[PyTree, ScalarLike]:
-    """Step until the goal is met, the solver stalls, or `max_steps` are used: the state and the steps used.
+    """Step until the goal is met, the solver terminates, or `max_steps` are used: the state and the steps used.
 
     `stop`: see `resume`.
     """
 
     def go_on(carry: tuple[PyTree, ScalarLike]) -> Array:
         state, used = carry
-        left = ~goal.met(state.best) & ~state.stalled & (used < max_steps)
+        left = ~goal.met(state.best) & ~solver.terminate(program, state) & (used < max_steps)
         return left if stop is None else left & ~asked_to_stop(stop, jnp.asarray(used))
 
     def once(carry: tuple[PyTree, ScalarLike]) -> tuple[PyTree, ScalarLike]:
@@ -136,7 +143,8 @@ def resume(
         number, fresh, state, steps = course
         state = lax.cond(fresh, lambda: solver.init(program, number, state.best), lambda: state)
         state, steps = advance(solver, program, state, goal, steps, until, stop)
-        return Course(jnp.where(state.stalled, number + 1, number), state.stalled, state, steps)
+        ended = jnp.asarray(solver.terminate(program, state))
+        return Course(jnp.where(ended, number + 1, number), ended, state, steps)
 
     return lax.while_loop(go_on, attempt, course)
 
@@ -210,9 +218,9 @@ def _of_a_batch(
         def once(course: Course) -> Course:
             mine = running(course)
             state = _chosen(mine, jax.vmap(solver.step)(own_program, course.state), course.state)
-            stalled = mine & state.stalled
-            attempt = jnp.where(stalled, course.attempt + 1, course.attempt)
-            return Course(attempt, course.fresh | stalled, state, jnp.where(mine, course.steps + 1, course.steps))
+            ended = mine & jax.vmap(solver.terminate)(own_program, state)
+            attempt = jnp.where(ended, course.attempt + 1, course.attempt)
+            return Course(attempt, course.fresh | ended, state, jnp.where(mine, course.steps + 1, course.steps))
 
         own = lax.while_loop(lambda course: running(course).sum() > least, once, own)
         return jax.tree.map(lambda leaf, part: leaf.at[places].set(part), course, own)

@@ -100,7 +100,6 @@ class AcceleratedState(eqx.Module):
     allowance: Arr  # () leakage that an error in the budgets may be worth
     since: Arr  # () steps since the gap last fell by a tenth
     mark: Arr  # () the gap then
-    stalled: Arr
     best: StreamedCandidate
 
 
@@ -151,16 +150,14 @@ class AcceleratedMirrorDescent(AbstractSolver):
             allowance=_FIRST_ALLOWANCE * (problem.program.leakage(now.columns) - problem.program.least),
             since=jnp.array(0),
             mark=jnp.array(jnp.inf),
-            stalled=jnp.array(False),
             best=best,
         )
 
     def resume(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
         """Go on from `state` with passes in another precision; what the old ones claimed is forgotten."""
         now = self._pass(problem, state.rules, state.prices, state.total)
-        fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(jnp.inf), jnp.array(False))
-        fresh = (*fresh, self.blank(problem))
-        return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.mark, s.stalled, s.best), state, fresh)
+        fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(jnp.inf), self.blank(problem))
+        return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.mark, s.best), state, fresh)
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
         """One accelerated step; the gain is raised until its test passes (it mostly does at once)."""
@@ -222,9 +219,13 @@ class AcceleratedMirrorDescent(AbstractSolver):
             allowance=_ALLOWANCE * believed,
             since=since,
             mark=jnp.where(fell, best.gap, state.mark),
-            stalled=(since >= self.patience) | ~jnp.isfinite(believed),
             best=best,
         )
+
+    def terminate(self, problem: Problem, state: AcceleratedState) -> Arr:
+        """After `patience` steps without progress, or where numbers have left their range."""
+        del problem
+        return (state.since >= self.patience) | ~jnp.isfinite(state.allowance)
 
     def _pass(self, problem: Problem, rules: Arr, prices: Arr, total: Arr) -> Pass:
         low, program = problem.operators, problem.program

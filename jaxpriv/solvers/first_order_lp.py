@@ -278,7 +278,7 @@ class HalpernState(eqx.Module):
     first: Arr  # residual of the first step after the restart
     last: Arr  # residual at the last look
     total: Arr
-    stalled: Arr
+    rounding: Arr  # whether the residual is that of rounded numbers
     best: Candidate
 
     @property
@@ -332,7 +332,7 @@ class RestartedHalpern(AbstractSolver):
             first=far,
             last=far,
             total=zero,
-            stalled=jnp.array(False),
+            rounding=jnp.array(False),
             best=improved_linear(data, u.w, p.k, p.price, best),
         )
 
@@ -355,7 +355,6 @@ class RestartedHalpern(AbstractSolver):
         choose = lambda new, old: jnp.where(restart, new, old)  # noqa: E731
         pick = lambda new, old: jax.tree.map(choose, new, old)  # noqa: E731
         size = jnp.sqrt(omega * _size(u, s.scales.theta) ** 2 + _size(p, s.scales.phi) ** 2 / omega)
-        rounding = residual <= 8.0 * jnp.finfo(residual.dtype).eps * size
         return HalpernState(
             scales=s.scales,
             z=_Iterate(pick(u, z.u), pick(p, z.p), pick(u, z.u0), pick(p, z.p0), level, choose(jnp.array(0), z.count)),
@@ -364,9 +363,14 @@ class RestartedHalpern(AbstractSolver):
             first=first,
             last=choose(jnp.array(jnp.inf, residual.dtype), residual),
             total=total,
-            stalled=rounding | ~jnp.isfinite(residual),
+            rounding=~(residual > 8.0 * jnp.finfo(residual.dtype).eps * size) | jnp.isinf(residual),
             best=best,
         )
+
+    def terminate(self, program: Program, state: HalpernState) -> Arr:
+        """Where the iterate moves by rounding alone, or its numbers have left their range."""
+        del program
+        return state.rounding
 
     def _balanced(self, s: Saddle, state: HalpernState, u: Primal, p: Dual) -> Arr:
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""

@@ -107,7 +107,6 @@ class HybridState(eqx.Module):
     last_gap: Arr
     mark: Arr  # the gap when it last fell by a tenth
     marked: Arr  # the look of that
-    stalled: Arr
     best: Candidate
 
     @property
@@ -189,7 +188,6 @@ class PrimalDualHybridGradient(AbstractSolver):
             last_gap=far,
             mark=far,
             marked=number,
-            stalled=jnp.array(False),
             best=best,
         )
 
@@ -215,7 +213,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         gap = gaps[nearest]
         looks, since = state.count // self.iterations, state.since + 1
         fell = (gap <= self.sufficient * state.restart_gap) | (
-            (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap)
+            (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap) & (since > 1)
         )
         long = (
             (since.astype(gap.dtype) >= self.artificial * looks.astype(gap.dtype))
@@ -244,12 +242,18 @@ class PrimalDualHybridGradient(AbstractSolver):
             count=state.count,
             since=jnp.where(restart, 0, since),
             restart_gap=jnp.where(restart | jnp.isinf(state.restart_gap), gap, state.restart_gap),
-            last_gap=jnp.where(restart, jnp.inf, gap),
+            last_gap=gap,
             mark=jnp.where(improved, best.gap, state.mark),
             marked=marked,
-            stalled=(looks - marked >= self.patience) | ~jnp.isfinite(gap),
             best=best,
         )
+
+    def terminate(self, program: Program, state: "HybridState | HalpernState") -> Arr:
+        """After `patience` steps without progress, where numbers have left their range, or move by rounding alone."""
+        if isinstance(state, HalpernState):
+            return self._of_linear.terminate(program, state)
+        looks = state.count // self.iterations
+        return (looks - state.marked >= self.patience) | ((looks > 0) & ~jnp.isfinite(state.last_gap))
 
     def _iteration(self, data: Data, state: HybridState) -> HybridState:
         primal, dual, eta, omega = state.primal, state.dual, state.eta, state.omega

@@ -71,7 +71,6 @@ class MirrorState(eqx.Module):
     mean_rules: Arr  # (Y, T): by the lengths of the steps
     total_length: Arr
     count: Arr
-    stalled: Arr
     best: Candidate
 
 
@@ -110,7 +109,6 @@ class AbstractMirrorDescent(AbstractSolver):
             mean_rules=xp.zeros_like(rules),
             total_length=xp.zeros((), like=first),
             count=np.array(0),
-            stalled=np.array(False),
             best=best,
         )
 
@@ -165,9 +163,13 @@ class AbstractMirrorDescent(AbstractSolver):
             mean_rules=mean,
             total_length=total,
             count=state.count + 1,
-            stalled=~xp.isfinite(xp.where(take, log_new.max(), 0.0)) | ~(t > 0.5 * _SHORTEST),
             best=best,
         )
+
+    def terminate(self, program: Program, state: MirrorState) -> Arr:
+        """Where numbers have left their range."""
+        del program
+        return ~xp.isfinite(state.log_mechanism.max() + state.length)
 
 
 class BlahutArimoto(AbstractMirrorDescent):

@@ -283,7 +283,7 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
     """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
     `limit` steps: plain arrays with a leading axis. By a kernel where one takes the program, from all starts.
 
-    A lane that is done leaves the batch; so does one that stalls, with what it has.
+    A lane that is done leaves the batch; so does one whose solver terminates, with what it has.
     """
     if whole.takes(solver, program):
         return whole.solved(solver, program, goal, limit)
@@ -296,7 +296,7 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
         steps = np.zeros(count, dtype=np.int32)
         left = np.arange(count)
         for step in range(limit + 1):
-            done = _lanes.spread(goal.met(state.best) | state.stalled | (step == limit), len(left))
+            done = _lanes.spread(goal.met(state.best) | solver.terminate(program, state) | (step == limit), len(left))
             for kept, leaf in zip(found, jax.tree.leaves(state.best), strict=True):
                 kept[left[done]] = _lanes.spread(leaf, len(left))[done]
             steps[left[done]] = step
@@ -334,7 +334,7 @@ def _step_uncompiled(
                 best = state.best
                 report(best, np.asarray(steps), _length(clock, state))
             took = time.perf_counter() - begun
-            if state is not None and (goal.met(best) or state.stalled or steps >= limit):
+            if state is not None and (goal.met(best) or solver.terminate(program, state) or steps >= limit):
                 break
         if clock.expired() or goal.met(best) or steps >= limit:
             break

@@ -516,7 +516,11 @@ def _run(
             task.said.append(f"checkpoint: went on from step {used} of {label}")
     state = start() if state is None else state
     begin, coming = used, 0.0
-    while not (task.met(goal, state.best) or state.stalled or used >= task.left or task.expired(solver.mesh, coming)):
+
+    def ended(state: AcceleratedState) -> bool:
+        return task.met(goal, state.best) or bool(solver.terminate(problem, state))
+
+    while not (ended(state) or used >= task.left or task.expired(solver.mesh, coming)):
         begun, compiling = time.perf_counter(), task.compiling
         until = min(used + min(portion, task.clock.every or portion), task.left)
         before = used
@@ -532,7 +536,7 @@ def _run(
         wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
         portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
     if file is not None:
-        if task.met(goal, state.best) or state.stalled:
+        if ended(state):
             file.note(label, state.best, used)
         elif used > begin:
             task.say(file.save(label, state, used))

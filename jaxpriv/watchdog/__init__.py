@@ -28,6 +28,7 @@ from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.watchdog.draw import BestDraw, best_draw
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,
@@ -56,6 +57,7 @@ from jaxpriv.watchdog.staircase import (
 )
 
 __all__ = [
+    "BestDraw",
     "Bounds",
     "Cause",
     "CompleteMerging",
@@ -66,6 +68,7 @@ __all__ = [
     "Staircase",
     "SubsetMerging",
     "Watchdog",
+    "best_draw",
     "compare",
     "estimated_staircase",
     "estimated_watchdog",

@@ -29,6 +29,20 @@ def test_targets_out_of_reach():
     assert jp.BottleneckProblem(JOINT, disclosure=most + 1.0).target == most + 1.0
 
 
+def test_a_limit_on_the_equivocation_is_one_on_the_disclosure():
+    most = entropy(JOINT.sum(axis=0))
+    problem = jp.FunnelProblem(JOINT, equivocation=0.3 * most)
+    assert (problem.form, problem.target) == ("disclosure", pytest.approx(0.7 * most, rel=1e-14))
+    released = JOINT.sum(axis=0)[:, None] * jp.solve(problem).mechanism
+    masses = released.sum(axis=0)
+    left = -(released * np.log(np.where(released > 0, released / masses, 1.0))).sum()
+    assert left == pytest.approx(0.3 * most, abs=1e-6)
+    assert jp.FunnelProblem(JOINT, equivocation=most + 1.0).target == 0.0
+    assert jp.FunnelProblem(JOINT, equivocation=0.0).target == pytest.approx(most, rel=1e-14)
+    with pytest.raises(jp.InputError, match="equivocation must be a finite number >= 0"):
+        jp.FunnelProblem(JOINT, equivocation=-0.1)
+
+
 @pytest.mark.parametrize("kind", [jp.FunnelProblem, jp.BottleneckProblem])
 def test_exactly_one_target(kind):
     with pytest.raises(jp.InputError, match="exactly one of disclosure"):

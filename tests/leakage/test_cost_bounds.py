@@ -93,6 +93,32 @@ def test_bounds_of_a_mechanism():
     assert lk.evaluate(lk.AverageCostGain(lk.ZeroOneLoss()), joint, mechanism).value <= found.average <= found.maximum
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_announcement_of_an_output_saves_no_more_than_its_bound(seed):
+    """Lemma 2: the best announcement after y against the best one without it, both under P(S|Y=y)."""
+    rng = np.random.default_rng(seed)
+    joint, mechanism = rng.dirichlet(np.ones(12)).reshape(4, 3), rng.dirichlet(np.full(6, 0.3), size=3)
+    mechanism = np.column_stack([mechanism, np.zeros(3)])  # an output without mass
+    losses = _losses(rng)
+    found = lk.cost_gain_bounds(joint, mechanism, losses.min(), losses.max())
+    posteriors = (joint @ mechanism)[:, :-1] / (joint @ mechanism)[:, :-1].sum(axis=0)
+    prior = joint.sum(axis=1)
+    kept = posteriors.T @ losses[:, np.argmin(prior @ losses)]
+    saved = kept - (posteriors.T @ losses).min(axis=1)
+    divergence = (posteriors * np.log(posteriors / prior[:, None])).sum(axis=0)
+    most = np.ptp(losses) * np.minimum(np.sqrt(2 * divergence), 1.0)
+    assert (saved <= found.outcomes[:-1] + 1e-12 * np.abs(losses).max()).all()
+    np.testing.assert_allclose(found.outcomes, [*most, 0.0], rtol=1e-12)
+    assert (most <= 2 * np.sqrt(2) * np.abs(losses).max() * np.sqrt(divergence) * (1 + 1e-12)).all()  # as printed
+
+
+def test_the_printed_constant_of_lemma_2_is_the_best_one():
+    e, losses = 1e-4, np.array([[1.0, -1.0], [-1.0, 1.0]])  # either announcement is best for a fair bit
+    joint = np.array([[0.5 + e, 0.5 - e], [0.5 - e, 0.5 + e]]) / 2
+    bound = lk.cost_gain_bounds(joint, np.eye(2), -1.0, 1.0).outcomes[0]
+    assert joint[:, 0] @ (losses[:, 0] - losses[:, 1]) * 2 == pytest.approx(bound, rel=1e-7)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

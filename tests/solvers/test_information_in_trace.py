@@ -52,7 +52,7 @@ def _ended_by_loop(solver, reduced, *limits):
         best, steps = solver.blank(program), 0
         for attempt in range(solver.attempts):
             state = solver.init(program, attempt, best)
-            while not (goal.met(state.best) or state.stalled or steps >= most):
+            while not (goal.met(state.best) or solver.terminate(program, state) or steps >= most):
                 state, steps = solver.step(program, state), steps + 1
             best = state.best
             if goal.met(best) or steps >= most:

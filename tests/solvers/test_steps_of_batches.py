@@ -19,11 +19,10 @@ class Best(NamedTuple):
 class Halved(NamedTuple):
     best: Best
     count: jax.Array
-    stalled: jax.Array
 
 
 class Halving(AbstractSolver):
-    """Halves a gap, and stalls after so many steps of its first attempt."""
+    """Halves a gap, and terminates after so many steps of its first attempt."""
 
     attempts: int = eqx.field(static=True, default=2)
 
@@ -32,11 +31,14 @@ class Halving(AbstractSolver):
 
     def init(self, program: dict, attempt: jax.Array, best: Best) -> Halved:
         gap = jnp.minimum(best.gap, program["gap"])
-        return Halved(Best(program["value"], gap), jnp.array(0), jnp.asarray(attempt) < 0)
+        return Halved(Best(program["value"], gap), jnp.array(0))
 
     def step(self, program: dict, state: Halved) -> Halved:
         best = Best(1.25 * state.best.value, 0.5 * state.best.gap)
-        return Halved(best, state.count + 1, state.count + 1 >= program["stall"])
+        return Halved(best, state.count + 1)
+
+    def terminate(self, program: dict, state: Halved) -> jax.Array:
+        return state.count >= program["stall"]
 
 
 def batch(count: int) -> tuple[dict, Goal]:

@@ -63,7 +63,7 @@ from jaxpriv.solvers.interior_point.system import (
 # = 0.9 % of its length, below which it ends the attempt as a short one does.
 _BACK, _MOST_BACK = 0.85, 30
 # A step of less than this length is short: its corrector aims at the centre (sigma = 1) instead, and after so many
-# short ones in a row, or from this step on after one of less than `_STUCK`, the attempt has stalled.
+# short ones in a row, or after this step and one of less than `_STUCK`, the attempt ends.
 _SHORT, _MOST_SHORT, _LATE, _STUCK = 0.1, 6, 30, 0.02
 # Mehrotra's centring weight sigma = (1 - reach)^p; he takes the cube of the ratio of the products after and before the
 # predictor, at most the share 1 - reach that it leaves. The power 5 is a choice; sigma stays within these limits, so
@@ -102,7 +102,6 @@ class InteriorState(NamedTuple):
     residual: Residual
     count: Arr
     short: Arr
-    stalled: Arr
     best: Candidate
     length: ScalarLike  # of the last step
 
@@ -147,7 +146,7 @@ class InteriorPoint(AbstractSolver):
         residual = residuals(data, point)
         best = improved(data, point, residual.edges, best)
         nothing = xp.zeros((), like=point.x)
-        return InteriorState(point, residual, np.array(0), np.array(0), np.array(False), best, nothing)
+        return InteriorState(point, residual, np.array(0), np.array(0), best, nothing)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify."""
@@ -156,9 +155,14 @@ class InteriorPoint(AbstractSolver):
         residual = residuals(data, point)
         best = improved(data, point, residual.edges, state.best)
         short = xp.where(length < _SHORT, state.short + 1, 0)
-        broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
-        stalled = broken | (short >= _MOST_SHORT) | ((state.count >= _LATE) & (length < _STUCK))
-        return InteriorState(point, residual, state.count + 1, short, stalled, best, length)
+        return InteriorState(point, residual, state.count + 1, short, best, length)
+
+    def terminate(self, program: Program, state: InteriorState) -> Arr:
+        """After short steps, or where numbers have left their range."""
+        del program
+        point, stuck = state.point, (state.count > _LATE) & (state.length < _STUCK)
+        size = point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + state.residual.mu
+        return ~xp.isfinite(size) | (state.short >= _MOST_SHORT) | stuck
 
 
 def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:

@@ -1,0 +1,52 @@
+"""docs/explanation/papers.md: every statement of the papers has a function, and a page that is about it."""
+
+import importlib
+import re
+
+import pytest
+
+from tests.pages import ROOT
+
+PAGE = ROOT / "docs" / "explanation" / "papers.md"
+ROWS = re.findall(r"^\| (?!item)(.+?) \| (.+) \| \[\]\((.+)\) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+
+
+def found(name):
+    """What a dotted name stands for, from the longest part of it that is a module."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            value = getattr(value, part)
+        return value
+    raise AttributeError(name)
+
+
+def shown(page):
+    """The text of a page with that of the programs that it includes."""
+    text = page.read_text(encoding="utf-8")
+    included = re.findall(r"literalinclude} (\S+)", text)
+    return text + "".join((page.parent / each).read_text(encoding="utf-8") for each in included)
+
+
+def test_no_row_is_lost():
+    assert len(ROWS) == 49
+    assert len({(item, page) for item, _, page in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize(("functions", "page"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_each_statement_has_its_functions_and_a_page_about_one_of_them(functions, page):
+    names = re.findall(r"`(jaxpriv\.[\w.]+)`", functions)
+    assert names
+    assert all(callable(found(name)) for name in names)
+    text = shown(PAGE.parent / page)
+    parts = [name.rpartition(".") for name in names]
+    assert any(f"automodule:: {module}\n" in text or re.search(rf"\b{last}\b", text) for module, _, last in parts)
+
+
+def test_a_lost_function_is_found():
+    with pytest.raises(AttributeError):
+        found("jaxpriv.databases.no_such_function")
