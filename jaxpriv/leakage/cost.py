@@ -36,7 +36,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import kl_div
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import xlogx
@@ -335,6 +334,8 @@ def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, hi
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.
     """
+    from scipy.special import kl_div  # imported where it is needed: a design of a mechanism does without it
+
     measures = (MutualInformation(), RelativeEntropyPrivacy())
     joint, mechanism = checked_pair(joint, mechanism)
     average, worst = evaluate_all(measures, joint, mechanism)
