@@ -194,6 +194,7 @@ CALLS = {
     ),
     "jaxpriv.databases.group_privacy_bound": lambda: jp.databases.group_privacy_bound(0.7, 2),
     "jaxpriv.databases.independent_prior": lambda: jp.databases.independent_prior([PRIOR, PRIOR]),
+    "jaxpriv.databases.information_bound": lambda: jp.databases.information_bound(0.7, 3),
     "jaxpriv.databases.information_privacy": lambda: vars(
         jp.databases.information_privacy(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES)
     ),
@@ -201,8 +202,10 @@ CALLS = {
     "jaxpriv.databases.perturbed_count": lambda: jp.databases.perturbed_count(3, 0.7),
     "jaxpriv.databases.perturbed_records": lambda: jp.databases.perturbed_records(SIZES, 0.7),
     "jaxpriv.databases.record_joint": lambda: jp.databases.record_joint(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1),
+    "jaxpriv.databases.record_mapping": lambda: vars(jp.databases.record_mapping(2, 0.3, 0.4, tol=0.1)),
     "jaxpriv.databases.sparse_count_bound": lambda: jp.databases.sparse_count_bound(12, 3, 0.7),
     "jaxpriv.databases.sparse_count_leakage": lambda: jp.databases.sparse_count_leakage(12, 3, 0.7),
+    "jaxpriv.databases.sparse_count_recovery": lambda: jp.databases.sparse_count_recovery(12, 3, 0.7),
     "jaxpriv.databases.uncertain_records_privacy": lambda: vars(
         jp.databases.uncertain_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 1, 0.5)
     ),
@@ -234,6 +237,10 @@ CALLS = {
     "jaxpriv.joints.arrays_of": lambda: list(jp.joints.arrays_of(operator()[0])),
     "jaxpriv.joints.from_function": lambda: [operator()[0].matrix(), operator()[0].columns(INDEX)],
     "jaxpriv.joints.in_double": lambda: jp.joints.in_double(jp.joints.Stored(TABLE)).matrix(),
+    "jaxpriv.extremal.envelope_design": lambda: jp.extremal.envelope_design(
+        problem(leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.1)
+    ).value,
+    "jaxpriv.leakage.capacity": lambda: vars(lk.capacity(CHANNEL, 2.0)),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
     "jaxpriv.leakage.adversary": lambda: lk.adversary(lk.CorrectGuess(), TABLE, ROWS).posterior_vulnerability,

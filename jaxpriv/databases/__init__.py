@@ -23,6 +23,7 @@ from jaxpriv.databases.counting import (
     perturbed_records,
     sparse_count_bound,
     sparse_count_leakage,
+    sparse_count_recovery,
 )
 from jaxpriv.databases.differential import (
     Ladder,
@@ -36,12 +37,14 @@ from jaxpriv.databases.differential import (
     entropy_after,
     group_information,
     group_privacy_bound,
+    information_bound,
     information_privacy,
     ladder,
     record_joint,
 )
 from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
 from jaxpriv.databases.entropy_bounded_design import EntropyBoundedMechanism, entropy_bounded_mechanism
+from jaxpriv.databases.input_perturbation import RecordMapping, record_mapping
 from jaxpriv.databases.uncertain_records import uncertain_records_privacy
 from jaxpriv.databases.universe import (
     checked_neighbours,
@@ -61,6 +64,7 @@ __all__ = [
     "EntropyBoundedPrivacy",
     "Ladder",
     "PairPrivacy",
+    "RecordMapping",
     "RecordPrivacy",
     "all_priors_privacy",
     "checked_neighbours",
@@ -81,16 +85,19 @@ __all__ = [
     "hamming_distances",
     "hamming_neighbours",
     "independent_prior",
+    "information_bound",
     "information_privacy",
     "ladder",
     "neighbours_from_pairs",
     "perturbed_count",
     "perturbed_records",
     "record_joint",
+    "record_mapping",
     "sequence_index",
     "sequences",
     "sparse_count_bound",
     "sparse_count_leakage",
+    "sparse_count_recovery",
     "uncertain_records_privacy",
     "with_empty_record",
 ]

@@ -176,6 +176,25 @@ def group_privacy_bound(eps: float, records: int) -> float:
     return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
 
 
+def information_bound(eps: float, records: int) -> float:
+    """An upper bound on I(S;U) in nats of any eps-differentially private U, whatever the prior of the n = `records`.
+
+        k - 1 - ln k <= n eps,     k = E/(1 - e^-E),   E = n eps = `group_privacy_bound(eps, n)`
+
+    By group privacy the rows of the mechanism are within a factor e^E. D(P(S|u) || P(S)), convex, is largest where
+    M(u|.) takes two values in this ratio, the larger on a set of probability a: it is then k (1 - 1/z) - ln z with
+    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small
+    and n eps - 1 - ln(n eps) for large n eps.
+
+    Calmon and Fawaz 2012, end of section V, after McGregor et al. 2011, Proposition 4.3.
+    """
+    size = group_privacy_bound(eps, records)
+    if size < 1e-3:  # the series of k - 1 - ln k, whose next term is below 1e-8 of it: nothing cancels
+        return size**2 / 8.0
+    k = size / -math.expm1(-size)
+    return k - 1.0 - math.log(k) if k < math.inf else math.inf
+
+
 # What an adversary with a given prior P over the sequences learns about single records and groups of them.
 #
 #     P(r|x_A) = sum over the other records of P(x_rest | x_A) M(r|x),   P(r) = sum_x P(x) M(r|x)
