@@ -334,7 +334,6 @@ def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, hi
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.
     """
-    from scipy.special import kl_div  # imported where it is needed: a design of a mechanism does without it
 
     measures = (MutualInformation(), RelativeEntropyPrivacy())
     joint, mechanism = checked_pair(joint, mechanism)

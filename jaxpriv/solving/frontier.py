@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._compile import device_errors, own_settings
-from jaxpriv._importing import renamed
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.certificates import certify_program
