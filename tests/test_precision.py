@@ -237,6 +237,10 @@ CALLS = {
     "jaxpriv.joints.arrays_of": lambda: list(jp.joints.arrays_of(operator()[0])),
     "jaxpriv.joints.from_function": lambda: [operator()[0].matrix(), operator()[0].columns(INDEX)],
     "jaxpriv.joints.in_double": lambda: jp.joints.in_double(jp.joints.Stored(TABLE)).matrix(),
+    "jaxpriv.extremal.envelope_design": lambda: jp.extremal.envelope_design(
+        problem(leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.1)
+    ).value,
+    "jaxpriv.leakage.capacity": lambda: vars(lk.capacity(CHANNEL, 2.0)),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
     "jaxpriv.leakage.adversary": lambda: lk.adversary(lk.CorrectGuess(), TABLE, ROWS).posterior_vulnerability,

@@ -183,7 +183,8 @@ def information_bound(eps: float, records: int) -> float:
 
     By group privacy the rows of the mechanism are within a factor e^E. D(P(S|u) || P(S)), convex, is largest where
     M(u|.) takes two values in this ratio, the larger on a set of probability a: it is then k (1 - 1/z) - ln z with
-    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small and n eps - 1 - ln(n eps) for large n eps.
+    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small
+    and n eps - 1 - ln(n eps) for large n eps.
 
     Calmon and Fawaz 2012, end of section V, after McGregor et al. 2011, Proposition 4.3.
     """

@@ -101,7 +101,7 @@ def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
         )
     if not measure.lift_ends:
         raise InputError(
-            f"limit[{number}]: {type(measure).__name__} with a relation of neighbours is not supported; use all pairs"
+            f"limit[{number}]: {type(measure).__name__} with limits of its own for symbols or pairs is not supported"
         )
     return measure.lift_ends
 

@@ -2,7 +2,7 @@
 
 All are functions of one log-lift column, l[s] = ln( P(s|y)/p_s ) = ln( P(y|s)/P(y) ), over the s
 with p_s > 0. Each value is l[raised] - l[lowered] for a pair of symbols (0 in place of a missing
-one), which is what `attained` returns: the witness.
+one), which is what `attained` returns: the witness; `metric` has multiples of given scales.
 
 As limits they are linear in w (w_s <= e^eps p_s |w| and the like). Their `column` is only
 quasi-convex: do not take subgradients of it for a bound.
