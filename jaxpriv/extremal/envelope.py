@@ -22,8 +22,8 @@ from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._module import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import exact_values
-from jaxpriv.leakage.envelope import LeakageEnvelope
+from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage.envelope import mass_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Status
 
@@ -101,15 +101,16 @@ def envelope_design(
         raise InputError("envelope_design runs on the host, outside of jit, vmap and grad")
     measure, form = problem.leakage, problem.form
     limited = form.limits_leakage and not problem.limits and problem.sizes[0] == 1 and np.isfinite(form.target)
-    if not isinstance(measure, LeakageEnvelope) or not limited:
-        raise InputError("problem must have one joint and a finite leakage_budget of a LeakageEnvelope, and no limits")
+    delta = mass_of(measure)
+    if not limited:
+        raise InputError("problem must have one joint and a finite leakage_budget, and no further limits")
     tables, support = problem.costs()
     if not support.all():
         raise InputError("problem: the distortion forbids pairs, which envelope_design does not take")
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     joint = np.asarray(problem.joints[0], np.float64)
     seen = joint.sum(axis=1) > 0
-    program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], measure.delta, float(form.target))
+    program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, float(form.target))
     with clock_of(time_limit, progress) as clock:
         found = _search(program, measure, tol, max_boxes, clock)
     thresholds = np.ones(len(joint))
@@ -196,7 +197,7 @@ class _ThresholdPrograms:
 
 
 def _search(
-    program: _ThresholdPrograms, measure: LeakageEnvelope, tol: float, max_boxes: int, clock: Clock
+    program: _ThresholdPrograms, measure: AbstractLeakage, tol: float, max_boxes: int, clock: Clock
 ) -> EnvelopeDesign:
     top, private = np.exp(program.eps), len(program.joint)
     blind = np.zeros_like(program.cost)

@@ -28,6 +28,7 @@ from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
+    AbstractLeakage,
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
     Traits,
@@ -108,6 +109,13 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
             if each > top:
                 raise InputError(f"thresholds[{s}] must be at most e^eps = {top:.6g}")
         return [(LiftExcess(s, each), float(self.delta * (top - each))) for s, each in enumerate(given)]
+
+
+def mass_of(measure: AbstractLeakage) -> float:
+    """The delta of a leakage envelope; `InputError` for another measure."""
+    if not isinstance(measure, LeakageEnvelope):
+        raise InputError(f"leakage must be a LeakageEnvelope, not {type(measure).__name__}")
+    return measure.delta
 
 
 class LiftExcess(AbstractMeanLeakage):
