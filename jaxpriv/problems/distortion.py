@@ -345,9 +345,10 @@ def with_marginal(
     else:
         parts, rows = 1, [*one]
     amounts = [plain.budget, target / target.sum(), *([near] if parts > 1 else [])]
+    tables = [xp.concatenate([table] * parts, axis=1) for table in plain.entries()]
     return DistortionProblem(
         plain.data,
-        [*(xp.concatenate([table] * parts, axis=1) for table in plain.entries()), *(np.tile(row, (inputs, 1)) * 1.0 for row in rows)],
+        [*tables, *(np.tile(row, (inputs, 1)) * 1.0 for row in rows)],
         budget=xp.concatenate([part.reshape(-1) for part in amounts]),
         leakage=leakage,
         limits=limits,

@@ -169,8 +169,8 @@ def independent(program: Program) -> Arr | None:
 # cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the combination of rounds: own derivation.
 
 
-# Costs of a row that differ by no more than this share of their parts' spread are a tie: some thousand units of rounding.
-# Which entries tie changes the program that is solved; the certificate is that of the whole one.
+# Costs of a row that differ by no more than this share of the spread of their parts are a tie: some thousand units of
+# rounding. Which entries tie changes the program that is solved; the certificate is that of the whole one.
 _TIE = 1e-12
 # The same for weights that a linear program found, and its tolerance: slacks and weights below are none.
 _LINEAR_TIE, _LINEAR = 1e-10, 1e-10

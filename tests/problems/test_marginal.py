@@ -84,14 +84,12 @@ def test_maximal_leakage_by_a_linear_program_of_its_own():
     most = np.concatenate([np.zeros(cells), target, [0.05, 0.5]])
     sums = np.hstack([np.kron(np.eye(size), np.ones(size)), np.zeros((size, 2 * size))])
     least = linprog(np.repeat([0.0, 1.0, 0.0], [cells, size, size]), rows, most, sums, np.ones(size)).fun
-    problem = jp.with_marginal(
-        source, HAMMING, target, budget=0.5, within=0.05, leakage=jp.leakage.MaximalLeakage()
-    )
+    problem = jp.with_marginal(source, HAMMING, target, budget=0.5, within=0.05, leakage=jp.leakage.MaximalLeakage())
     assert jp.solve(problem).value == pytest.approx(np.log(least), abs=1e-6)
 
 
 def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
-    """The budgets of all outputs together are constant: no output may be ruled out because weights differ by rounding."""
+    """The budgets of all outputs together are constant: none may be ruled out because its weight is off by rounding."""
     rng = np.random.default_rng(12)
     joint = rng.dirichlet(np.ones(48)).reshape(4, 12)
     solution = jp.solve(jp.with_marginal(joint, 1 - np.eye(12), joint.sum(axis=0), budget=0.3))
