@@ -1,7 +1,7 @@
 """Extremal posteriors under limits that bound the largest and the smallest lift together with all others.
 
-The lifts t of an allowed posterior, with M and m, are a cone { a_k.t + alpha_k M - beta_k m <= 0, 0 <= m <= t <= M }, of
-which an extreme ray has every symbol at M, at m, or free, with one of the K limits tight for each free symbol and one
+The lifts t of an allowed posterior, with M and m, are a cone { a_k.t + alpha_k M - beta_k m <= 0, 0 <= m <= t <= M }.
+An extreme ray of it has every symbol at M, at m, or free, with one of the K limits tight for each free symbol and one
 more, or m = 0 in its place. All of these are counted out.
 """
 
@@ -27,9 +27,7 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
     """
     size, count = len(source), len(limits)
     most = min(count, size)
-    bases = sum(
-        math.comb(size, free) * 2 ** (size - free) * math.comb(count + 1, free + 1) for free in range(most + 1)
-    )
+    bases = sum(math.comb(size, free) * 2 ** (size - free) * math.comb(count + 1, free + 1) for free in range(most + 1))
     if bases > MOST_BASES:
         raise ResourceError(
             f"{bases:.1e} bases of the posterior polytope ({size} symbols, {count} limits) are more than {MOST_BASES}: "
@@ -43,7 +41,7 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
             if clock.expired():
                 break
             others = np.setdiff1d(np.arange(size), chosen)
-            top = np.array(list(itertools.product((True, False), repeat=len(others))))
+            top = np.array(list(itertools.product((True, False), repeat=len(others))), dtype=bool)
             # Columns: free symbols, M, m.
             system = np.empty((len(top), len(every), free + 2))
             system[:, :, :free] = every[:, list(chosen)]

@@ -59,7 +59,7 @@ class Limits:
         each = [measure.inequalities(eps) for measure, eps in self.pairs]
         found = [one for one in each if one is not None]
         if found and len(found) < len(each):
-            raise InputError("limit: measures of a population and of the given distribution do not combine; give one kind")
+            raise InputError("limit: measures of a population and of what is given do not combine; give one kind")
         return np.vstack(found) if found else None
 
     def among(self, prior: np.ndarray, seen: np.ndarray) -> "Limits":

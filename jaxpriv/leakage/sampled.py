@@ -3,10 +3,12 @@
 The released symbol y has W(y|x) with the largest and the smallest entry M and m. For P(x|s) within L1 distance 2 r_s of
 frequencies, and P(x) within 2 r of others,
 
-    P(y|s)  in  [ f_s.W_y - r_s (M - m),  f_s.W_y + r_s (M - m) ] ,     P(y)  in  [ f.W_y - r (M - m),  f.W_y + r (M - m) ] ,
+    P(y|s)  in  [ f_s.W_y - r_s (M - m),  f_s.W_y + r_s (M - m) ] ,
+    P(y)    in  [ f.W_y - r (M - m),  f.W_y + r (M - m) ] ,
 
 and these are the ends where no frequency is below its radius. Where X itself is private, P(y|s) is W(y|s), in [m, M].
-A ratio of two ends within e^eps is convex in W: one linear inequality for every pair of symbols in the places of M and m.
+That a ratio of two ends is at most e^eps is convex in W: a linear inequality for every pair of symbols in the places of
+M and m.
 """
 
 from typing import ClassVar
@@ -32,8 +34,8 @@ _ROUNDING = 1e-9
 class SampledLift(AbstractPointwiseLeakage):
     """The largest lift, max-lift, min-lift or LDP of all populations in L1 balls around frequencies, in nats.
 
-    `jaxpriv.estimation.confidence.from_samples` makes it from counts. The joint it is used with is P(X), the frequencies
-    `source` (x,) themselves (S = X); or any joint with them as the prior of S, where P(x|s) is known and the prior is
+    `jaxpriv.estimation.confidence.from_samples` makes it from counts. It is used with P(X), the frequencies `source`
+    (x,) themselves (S = X); or with any joint that has them as the prior of S, where P(x|s) is known and the prior is
     from samples.
 
     Attributes:
@@ -108,12 +110,11 @@ class SampledLift(AbstractPointwiseLeakage):
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
         one, other = (
-            (part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]).reshape(
-                -1, given.shape[1]
-            )
+            part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]
             for part in self._ratios
         )
-        return one, np.zeros(len(one)), other
+        size = (-1, given.shape[1])
+        return one.reshape(size), np.zeros(one.shape[0] * one.shape[1]), other.reshape(size)
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("source", self.source, 0, log_lift.shape[-1])

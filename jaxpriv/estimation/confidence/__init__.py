@@ -219,11 +219,11 @@ def from_samples(measure: AbstractPointwiseLeakage, counts: ArrayLike, confidenc
     """A pointwise measure of the population behind counts: with probability `confidence` at least that, for all
     mechanisms at once, also for one that was designed on these counts.
 
-        jp.DistortionProblem(counts.sum(0) / n, d, leakage=from_samples(MaxLift(), counts), leakage_budget=eps)
-        jp.maximum_utility(counts.sum(0) / n, (from_samples(MaxLift(), counts), eps))
+        jp.DistortionProblem(f, d, leakage=from_samples(MaxLift(), counts), leakage_budget=eps)
+        jp.maximum_utility(f, (from_samples(MaxLift(), counts), eps))        f (X,): the frequencies of X
 
-    For counts (X,) the private X is released itself, and P(X) is in an L1 ball; for counts (S, X) so are P(X) and P(X|s)
-    of every s, the probability of error shared equally.
+    For counts (X,) X itself is private, and P(X) is in an L1 ball; for counts (S, X) so are P(X) and P(X|s) of every s,
+    the probability of error shared equally.
 
     Args:
         measure: `MaxLift` (pointwise maximal leakage), `MinLift`, `Lift` or `LocalDifferentialPrivacy` of all pairs.
