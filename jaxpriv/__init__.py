@@ -11,7 +11,7 @@ from jaxpriv._importing import attach
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import baselines as baselines

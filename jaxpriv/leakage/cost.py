@@ -334,6 +334,7 @@ def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, hi
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.
     """
+
     measures = (MutualInformation(), RelativeEntropyPrivacy())
     joint, mechanism = checked_pair(joint, mechanism)
     average, worst = evaluate_all(measures, joint, mechanism)

@@ -181,6 +181,18 @@ class Watchdog(Shown):
         table[hidden, hidden[first][self.group[hidden]]] = 1.0
         return leakage.report(self.joint, table, units)
 
+    def lagrangian(self, multiplier: float) -> tuple[float, float]:
+        """Upper bounds on F = min L(S->Y) - l I(X;Y) over all mechanisms, l = `multiplier` >= 0: ours and the printed.
+
+        `leakage` - l `utility`, and `bounds.gamma` - l `utility` (NaN without bounds), in nats. They hold for every L
+        that lift privacy bounds: mutual information, Sibson's and Arimoto's of any order, maximal and min-entropy
+        leakage, the worst outcome's relative entropy and lift. Certified values of F: `jaxpriv.FunnelProblem`.
+
+        Hsu, Asoodeh and Calmon 2019, after (11).
+        """
+        disclosed = scalar(multiplier, "multiplier", low=0.0) * self.utility
+        return self.leakage - disclosed, (self.bounds.gamma if self.bounds else math.nan) - disclosed
+
     def _identity(self, outputs: int) -> np.ndarray:
         """The rows of the released symbols; the others are empty."""
         need_memory(16.0 * len(self.released) * outputs, "the mechanism as a table", "use released, group, keep, draw")

@@ -78,3 +78,16 @@ def test_wrong_arguments_are_named():
         best_draw(JOINT, EPSILON, outside=1.5)
     with pytest.raises(jp.InputError, match="epsilon is above all scores"):
         best_draw(JOINT, 50.0)
+
+
+@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.MaximalLeakage(), lk.Sibson(0.5), lk.Arimoto(3.0)])
+def test_upper_bounds_of_the_lagrangian(measure):
+    for multiplier in (0.0, 0.4, 1.5):
+        for epsilon in (0.0, EPSILON, 20.0):
+            found = watchdog(JOINT, epsilon=epsilon)
+            own, printed = found.lagrangian(multiplier)
+            disclosed = lk.evaluate(lk.MutualInformation(), JOINT.sum(axis=0), found.mechanism).value
+            assert lk.evaluate(measure, JOINT, found.mechanism).value - multiplier * disclosed <= own + 1e-9
+            assert own <= printed + 1e-12
+    best = jp.solve(jp.FunnelProblem(JOINT, multiplier=0.4))
+    assert best.lower_bound <= min(watchdog(JOINT, epsilon=e).lagrangian(0.4)[0] for e in scores(JOINT))
