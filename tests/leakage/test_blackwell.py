@@ -1,0 +1,46 @@
+"""The order of Blackwell: garblings, closed forms of erasure and symmetric channels, and gains that separate."""
+
+import numpy as np
+import pytest
+
+from jaxpriv import leakage as lk
+from jaxpriv.testing import random_joint
+
+
+def symmetric(flip):
+    return np.array([[1 - flip, flip], [flip, 1 - flip]])
+
+
+def erasure(lost):
+    return np.array([[1 - lost, 0.0, lost], [0.0, 1 - lost, lost]])
+
+
+def test_a_garbling_is_safer_by_every_measure():
+    joint = random_joint(2, 3, 4)
+    second = np.random.default_rng(1).dirichlet(np.ones(5), 4)
+    first = second @ np.random.default_rng(2).dirichlet(np.ones(3), 5)
+    found = lk.blackwell_order(joint, first, second)
+    assert found.safer == "first"
+    assert found.gains[0] is None
+    assert joint @ second @ found.garblings[0] == pytest.approx(joint @ first, abs=1e-9)
+    assert lk.blackwell_order(joint, second, first).safer == "second"
+    assert lk.blackwell_order(joint, second, second[:, ::-1]).safer == "equivalent"
+    gains = lk.GainLeakage(found.gains[1])
+    assert lk.evaluate(gains, joint, second).value > lk.evaluate(gains, joint, first).value
+
+
+@pytest.mark.parametrize(("flip", "safer"), [(0.21, "first"), (0.2, "first"), (0.19, "incomparable")])
+def test_a_symmetric_channel_is_an_erasure_channel_garbled_if_it_flips_half_as_often(flip, safer):
+    prior = np.diag([0.4, 0.6])
+    found = lk.blackwell_order(prior, symmetric(flip), erasure(0.4))
+    assert found.safer == safer
+    for gain, advantage, (more, less) in zip(
+        found.gains, found.advantages, [(symmetric(flip), erasure(0.4)), (erasure(0.4), symmetric(flip))], strict=True
+    ):
+        assert (gain is None) == (advantage == 0.0)
+        if gain is not None:
+            assert gain.min() >= 0
+            assert gain.max() <= 1
+            apart = (gain @ prior @ more).max(axis=0).sum() - (gain @ prior @ less).max(axis=0).sum()
+            assert apart == pytest.approx(advantage, rel=1e-12)
+            assert apart > 1e-9
