@@ -15,7 +15,7 @@ further line.
 # isort: off
 # In the order in which measures are listed by name.
 from jaxpriv._importing import names_of
-from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise, metric, envelope
+from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise, metric, sampled, envelope
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
 from jaxpriv.leakage.f_rules import *
@@ -24,6 +24,7 @@ from jaxpriv.leakage.custom_loss import *
 from jaxpriv.leakage.user_divergence import *
 from jaxpriv.leakage.pointwise import *
 from jaxpriv.leakage.metric import *
+from jaxpriv.leakage.sampled import *
 from jaxpriv.leakage.envelope import *
 
 # isort: on
@@ -92,5 +93,6 @@ __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__
 __all__ += pointwise.__all__
 __all__ += metric.__all__
+__all__ += sampled.__all__
 __all__ += envelope.__all__
 __dir__ = names_of(__name__)
