@@ -148,6 +148,7 @@ CALLS = {
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
+    "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,
