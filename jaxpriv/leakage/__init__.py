@@ -40,7 +40,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
 )
 from jaxpriv.leakage.actions import Adversary, adversary
-from jaxpriv.leakage.blackwell import BlackwellOrder, blackwell_order
+from jaxpriv.leakage.blackwell import BlackwellOrder, Garbling, blackwell_order
 from jaxpriv.leakage.capacity import Capacity, capacity
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
@@ -75,6 +75,7 @@ __all__ = [
     "Capacity",
     "CostGainBounds",
     "Evaluation",
+    "Garbling",
     "HyperDistribution",
     "Report",
     "Row",

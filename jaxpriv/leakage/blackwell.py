@@ -19,7 +19,27 @@ from jaxpriv._module import summary
 from jaxpriv._validation import scalar
 from jaxpriv.leakage.evaluation import checked_pair
 
-__all__ = ["BlackwellOrder", "blackwell_order"]
+__all__ = ["BlackwellOrder", "Garbling", "blackwell_order"]
+
+
+@dataclass(frozen=True)
+class Garbling:
+    """How near one release is to a garbling of another one.
+
+    Attributes:
+        matrix: R(y|z), (Z, Y): the garbling that is nearest.
+        distance: sum over s and y of | P(s,y) - sum_z P(s,z) R(y|z) |, at most 2.
+        gains: (actions, s) in [0, 1], a gain function for `GainLeakage`.
+        advantage: by how much the expected gain from the release is larger than that from the other one: a positive one
+            proves that the release is no garbling.
+    """
+
+    matrix: np.ndarray
+    distance: float
+    gains: np.ndarray
+    advantage: float
+
+    __repr__ = summary
 
 
 @dataclass(frozen=True)
@@ -28,19 +48,13 @@ class BlackwellOrder:
 
     Attributes:
         safer: "first" or "second", which is a garbling of the other one; "equivalent", both; "incomparable", neither.
-        garblings: R (Y2, Y1) from the second release to the first, and R (Y1, Y2) from the first to the second, those
-            nearest; exact up to `distances`.
-        distances: sums of | P(s,y) - P(s,z) R(y|z) | over s and y, each at most 2.
-        gains: (actions, s) in [0, 1], by which the first release gives more than the second, and the other way round;
-            None where it is a garbling. `GainLeakage(gains)` measures both releases.
-        advantages: by how much the expected gain is larger, computed from `gains`; 0 where there is none.
+        first: the first release as a garbling of the second, or the gain by which it leaks more.
+        second: the second release as a garbling of the first, or the gain by which it leaks more.
     """
 
     safer: Literal["first", "second", "equivalent", "incomparable"]
-    garblings: tuple[np.ndarray, np.ndarray]
-    distances: tuple[float, float]
-    gains: tuple[np.ndarray | None, np.ndarray | None]
-    advantages: tuple[float, float]
+    first: Garbling
+    second: Garbling
 
     __repr__ = summary
 
@@ -49,28 +63,21 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
     """Which of two mechanisms (x, y) and (x, z) is safer for every average measure under a joint (s, x).
 
     A safer one has the smaller mutual information, Sibson, Arimoto and maximal leakage, f-information, g-leakage and
-    cost gain, whatever the parameters. A difference is stated only if a gain function proves it by more than `tol`.
-    Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
+    cost gain, whatever the parameters. That one is no garbling is stated only where a gain function proves it by more
+    than `tol`. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
     """
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     one, other = (np.matmul(*checked_pair(joint, each)) for each in (first, second))
-    found = [_nearest(one, other), _nearest(other, one)]
-    garbled = [advantage <= tol for _, _, _, advantage in found]
-    safer = {(True, True): "equivalent", (True, False): "first", (False, True): "second"}.get(
-        (garbled[0], garbled[1]), "incomparable"
-    )
-    garblings, distances, gains, advantages = zip(*found, strict=True)
-    return BlackwellOrder(
-        safer,
-        garblings,
-        distances,
-        tuple(None if none else gain for none, gain in zip(garbled, gains, strict=True)),
-        tuple(0.0 if none else advantage for none, advantage in zip(garbled, advantages, strict=True)),
-    )
+    of_first, of_second = _nearest(one, other), _nearest(other, one)
+    if of_first.advantage <= tol:
+        safer = "first" if of_second.advantage > tol else "equivalent"
+    else:
+        safer = "incomparable" if of_second.advantage > tol else "second"
+    return BlackwellOrder(safer, of_first, of_second)
 
 
-def _nearest(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, float, np.ndarray, float]:
-    """(the garbling R (Z, Y) of P(s,z) nearest to P(s,y), its distance, the gain (Y, S), what it proves)."""
+def _nearest(one: np.ndarray, other: np.ndarray) -> Garbling:
+    """P(s,y) (S, Y) as a garbling of P(s,z) (S, Z)."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron
 
@@ -88,4 +95,4 @@ def _nearest(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, float, np.
     garbling /= garbling.sum(axis=1, keepdims=True)
     gains = 0.5 + 0.5 * np.clip(result.eqlin.marginals[:apart].reshape(symbols, actions), -1.0, 1.0).T
     advantage = (gains @ one).max(axis=0).sum() - (gains @ other).max(axis=0).sum()
-    return garbling, float(abs(one - other @ garbling).sum()), gains, float(advantage)
+    return Garbling(garbling, float(abs(one - other @ garbling).sum()), gains, float(advantage))
