@@ -13,6 +13,7 @@ from jaxpriv.problems.distortion import (
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.sequential import sequential_release
 
 __all__ = [
     "BottleneckProblem",
@@ -24,6 +25,7 @@ __all__ = [
     "private_pairs",
     "rate_distortion",
     "replace_form",
+    "sequential_release",
     "with_marginal",
     "with_private_input",
 ]
