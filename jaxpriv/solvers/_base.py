@@ -60,7 +60,7 @@ class AbstractSolver(Module):
     def step(self, program: PyTree, state: PyTree) -> PyTree:
         """One iteration."""
 
-    def terminate(self, program: PyTree, state: PyTree) -> ScalarLike:
+    def terminate(self, program: PyTree, state: PyTree) -> Arr:
         """Whether further steps from this state are useless, so that the next start begins, if there is one. Never,
         unless a solver says otherwise: the loop also ends at its goal and after its most steps.
         """
@@ -91,7 +91,7 @@ def advance(
     `stop`: see `resume`.
     """
 
-    def go_on(carry: tuple[PyTree, ScalarLike]) -> Array:
+    def go_on(carry: tuple[PyTree, ScalarLike]) -> Arr:
         state, used = carry
         left = ~goal.met(state.best) & ~solver.terminate(program, state) & (used < max_steps)
         return left if stop is None else left & ~asked_to_stop(stop, jnp.asarray(used))
