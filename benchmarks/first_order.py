@@ -76,7 +76,7 @@ METHODS: dict[str, Any] = {
     "hybrid-gradient": "hybrid-gradient",
     "mirror-descent": "mirror-descent",
     "blahut-arimoto": "blahut-arimoto",
-    "accelerated": Counted(),
+    "accelerated": Counted(single=False),
     "interior-point": "interior-point",
 }
 
