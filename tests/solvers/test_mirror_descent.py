@@ -239,6 +239,37 @@ def test_a_step_meets_two_budgets(met):
     assert priced > 0
 
 
+def test_few_evaluations_do_not_leave_a_price_as_it_is():
+    """Where every move of a step was refused, all later steps began and ended with the same price."""
+    run = jax.jit(lambda *arrays: meet_budgets(*arrays, 3)[1])
+    for seed in (2, 4, 26):  # of 300 such seeds 32 froze, above their budgets
+        rng = np.random.default_rng(seed)
+        mass = np.maximum(rng.dirichlet(np.full(4, 0.1)), 1e-8)
+        costs = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))) / 3.0
+        constraints, spread = mass[:, None] * costs[None], 10 ** rng.uniform(0, 3)
+        base, tilt = spread * rng.standard_normal((4, 4)), np.full((4, 1), spread) / mass[:, None]
+        budget = np.array([rng.uniform(0.02, 0.9) * constraints.sum(axis=1).min()])
+        price = np.array([10 ** rng.uniform(-3, 3)])
+        for _ in range(60):
+            price = np.asarray(run(constraints, budget, base, tilt, price))
+        logits = base - tilt * price * constraints[0]
+        assert (constraints * jax.nn.softmax(logits, axis=1)).sum() <= budget[0] * (1 + 1e-6)
+
+
+def test_the_mechanism_moves_as_its_unrolled_steps_do():
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    costs, step = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), 1e-4
+
+    def mechanism(budget, solver="interior-point", tol=1e-11):
+        return jp.solve(jp.DistortionProblem(joint, costs, budget=budget), solver, tol=tol).mechanism
+
+    differences = (mechanism(0.5 + step) - mechanism(0.5 - step)) / (2 * step)
+    solver = jp.solvers.BlahutArimoto(unrolled=3000)
+    with jax.numpy_rank_promotion("allow"):
+        moved = jax.jit(jax.jacrev(lambda budget: mechanism(budget, solver, 1e-8)))(0.5)
+    np.testing.assert_allclose(moved, differences, atol=1e-3 * np.abs(differences).max())
+
+
 @pytest.mark.parametrize("budget", [0.0, -0.1])
 def test_a_step_ends_where_no_price_meets_the_budget(met, budget):
     used, price = met(0.25 * TABLE[None], np.array([budget]), np.zeros((4, 4)), np.full((4, 1), 4.0), np.zeros(1))
