@@ -152,7 +152,9 @@ def test_measures_are_batched_too(monkeypatch, more):
 
 def test_constants_of_a_measure_differ_between_the_problems_of_a_batch(monkeypatch):
     monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
-    problems = [_problem(seed, (3, 3, 3), leakage=by_name("chi-squared")) for seed in range(3)]
+    problems = [
+        _problem(seed, (3, 3, 3), leakage=jp.leakage.FInformation(jp.leakage.ChiSquared())) for seed in range(3)
+    ]
     for problem, found in zip(problems, jp.solve_many(problems), strict=True):
         assert found.status == "optimal"
         assert found.value == pytest.approx(jp.solve(problem).value, abs=2e-6)

@@ -327,8 +327,8 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
     not rise, or falls beyond the move, and grows again after moves that were taken. They end where every budget is met,
     and used up if it has a price, to some units of rounding; where the mechanism has the least already of what the next
     move prices, so that no move in its direction changes that (budgets that are no larger than the least costs, whose
-    prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each, where the last
-    one was of a move that was taken: prices whose moves are all refused would stay as they are in every later step, too.
+    prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each, if the last
+    move was taken: prices whose moves are all refused would stay as they are in every later step, too.
     """
     dtype, last = np.finfo(base.dtype), max(most, _LAST)
     eps, tiny = float(dtype.eps), dtype.tiny

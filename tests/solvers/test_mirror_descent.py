@@ -1,5 +1,6 @@
 """Mirror descent: unit steps with S = X are the Blahut-Arimoto iteration; never uphill; every smooth average."""
 
+import dataclasses
 import functools
 
 import jax
@@ -250,24 +251,40 @@ def test_few_evaluations_do_not_leave_a_price_as_it_is():
         base, tilt = spread * rng.standard_normal((4, 4)), np.full((4, 1), spread) / mass[:, None]
         budget = np.array([rng.uniform(0.02, 0.9) * constraints.sum(axis=1).min()])
         price = np.array([10 ** rng.uniform(-3, 3)])
-        for _ in range(60):
-            price = np.asarray(run(constraints, budget, base, tilt, price))
-        logits = base - tilt * price * constraints[0]
-        assert (constraints * jax.nn.softmax(logits, axis=1)).sum() <= budget[0] * (1 + 1e-6)
+        with jax.numpy_rank_promotion("allow"):
+            for _ in range(60):
+                price = np.asarray(run(constraints, budget, base, tilt, price))
+        released = np.asarray(jax.nn.softmax(base - tilt * price * constraints[0], axis=1))
+        assert (constraints * released).sum() <= budget[0] * (1 + 1e-6)
 
 
-def test_the_mechanism_moves_as_its_unrolled_steps_do():
+UNROLLED = BlahutArimoto(unrolled=3000)
+
+
+def line(budget):
     joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
-    costs, step = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), 1e-4
+    return jp.DistortionProblem(joint, abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), budget=budget)
 
-    def mechanism(budget, solver="interior-point", tol=1e-11):
-        return jp.solve(jp.DistortionProblem(joint, costs, budget=budget), solver, tol=tol).mechanism
 
-    differences = (mechanism(0.5 + step) - mechanism(0.5 - step)) / (2 * step)
-    solver = jp.solvers.BlahutArimoto(unrolled=3000)
-    with jax.numpy_rank_promotion("allow"):
-        moved = jax.jit(jax.jacrev(lambda budget: mechanism(budget, solver, 1e-8)))(0.5)
+def moves_as_differences(moved):
+    high, low = (jp.solve(line(0.5 + way), tol=1e-11).mechanism for way in (1e-4, -1e-4))
+    differences = (high - low) / 2e-4
     np.testing.assert_allclose(moved, differences, atol=1e-3 * np.abs(differences).max())
+
+
+def test_unrolled_steps_move_as_the_optimal_mechanism():
+    program, found = jax.tree.map(jax.numpy.asarray, program_of(line(0.5))), jp.solve(line(0.5), tol=1e-9)
+
+    def after(budgets):
+        return UNROLLED.after(dataclasses.replace(program, budgets=budgets), found.mechanism, found.multipliers)
+
+    with jax.numpy_rank_promotion("allow"):
+        moves_as_differences(jax.jit(jax.jacrev(after))(program.budgets)[..., 0])
+
+
+@pytest.mark.thorough
+def test_a_solve_has_the_derivative_of_its_unrolled_steps():
+    moves_as_differences(jax.jit(jax.jacrev(lambda budget: jp.solve(line(budget), UNROLLED, tol=1e-8).mechanism))(0.5))
 
 
 @pytest.mark.parametrize("budget", [0.0, -0.1])
