@@ -51,7 +51,7 @@ MEASURES: dict[str, tuple[Any, float | None]] = {
 }
 
 
-class Counted(jp.solvers.AcceleratedMirrorDescent):
+class CountedSteps(jp.solvers.AcceleratedMirrorDescent):
     """The accelerated method, whose steps take as many passes as their tests and budgets ask for."""
 
     passes: ClassVar[list[None]] = []
@@ -69,14 +69,14 @@ class Looks(jp.History):
 
     def __call__(self, record: jp.Progress) -> None:
         super().__call__(record)
-        self.passes.append(len(Counted.passes))
+        self.passes.append(len(CountedSteps.passes))
 
 
 METHODS: dict[str, Any] = {
     "hybrid-gradient": "hybrid-gradient",
     "mirror-descent": "mirror-descent",
     "blahut-arimoto": "blahut-arimoto",
-    "accelerated": Counted(single=False),
+    "accelerated": CountedSteps(single=False),
     "interior-point": "interior-point",
 }
 
@@ -124,7 +124,7 @@ def passes_of_step(problem: jp.DistortionProblem, method: str) -> float:
 def course_of(problem: jp.DistortionProblem, method: str, most: int, optimum: float) -> Course | None:
     """The gaps of a method; None where it does not take the problem."""
     each, history = passes_of_step(problem, method), Looks(every=1)
-    Counted.passes.clear()
+    CountedSteps.passes.clear()
     try:
         jp.solve(problem, METHODS[method], tol=1e-12, rtol=SHARES[-1], max_steps=int(most // each), progress=history)
     except jp.InputError:

@@ -11,7 +11,7 @@ from jaxpriv._importing import attach
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import baselines as baselines
@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import max_entropy_noise as max_entropy_noise
     from jaxpriv.problems import private_pairs as private_pairs
     from jaxpriv.problems import rate_distortion as rate_distortion
+    from jaxpriv.problems import sequential_release as sequential_release
     from jaxpriv.problems import with_private_input as with_private_input
     from jaxpriv.progress import History as History
     from jaxpriv.progress import Progress as Progress
@@ -116,6 +117,7 @@ else:
                 "max_entropy_noise",
                 "private_pairs",
                 "rate_distortion",
+                "sequential_release",
                 "with_private_input",
             ],
             "jaxpriv.progress": ["History", "Progress"],

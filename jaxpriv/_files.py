@@ -13,11 +13,13 @@ import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, BinaryIO, TypeAlias, TypeVar
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 T = TypeVar("T")
 
@@ -152,7 +154,7 @@ def load_npz_safely(
     optional: Collection[str] = (),
     *,
     max_bytes: int = MAX_BYTES,
-) -> dict[str, np.ndarray]:
+) -> "dict[str, np.ndarray]":
     """The arrays `required` and, where present, `optional` of an .npz file that may be hostile.
 
     Nothing is unpickled. Every member, wanted or not, must be a .npy array of integers or floats of
@@ -231,8 +233,10 @@ def _guarded(name: str, member: str, function: Callable[..., T], *arguments: obj
         raise IntegrityError(f"{name}: member {member!r} is damaged or truncated") from error
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: bool) -> np.ndarray | None:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: bool) -> "np.ndarray | None":
     """Check one member's header against its declared size; read and return the array if it is wanted."""
+    import numpy as np
+
     with archive.open(info) as stream:
         shape, fortran, dtype = _read_header(stream)
         if dtype.hasobject or dtype.names is not None:  # pickles, records
@@ -256,8 +260,10 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: bool) 
     return array.astype(dtype.newbyteorder("="), order="C")
 
 
-def _read_header(stream: IO[bytes] | io.BufferedIOBase) -> tuple[tuple[int, ...], bool, np.dtype]:
-    # The type that zipfile declares, and the one that it returns.
+def _read_header(stream: IO[bytes] | io.BufferedIOBase) -> "tuple[tuple[int, ...], bool, np.dtype]":
+    # The stream has the type that zipfile declares, and the one that it returns.
+    import numpy as np
+
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:

@@ -83,7 +83,7 @@ def refuse_after_fork() -> None:
 
 def renamed(old: str, new: str) -> None:
     """Warn, at the line that used it, that a name has a new one."""
-    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.3", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.4", DeprecationWarning, stacklevel=3)
 
 
 def names_of(module: str) -> Callable[[], list[str]]:

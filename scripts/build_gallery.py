@@ -16,7 +16,8 @@ PAPERS = """\
 | paper | figure, table or statement | page |
 |---|---|---|
 | Calmon and Fawaz 2012 (no figures) | Examples 1 and 2, Corollary 2: the counting query | [](counting_query.md) |
-| | Theorem 4: differential privacy and leakage | [](dp_and_leakage.md) |
+| | Example 1: input and output perturbation | [](input_perturbation.md) |
+| | Theorem 4: differential privacy and leakage, exact recovery of ordered records | [](dp_and_leakage.md) |
 | | Corollary 1: rate-distortion | [](rate_distortion.md) |
 | | section V: average and maximum leakage, information privacy | [](guarantees.md), [](ldp_and_information.md) |
 | | section VI: a set of priors | [](worst_prior.md) |

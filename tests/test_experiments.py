@@ -95,6 +95,20 @@ def test_no_mechanism_beats_the_least_of_a_measure():
     assert len({(row["family"], row["size"], row["share"]) for row in rows}) == 4 * 2 * 7
 
 
+def test_no_mapping_of_records_beats_the_best_of_the_count():
+    path = EXPERIMENTS / "input_perturbation" / "data" / "curves.csv"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with open(path, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    output, lower, best, bound = (column(rows, name) for name in ("output", "output_lower", "input", "input_lower"))
+    assert (output >= lower).all()
+    assert (best >= np.maximum(bound, lower)).all()
+    assert (best - bound <= 0.01 * column(rows, "response") + 1e-9).all()
+    assert (column(rows, "response") >= bound).all()
+    assert (column(rows, "geometric") >= lower).all()
+
+
 # Of each experiment: the table, its columns (reached, proved), whether least (1) or most (-1), the largest gap.
 FIELD = {
     "ldp_optimum": ("curves.csv", ("value", "upper"), -1.0, 1e-6),

@@ -253,11 +253,6 @@ def test_both_kinds_of_frontier_have_the_same_attributes():
         assert one.targets.shape == one.gap.shape == one.status.shape == one.leakage.shape == (2,)
         np.testing.assert_allclose(one.gap, one.upper_bound - one.lower_bound, atol=1e-15)
         assert set(one.status) == {"optimal"}
-    for old, new in (("points", curve.targets[:, None]), ("parameter", curve.form)):
-        with pytest.warns(DeprecationWarning, match=f"Frontier.{old} is called"):
-            np.testing.assert_array_equal(getattr(curve, old), new)
-    with pytest.warns(DeprecationWarning, match="Frontier.solution is called"):
-        assert curve.solution is curve.solutions
 
 
 @pytest.mark.parametrize("measure", [jp.leakage.MaxInformation(), jp.leakage.MaxLift()], ids=["information", "lift"])

@@ -33,7 +33,7 @@ def shown(page):
 
 
 def test_no_row_is_lost():
-    assert len(ROWS) == 43
+    assert len(ROWS) == 54
     assert len({(item, page) for item, _, page in ROWS}) == len(ROWS)
 
 
@@ -44,7 +44,7 @@ def test_each_statement_has_its_functions_and_a_page_about_one_of_them(functions
     assert all(callable(found(name)) for name in names)
     text = shown(PAGE.parent / page)
     parts = [name.rpartition(".") for name in names]
-    assert any(f"automodule:: {module}\n" in text or re.search(rf"\b{last}\b", text) for module, _, last in parts)
+    assert any(re.search(rf"automodule:: {module}\n|\b{last}\b", text) for module, _, last in parts)
 
 
 def test_a_lost_function_is_found():

@@ -148,6 +148,7 @@ CALLS = {
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
+    "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,
@@ -179,10 +180,12 @@ CALLS = {
     "jaxpriv.databases.dependent_records_privacy": lambda: vars(
         jp.databases.dependent_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES)
     ),
+    "jaxpriv.databases.dependence_extent": lambda: vars(jp.databases.dependence_extent(UNIFORM, SIZES)),
     "jaxpriv.databases.deterministic_query": lambda: vars(jp.databases.deterministic_query(PRIOR, PRIOR / 3.0)),
     "jaxpriv.databases.differential_privacy": lambda: jp.databases.differential_privacy(
         np.repeat(CHANNEL, 2, 0), jp.databases.hamming_neighbours(SIZES)
     ).value,
+    "jaxpriv.databases.entropy_after": lambda: jp.databases.entropy_after(CHANNEL, 0.5),
     "jaxpriv.databases.entropy_bounded_privacy": lambda: vars(
         jp.databases.entropy_bounded_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 0.5)
     ),
@@ -192,6 +195,7 @@ CALLS = {
     ),
     "jaxpriv.databases.group_privacy_bound": lambda: jp.databases.group_privacy_bound(0.7, 2),
     "jaxpriv.databases.independent_prior": lambda: jp.databases.independent_prior([PRIOR, PRIOR]),
+    "jaxpriv.databases.information_bound": lambda: jp.databases.information_bound(0.7, 3),
     "jaxpriv.databases.information_privacy": lambda: vars(
         jp.databases.information_privacy(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES)
     ),
@@ -199,8 +203,13 @@ CALLS = {
     "jaxpriv.databases.perturbed_count": lambda: jp.databases.perturbed_count(3, 0.7),
     "jaxpriv.databases.perturbed_records": lambda: jp.databases.perturbed_records(SIZES, 0.7),
     "jaxpriv.databases.record_joint": lambda: jp.databases.record_joint(np.repeat(CHANNEL, 2, 0), UNIFORM, SIZES, 1),
+    "jaxpriv.databases.record_mapping": lambda: vars(jp.databases.record_mapping(2, 0.3, 0.4, tol=0.1)),
     "jaxpriv.databases.sparse_count_bound": lambda: jp.databases.sparse_count_bound(12, 3, 0.7),
     "jaxpriv.databases.sparse_count_leakage": lambda: jp.databases.sparse_count_leakage(12, 3, 0.7),
+    "jaxpriv.databases.sparse_count_recovery": lambda: jp.databases.sparse_count_recovery(12, 3, 0.7),
+    "jaxpriv.databases.uncertain_records_privacy": lambda: vars(
+        jp.databases.uncertain_records_privacy(np.repeat(CHANNEL, 2, 0), SIZES, 1, 0.5)
+    ),
     "jaxpriv.distortion.absolute": lambda: jp.distortion.absolute(INDEX / 3.0).matrix(),
     "jaxpriv.distortion.as_distortion": lambda: jp.distortion.as_distortion(TABLE).tile(np.arange(2), 1, 2),
     "jaxpriv.distortion.changed_attributes": lambda: jp.distortion.changed_attributes(
@@ -213,6 +222,7 @@ CALLS = {
     ],
     "jaxpriv.distortion.hamming": lambda: jp.distortion.hamming(3).rows(INDEX),
     "jaxpriv.distortion.squared": lambda: jp.distortion.squared(INDEX / 3.0).tile(INDEX, 0, 2),
+    "jaxpriv.extremal.record_utility": lambda: jp.extremal.record_utility(UNIFORM, SIZES, [0.1, 0.3]).value,
     "jaxpriv.funnels.elementary_bound": lambda: jp.funnels.elementary_bound(jp.FunnelProblem(TABLE, disclosure=0.3)),
     "jaxpriv.funnels.measure_of": lambda: jp.funnels.measure_of(ROWS, TABLE.sum(axis=0)),
     "jaxpriv.gaussian.bottleneck": lambda: vars(jp.gaussian.bottleneck(source(), 0.1)),
@@ -228,6 +238,10 @@ CALLS = {
     "jaxpriv.joints.arrays_of": lambda: list(jp.joints.arrays_of(operator()[0])),
     "jaxpriv.joints.from_function": lambda: [operator()[0].matrix(), operator()[0].columns(INDEX)],
     "jaxpriv.joints.in_double": lambda: jp.joints.in_double(jp.joints.Stored(TABLE)).matrix(),
+    "jaxpriv.extremal.envelope_design": lambda: jp.extremal.envelope_design(
+        problem(leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.1)
+    ).value,
+    "jaxpriv.leakage.capacity": lambda: vars(lk.capacity(CHANNEL, 2.0)),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
     "jaxpriv.leakage.adversary": lambda: lk.adversary(lk.CorrectGuess(), TABLE, ROWS).posterior_vulnerability,
@@ -256,6 +270,7 @@ CALLS = {
     "jaxpriv.program.program_of": lambda: jp.program.program_of(problem()),
     "jaxpriv.testing.random_joint": lambda: jp.testing.random_joint(0, 2, 3),
     "jaxpriv.testing.random_mechanisms": lambda: jp.testing.random_mechanisms(0, 2, 3, 3),
+    "jaxpriv.watchdog.best_draw": lambda: jp.watchdog.best_draw(TABLE, 0.4).mechanism,
     "jaxpriv.watchdog.compare": lambda: [vars(one) for one in jp.watchdog.compare(TABLE, epsilon=0.4).values()],
     "jaxpriv.watchdog.estimated_staircase": lambda: vars(jp.watchdog.estimated_staircase(LOG_LIFT, PRIOR)),
     "jaxpriv.watchdog.estimated_watchdog": lambda: vars(
@@ -285,6 +300,9 @@ CALLS = {
     "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
     "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
+    "jaxpriv.estimation.confidence.from_samples": lambda: lk.evaluate(
+        confidence.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
+    ).value,
     "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mean_interval": lambda: confidence.mean_interval(COUNTS, np.eye(3)[:2], 0.05),

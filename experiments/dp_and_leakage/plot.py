@@ -71,14 +71,28 @@ def draw_optimal(axes) -> None:
     axes.set_title("(b) Any mapping to multiples of k, same mean error 1/$\\varepsilon$")
 
 
+def draw_recovery(axes) -> None:
+    """The probability that all records are learnt."""
+    for k, (eps, table) in enumerate(read("recovery.csv").items()):
+        axes.plot(table["k"], table["laplace"], color=f"C{k}", label=f"$\\varepsilon$ = {eps}")
+    axes.legend(loc="upper left")
+    axes.set_xscale("log")
+    axes.set_xlim(1, 1e4)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("k: records in a group, n = 10 000 k")
+    axes.set_ylabel("probability")
+    axes.set_title("(c) Ordered records: all n of them are recovered")
+
+
 def main() -> None:
     with plotting.style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(3.4, 4.6))
-        above, below = figure.subplots(2, 1, height_ratios=(1.35, 1))
+        figure = Figure(figsize=(3.4, 6.6))
+        above, middle, below = figure.subplots(3, 1, height_ratios=(1.35, 1, 1))
         draw_noise(above)
-        draw_optimal(below)
+        draw_optimal(middle)
+        draw_recovery(below)
     plotting.save(figure, FIGURE)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from jaxpriv.verifier.claims import upper
 
 # More numbers than these are printed as a range: a line stays short.
@@ -41,6 +39,8 @@ def aligned(lines: Mapping[str, str]) -> str:
 
 def tally(names: object) -> str:
     """One name as it is, several with how often each occurs."""
+    import numpy as np
+
     found = np.ravel(np.asarray(names)).tolist()
     return found[0] if len(found) == 1 else ", ".join(f"{count} {name}" for name, count in Counter(found).items())
 
@@ -64,6 +64,8 @@ def numbers(values: Any, rounded: Callable[[float], str] = upper) -> str:  # noq
 
     if is_traced(values):
         return f"{values.dtype}{list(values.shape)}"
+    import numpy as np
+
     found = np.ravel(np.asarray(values, dtype=float))
     if len(found) <= _FEW:
         return ", ".join(map(rounded, found)) or "none"

@@ -13,8 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from jaxpriv._files import write_together
 from jaxpriv._module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
@@ -23,6 +21,7 @@ from jaxpriv.verifier.claims import lower as lower
 from jaxpriv.verifier.claims import upper as upper
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.table import Table
 
 # A JSON object as a command writes it: numbers, texts, and lists and objects of them (`strict` makes it strict JSON).
@@ -57,7 +56,7 @@ class MappingOptions:
         """Refuse a name that ends like no file of mappings."""
         need_ending("--out", self.out, ".npz", ".csv")
 
-    def files(self, made: Callable[[], np.ndarray], symbols: Mapping[str, np.ndarray]) -> dict[Path, bytes]:
+    def files(self, made: "Callable[[], np.ndarray]", symbols: "Mapping[str, np.ndarray]") -> dict[Path, bytes]:
         """The mapping (X, Y) that is `made` as the file --out: .csv has a row for each x, .npz also the `symbols`."""
         if self.out is None:
             return {}
@@ -138,6 +137,8 @@ def strict(value: object) -> object:
         return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [strict(item) for item in value]
+    import numpy as np
+
     if isinstance(value, (np.ndarray, np.generic)):
         return strict(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -150,8 +151,10 @@ def json_text(record: Mapping[str, object]) -> str:
     return json.dumps(strict(record), indent=2, allow_nan=False) + "\n"
 
 
-def npz_bytes(**arrays: np.ndarray) -> bytes:
+def npz_bytes(**arrays: "np.ndarray") -> bytes:
     """An .npz file; equal arrays give equal bytes."""
+    import numpy as np
+
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return stream.getvalue()

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jaxpriv._near import near
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
     from jaxpriv.estimation.tables.readers import Column
     from jaxpriv.estimation.tables.rules import Prices
@@ -188,7 +188,7 @@ def arrays_of_table(path: Path, columns: ColumnOptions, *, costs: bool) -> "tupl
     return arrays, table
 
 
-def symbols_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def symbols_of(arrays: "Mapping[str, np.ndarray]") -> "dict[str, np.ndarray]":
     """What a mapping keeps of its problem, so that it can be audited on a table: which classes each x is."""
     return {name: arrays[name] for name in SYMBOLS if name in arrays}
 
@@ -209,16 +209,18 @@ class CountedRecords:
     S are the private combinations that occur in these records.
     """
 
-    counts: np.ndarray
-    useful: np.ndarray
+    counts: "np.ndarray"
+    useful: "np.ndarray"
 
     def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
         """The same, the records in the order of the rows of a released file."""
         return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
 
 
-def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
+def records_of_rows(order: Path | None, released: Path, size: int) -> "np.ndarray":
     """The record of each row of a released table; where no order is named rows are in that of the records."""
+    import numpy as np
+
     from jaxpriv.verifier.archive import read_file
     from jaxpriv.verifier.orders import read_order
 
@@ -229,6 +231,8 @@ def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray
 
 def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
     """The records of a table by the classes of a design; one without a symbol as the design states."""
+    import numpy as np
+
     records = design.codebook.encode(file)
     _, s = np.unique(records.private, axis=0, return_inverse=True)
     x = design.locate_codes(records.useful)
@@ -237,8 +241,10 @@ def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
     return CountedRecords(counts, x)
 
 
-def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mechanism") -> np.ndarray:
+def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mechanism") -> "np.ndarray":
     """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
+    import numpy as np
+
     from jaxpriv.estimation.tables.rules import codes_of_labels
 
     columns = _same_rows(file, design.released_columns, records)
@@ -249,9 +255,11 @@ def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mech
 
 
 def releases_by_attributes(
-    file: "TableFile", names: Sequence[str] | None, records: CountedRecords, book: "Codebook", attributes: np.ndarray
-) -> np.ndarray:
+    file: "TableFile", names: Sequence[str] | None, records: CountedRecords, book: "Codebook", attributes: "np.ndarray"
+) -> "np.ndarray":
     """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
+    import numpy as np
+
     from jaxpriv.estimation.tables.rules import codes_of_labels
 
     names = book.useful if names is None else names
@@ -279,7 +287,9 @@ def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords)
     return columns
 
 
-def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:
+def _paired(file: "TableFile", records: CountedRecords, codes: "np.ndarray", released: "np.ndarray") -> "np.ndarray":
+    import numpy as np
+
     from jaxpriv.datasets._layout import places_of
     from jaxpriv.estimation.tables.readers import row_text
 
@@ -301,12 +311,14 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
 
 
 def counts_by_attributes(
-    path: Path, columns: ColumnOptions, attributes: np.ndarray, classes: np.ndarray, option: str = "--counts"
+    path: Path, columns: ColumnOptions, attributes: "np.ndarray", classes: "np.ndarray", option: str = "--counts"
 ) -> tuple[CountedRecords, "Codebook"]:
     """The records of a table, the useful symbols being the rows of `attributes` (X, b), and their codebook.
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
+    import numpy as np
+
     from jaxpriv.datasets._layout import places_of
     from jaxpriv.estimation.tables.readers import row_text
 

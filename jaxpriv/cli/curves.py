@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FormOptions, RunOptions
@@ -16,6 +14,8 @@ from jaxpriv.cli.solve import distortion_problem, known_solver, measures_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from jaxpriv.estimation.tables import CountedTable
     from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.plotting import DrawnCurve
@@ -50,6 +50,8 @@ def frontier(
     Between the points the optimum lies in a band that is proved too. Targets that no mapping meets have the status
     `infeasible`. Exit code 4: the gap of some point is above --tol; all points and intervals are valid and written.
     """
+    import numpy as np
+
     columns.check(problem)
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
@@ -130,8 +132,10 @@ def _arrays(
         return problem_of(path, columns, ["joint"], ["neighbours"])
 
 
-def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.ndarray:
+def _spread(arrays: "Mapping[str, np.ndarray]", count: int, funnel: bool) -> "np.ndarray":
     """Targets between what nothing costs and what everything does, closer together where the curve is steep."""
+    import numpy as np
+
     from jaxpriv._validation import joint_array, real_array
     from jaxpriv.problems.funnel import whole_entropy
 
@@ -145,14 +149,16 @@ def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.nd
     return np.asarray(least + (constant - least) * shares**1.5)
 
 
-def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, object]:
+def _record(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> dict[str, object]:
     """The JSON: lists, one entry for each target."""
     own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
     return {"form": curve.form, **{name: values.tolist() for name, values in numbers.items()}, **own}
 
 
-def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> bytes:
+def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> bytes:
     """The numbers, the mappings where all have one shape, and the drawing."""
+    import numpy as np
+
     from jaxpriv.plotting import drawn_curve
     from jaxpriv.solution import Status
 
@@ -165,6 +171,8 @@ def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") 
 
 
 def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
+    import numpy as np
+
     numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
     across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
     table = _output.empty_table([curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"])
@@ -185,14 +193,16 @@ _WORDS = ("unit", "measure", "name", "across")
 DRAWN = tuple(f"drawn_{name}" for name in (*_NUMBERS, "informed", "words"))
 
 
-def arrays_of(curve: "Frontier | FunnelFrontier", units: str = "nats") -> dict[str, np.ndarray]:
+def arrays_of(curve: "Frontier | FunnelFrontier", units: str = "nats") -> "dict[str, np.ndarray]":
     """The numbers of every point: the target, and the further `columns` of a frontier."""
     (_, targets), *others = curve.columns(units).items()
     return {"target": targets, **dict(others)}
 
 
-def drawing_of(curve: "DrawnCurve") -> dict[str, np.ndarray]:
+def drawing_of(curve: "DrawnCurve") -> "dict[str, np.ndarray]":
     """The arrays that draw a curve; words are bytes, because text is no array that is read safely."""
+    import numpy as np
+
     words = json.dumps({name: getattr(curve, name) for name in _WORDS}).encode()
     arrays = {f"drawn_{name}": np.asarray(getattr(curve, name)) for name in _NUMBERS}
     return {
@@ -202,8 +212,10 @@ def drawing_of(curve: "DrawnCurve") -> dict[str, np.ndarray]:
     }
 
 
-def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
+def curve_of(arrays: "Mapping[str, np.ndarray]", path: str) -> "DrawnCurve":
     """The curve that `drawing_of` stored."""
+    import numpy as np
+
     from jaxpriv.plotting import DrawnCurve
 
     numbers = {name: np.asarray(arrays[f"drawn_{name}"], dtype=float) for name in _NUMBERS}

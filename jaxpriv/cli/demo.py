@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from jaxpriv._near import near
@@ -23,6 +22,8 @@ from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from jaxpriv.datasets import Dataset
     from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.solution import Solution
@@ -53,6 +54,8 @@ def demo(
     two figures. Then the privacy funnel: the least leakage where much of X is disclosed, and a figure of all that a
     release can do.
     """
+    import numpy as np
+
     from jaxpriv import datasets, plotting
     from jaxpriv.distortion import changed_attributes, dense
 
@@ -98,8 +101,10 @@ def demo(
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 
 
-def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Frontier, Solution]":
+def _design(data: "Dataset", distances: "np.ndarray", points: int) -> "tuple[Frontier, Solution]":
     """The frontier, and the least distortion at which the release is independent of S."""
+    import numpy as np
+
     from jaxpriv import DistortionProblem, frontier, solve
 
     constant = float((data.joint.sum(axis=0) @ distances).min())
@@ -119,6 +124,8 @@ def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
     """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there; and both
     boundaries.
     """
+    import numpy as np
+
     from jaxpriv import BottleneckProblem, FunnelProblem, funnel_frontier, solve
 
     problems = [FunnelProblem(data.joint, disclosure=target) for target in _PRINTED]
@@ -143,7 +150,7 @@ def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
     return record, boundaries
 
 
-def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:
+def _suppressions(data: "Dataset", distances: "np.ndarray") -> list[tuple[float, float, tuple[str, ...]]]:
     """What one would do without a design: hide attributes, as (distortion, leakage in nats, hidden ones).
 
     A hidden attribute is filled with the value that changes least, given the attributes that are kept.

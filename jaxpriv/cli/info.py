@@ -7,8 +7,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord
@@ -153,6 +151,8 @@ def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
 
 
 def _compile(private: int, inputs: int, outputs: int) -> None:
+    import numpy as np
+
     from jaxpriv.problems import DistortionProblem
     from jaxpriv.solving.loops import SWITCH
     from jaxpriv.solving.solve import solve

@@ -5,8 +5,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
@@ -199,12 +197,14 @@ def _counted(
     released: list[str],
     rules: "dict[str, Rule]",
     read: list[str] | None,
-) -> tuple[np.ndarray, np.ndarray | None]:
+) -> "tuple[np.ndarray, np.ndarray | None]":
     """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
 
     A released column has the rule of the useful column that it stands for, if there are as many and all its values are
     of those classes; otherwise every value of it is a class.
     """
+    import numpy as np
+
     from jaxpriv.datasets._layout import distinct_rows, places_of
     from jaxpriv.estimation.tables import Categories, count_table
     from jaxpriv.estimation.tables.readers import read_columns

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jaxpriv._near import near
 from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
@@ -16,6 +14,8 @@ from jaxpriv.cli._tables import CostOptions, CountOptions, book_file, problem_of
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from jaxpriv.funnels import FunnelSolution
     from jaxpriv.problems import DistortionProblem
     from jaxpriv.solution import Solution
@@ -43,6 +43,8 @@ def solve(
     3: no mapping meets budgets and limits (the JSON holds the proof). Exit code 4: the gap is above
     --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
+    import numpy as np
+
     columns.check(problem)
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
@@ -110,7 +112,7 @@ def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[Measur
 
 
 def distortion_problem(
-    arrays: Mapping[str, np.ndarray],
+    arrays: "Mapping[str, np.ndarray]",
     measures: list[MeasureOption],
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
 ) -> "DistortionProblem":

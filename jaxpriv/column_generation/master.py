@@ -47,11 +47,13 @@ class Objective:
     funnel: which of the two problems.
     form: `disclosure`, `side` (leakage_budget or relevance), or `multiplier`.
     target: R, D, or l.
+    steepest: the largest lambda that columns are priced at.
     """
 
     funnel: bool
     form: str
     target: float
+    steepest: float = _STEEPEST
 
     @property
     def sign(self) -> float:
@@ -81,13 +83,13 @@ class Objective:
         return -self.sign * b if self.form == "disclosure" else self.sign * a
 
     def duals(self, nu: np.ndarray, mu: float) -> tuple[np.ndarray, float]:
-        """(prices, lambda) of a - lambda b from the duals of the program; lambda is cut to [0, 1)."""
+        """(prices, lambda) of a - lambda b from the duals of the program; lambda is at most the steepest."""
         if self.form == "multiplier":
-            return self.sign * nu, min(self.target, _STEEPEST)
+            return self.sign * nu, min(self.target, self.steepest)
         if self.form == "disclosure":
-            return self.sign * nu, min(max(mu, 0.0), _STEEPEST)
-        if not mu > 1.0:
-            return self.sign * nu / max(mu, 1.0), _STEEPEST
+            return self.sign * nu, min(max(mu, 0.0), self.steepest)
+        if not mu * self.steepest > 1.0:
+            return self.sign * nu * self.steepest, self.steepest
         return self.sign * nu / mu, 1.0 / mu
 
     def priced(self, gap: float, lam: float) -> float:

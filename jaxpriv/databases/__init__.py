@@ -23,6 +23,7 @@ from jaxpriv.databases.counting import (
     perturbed_records,
     sparse_count_bound,
     sparse_count_leakage,
+    sparse_count_recovery,
 )
 from jaxpriv.databases.differential import (
     Ladder,
@@ -30,16 +31,21 @@ from jaxpriv.databases.differential import (
     RecordPrivacy,
     all_priors_privacy,
     compose,
+    dependence_extent,
     dependent_records_privacy,
     differential_privacy,
+    entropy_after,
     group_information,
     group_privacy_bound,
+    information_bound,
     information_privacy,
     ladder,
     record_joint,
 )
 from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
 from jaxpriv.databases.entropy_bounded_design import EntropyBoundedMechanism, entropy_bounded_mechanism
+from jaxpriv.databases.input_perturbation import RecordMapping, record_mapping
+from jaxpriv.databases.uncertain_records import uncertain_records_privacy
 from jaxpriv.databases.universe import (
     checked_neighbours,
     count_neighbours,
@@ -58,6 +64,7 @@ __all__ = [
     "EntropyBoundedPrivacy",
     "Ladder",
     "PairPrivacy",
+    "RecordMapping",
     "RecordPrivacy",
     "all_priors_privacy",
     "checked_neighbours",
@@ -65,9 +72,11 @@ __all__ = [
     "count_neighbours",
     "counting_query",
     "counts",
+    "dependence_extent",
     "dependent_records_privacy",
     "deterministic_query",
     "differential_privacy",
+    "entropy_after",
     "entropy_bounded_mechanism",
     "entropy_bounded_privacy",
     "geometric_count",
@@ -76,16 +85,20 @@ __all__ = [
     "hamming_distances",
     "hamming_neighbours",
     "independent_prior",
+    "information_bound",
     "information_privacy",
     "ladder",
     "neighbours_from_pairs",
     "perturbed_count",
     "perturbed_records",
     "record_joint",
+    "record_mapping",
     "sequence_index",
     "sequences",
     "sparse_count_bound",
     "sparse_count_leakage",
+    "sparse_count_recovery",
+    "uncertain_records_privacy",
     "with_empty_record",
 ]
 __dir__ = names_of(__name__)

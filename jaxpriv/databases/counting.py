@@ -62,9 +62,14 @@ def perturbed_count(records: int, eps: float) -> np.ndarray:
     records = whole(records, "records", low=1)
     flip = float(expit(-privacy_parameter(eps)))
     need_memory(16.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
-    # Kept records are those not flipped, read backwards: 1 - flip would forget a flip below 1e-16.
+    return count_channel(records, flip, flip)
+
+
+def count_channel(records: int, lost: float, gained: float) -> np.ndarray:
+    """P(count after | count before), (n + 1, n + 1), of records that become 0 or 1 with these probabilities."""
+    # Kept records are those not lost, read backwards: 1 - lost would forget a probability below 1e-16.
     rows = [
-        np.convolve(np.exp(log_binomial(c, flip))[::-1], np.exp(log_binomial(records - c, flip)))
+        np.convolve(np.exp(log_binomial(c, lost))[::-1], np.exp(log_binomial(records - c, gained)))
         for c in range(records + 1)
     ]
     return np.array(rows) / np.sum(rows, axis=1, keepdims=True)
@@ -228,9 +233,7 @@ def sparse_count_leakage(records: int, spacing: int, eps: float, noise: str = "l
     Raises `InputError` if k does not divide n, for eps <= 0, infinite or NaN, and other noise.
     """
     groups, spacing, eps = _checked(records, spacing, eps)
-    if noise not in ("geometric", "laplace"):
-        raise InputError("noise must be 'geometric' or 'laplace'")
-    value = _geometric(groups, spacing, eps) if noise == "geometric" else _laplace(groups, spacing * eps)
+    value = _geometric(groups, spacing, eps) if _known(noise) == "geometric" else _laplace(groups, spacing * eps)
     return min(max(value, 0.0), float(np.log1p(groups)))
 
 
@@ -246,6 +249,32 @@ def sparse_count_bound(records: int, spacing: int, eps: float) -> float:
     """
     groups, spacing, eps = _checked(records, spacing, eps)
     return float(-np.expm1(-spacing * eps / 2.0) * np.log1p(groups) - np.log(2.0))
+
+
+def sparse_count_recovery(records: int, spacing: int, eps: float, noise: str = "laplace") -> float:
+    """The probability that an adversary learns ALL of S from Y, for ordered records: S_1 = .. = S_X = 1, the others 0.
+
+        1 - (n/k)/(1 + n/k) e^(-k eps/2)
+
+    for Laplace noise, X and Y as in `sparse_count_leakage`: S is then a function of X, and the guess the nearest
+    multiple of k, wrong by half of e^(-k eps/2) on each side where there is a neighbour. It tends to 1 as k eps
+    grows, though Y is eps-differentially private. For geometric noise the same for an even k (one of the two nearest is
+    guessed half-way), and 2 e^(-(k+1) eps/2)/(1 + e^-eps) in place of the exponential for an odd one. Errors as in
+    `sparse_count_leakage`.
+
+    Calmon and Fawaz 2012, after Theorem 4.
+    """
+    groups, spacing, eps = _checked(records, spacing, eps)
+    wrong = np.exp(-spacing * eps / 2.0)
+    if _known(noise) == "geometric" and spacing % 2:
+        wrong *= 1.0 / np.cosh(eps / 2.0)
+    return float(1.0 - groups / (groups + 1.0) * wrong)
+
+
+def _known(noise: str) -> str:
+    if noise not in ("geometric", "laplace"):
+        raise InputError("noise must be 'geometric' or 'laplace'")
+    return noise
 
 
 def _checked(records: int, spacing: int, eps: float) -> tuple[int, int, float]:

@@ -4,11 +4,13 @@ A mechanism is M[x, r] = M(r|x), (N, r). All values are max ln M(r|x)/M(r|x') ov
 inf where an output distinguishes a pair for certain; pairs that both exclude r are skipped.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import mechanism_array, scalar
@@ -111,7 +113,9 @@ def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
     return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
 
 
-def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], dependent: int = 1) -> RecordPrivacy:
+def dependent_records_privacy(
+    mechanism: ArrayLike, sizes: int | Sequence[int], dependent: int = 1, extent: float = math.inf
+) -> RecordPrivacy:
     """The eps of information privacy under every prior with at most k = `dependent` dependent records.
 
         eps_i = max over r and x, x' with x_i != x'_i, ||x - x'||_0 <= k of ln M(r|x)/M(r|x')
@@ -122,9 +126,19 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
     ln P(r|x_i)/P(r) over x_i, r and those priors for each record: personalised differential privacy at k = 1.
     A universe of one symbol has nothing to disclose: 0.
 
+    With `extent` = d only those priors count whose `dependence_extent` is at most d, and `per_record` is an upper
+    bound, min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x')
+    for sequences that differ in record i alone, so that
+
+        P(r|x_i) <= e^d sum_rest P(x_rest) M(r|x_i, x_rest) <= e^(d + e_i) P(r).
+
     `mechanism` (N, r) over the sequences of `sizes`. O(k n N r) work: minima over Hamming balls are taken axis by
-    axis, no pair of sequences is formed. Raises `InputError` for sizes that do not fit and k outside 1 .. n.
+    axis, no pair of sequences is formed. Raises `InputError` for sizes that do not fit, k outside 1 .. n and d < 0.
     """
+    if extent < math.inf:
+        extent = scalar(extent, "extent", low=0.0)
+        plain = dependent_records_privacy(mechanism, sizes).per_record + extent
+        return worst_record(np.minimum(plain, dependent_records_privacy(mechanism, sizes, dependent).per_record))
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)
     dependent = whole(dependent, "dependent", low=1, high=len(sizes))
@@ -142,12 +156,43 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
     return worst_record(per_record)
 
 
+def dependence_extent(prior: ArrayLike, sizes: int | Sequence[int]) -> RecordPrivacy:
+    """I_inf(X_i; X_rest) = max over x of ln P(x)/(P(x_i) P(x_rest)) for every record i; 0 for independent records.
+
+    Wu, Xia and He, section 4, name a parameter for the extent of dependence and give no formula; this one adds to the
+    eps of differential privacy (`dependent_records_privacy`). `prior` (N,) over the sequences of `sizes`.
+    """
+    sizes = universe_sizes(sizes)
+    joint = prior_over(prior, sizes).reshape(sizes)
+    tables = [np.moveaxis(joint, i, 0).reshape(size, -1) for i, size in enumerate(sizes)]
+    return worst_record(np.array([_log_lift(table).max() for table in tables]))
+
+
 def group_privacy_bound(eps: float, records: int) -> float:
     """k eps: what eps-differential privacy guarantees a group of k = `records` (Wu, Xia and He, Lemma 1).
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
     """
     return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
+
+
+def information_bound(eps: float, records: int) -> float:
+    """An upper bound on I(S;U) in nats of any eps-differentially private U, whatever the prior of the n = `records`.
+
+        k - 1 - ln k <= n eps,     k = E/(1 - e^-E),   E = n eps = `group_privacy_bound(eps, n)`
+
+    By group privacy the rows of the mechanism are within a factor e^E. D(P(S|u) || P(S)), convex, is largest where
+    M(u|.) takes two values in this ratio, the larger on a set of probability a: it is then k (1 - 1/z) - ln z with
+    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small
+    and n eps - 1 - ln(n eps) for large n eps.
+
+    Calmon and Fawaz 2012, end of section V, after McGregor et al. 2011, Proposition 4.3.
+    """
+    size = group_privacy_bound(eps, records)
+    if size < 1e-3:  # the series of k - 1 - ln k, whose next term is below 1e-8 of it: nothing cancels
+        return size**2 / 8.0
+    k = size / -math.expm1(-size)
+    return k - 1.0 - math.log(k) if k < math.inf else math.inf
 
 
 # What an adversary with a given prior P over the sequences learns about single records and groups of them.
@@ -254,7 +299,28 @@ def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -
     return Ladder(*(worst_record(np.array(column)) for column in zip(*rows, strict=True)))
 
 
-# Two answers about the same database: the product channel.
+# Two answers about the same database: the product channel, and what is left to be known after one.
+
+
+def entropy_after(mechanism: ArrayLike, entropy: float) -> float:
+    """The least entropy, in nats, that H(P) >= b = `entropy` leaves of the knowledge P(x|r) after any one result r.
+
+        H(P(.|r)) >= e^L ( b - h(e^-L) - (1 - e^-L) ln N ),     L = `all_priors_privacy(mechanism).value`
+
+    or 0 if that is less, h the binary entropy: P is the mixture of P(.|r), with weight e^-L, since P(x|r) <= e^L P(x),
+    and of another distribution, whose entropy is at most ln N. So information privacy composes under bounded knowledge:
+    `entropy_bounded_privacy` of M_1 at b and of M_2 at this entropy add up to a bound for `compose(M_1, M_2)`.
+
+    `mechanism` (N, r). Raises `InputError` for b < 0.
+    """
+    bound = float(scalar(entropy, "entropy", low=0.0))
+    share = math.exp(-all_priors_privacy(mechanism).value)
+    if share == 0.0:
+        return 0.0
+    log_size = math.log(len(mechanism_array(mechanism)))
+    mixing = float(entr(share) + entr(1.0 - share))
+    rounding = 16 * 2.0**-52 * (bound + log_size + 1.0)
+    return max(0.0, (bound - mixing - (1.0 - share) * log_size - rounding) / share)
 
 
 def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
@@ -263,7 +329,11 @@ def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
     The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
     most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
     they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
-    determine x1 (ln 2). Wu, Xia and He, Lemma 2 and section 6.
+    determine x1 (ln 2). What adds is the value of the second mechanism under the knowledge that the first leaves,
+
+        I_inf(X_i; Y_1 Y_2) <= I_inf(X_i; Y_1) + max over y_1 of I_inf(X_i; Y_2 | Y_1 = y_1),
+
+    and `entropy_after` bounds the entropy of that knowledge. Wu, Xia and He, Lemma 2 and section 6.
 
     Raises `InputError` if the mechanisms disagree on the number of databases.
     """

@@ -137,7 +137,7 @@ class LeastPrior:
                 caps.append(-math.log(c0))
             elif least > zeros:
                 rest = math.log(math.exp(self.outside.log_size) - math.exp(zeros))
-                share = _least_share(rest, zeros, least)[0]
+                share = least_share(rest, zeros, least)[0]
                 caps.append(max(-math.log(c0), -math.log(share) - self.outside.log_values[1]))
         return float(min(caps))
 
@@ -226,7 +226,7 @@ class LeastPrior:
     def _without_output(self) -> tuple[Multipliers, np.ndarray]:
         """The entropy alone keeps P(G) up: P is uniform on G and on H, whatever z."""
         sizes = self.inside.log_size, self.outside.log_size
-        below, above = _least_share(*sizes, self.bound)
+        below, above = least_share(*sizes, self.bound)
         inverse = math.log1p(-below) - math.log(below) + sizes[0] - sizes[1]
         prior = np.where(self.group, above / math.exp(sizes[0]), (1.0 - above) / math.exp(sizes[1]))
         return Multipliers(0.0, 1.0 / max(inverse, _FLATTEST)), prior
@@ -243,7 +243,7 @@ def with_entropy(prior: np.ndarray, least: float) -> np.ndarray:
     return uniform
 
 
-def _least_share(log_size: float, log_rest: float, entropy: float) -> tuple[float, float]:
+def least_share(log_size: float, log_rest: float, entropy: float) -> tuple[float, float]:
     """(below, above) the least probability of a set that leaves this entropy; both sizes as logarithms."""
     uniform = float(expit(log_size - log_rest))
 

@@ -17,14 +17,16 @@ distortion in it is a linear program with infinitely many rows. Priors are added
 
       s/(1-s) >= c (e^u - e^L)/(e^L - 1).
 
-The least distortion falls with L; so bisection over L solves the reverse problem, least leakage at a distortion.
+Each record may have a limit L_i of its own (Wu, Xia and He, Definition 5); s is then the largest that one needs. The
+least distortion falls with L; so bisection over L solves the reverse problem, least leakage at a distortion.
 
 Wu, Zhang, Qi, Wang, Wang and He 2026, arXiv 2602.00689, pose both problems and solve them locally.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +34,7 @@ from scipy.special import expit
 
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy, with_entropy
-from jaxpriv.databases.universe import prior_over, universe_sizes, whole
+from jaxpriv.databases.universe import prior_over, record_limits, universe_sizes, whole
 from jaxpriv.errors import InputError
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -61,7 +63,8 @@ class EntropyBoundedMechanism:
     Attributes:
         mechanism: M(r|x), (N, r).
         distortion: E d under P0, in units of d.
-        leakage: in nats; proved, no prior with H(P) >= b has a larger log-lift of a record.
+        leakage: in nats; proved, no prior with H(P) >= b has a larger log-lift of a record. The limits (n,) where each
+            record has its own.
         lower_bound: of the distortion where the leakage is limited, of the leakage where the distortion is: no
             mechanism within the limit has less.
         minimised: "distortion" or "leakage".
@@ -70,7 +73,7 @@ class EntropyBoundedMechanism:
 
     mechanism: np.ndarray
     distortion: float
-    leakage: float
+    leakage: float | np.ndarray
     lower_bound: float
     minimised: str
     rounds: int
@@ -78,7 +81,7 @@ class EntropyBoundedMechanism:
     @property
     def gap(self) -> float:
         """What is minimised less `lower_bound`."""
-        return (self.distortion if self.minimised == "distortion" else self.leakage) - self.lower_bound
+        return float(self.distortion if self.minimised == "distortion" else self.leakage) - self.lower_bound
 
 
 def entropy_bounded_mechanism(
@@ -86,7 +89,7 @@ def entropy_bounded_mechanism(
     sizes: int | Sequence[int],
     entropy: float,
     *,
-    leakage: float | None = None,
+    leakage: ArrayLike | None = None,
     budget: float | None = None,
     prior: ArrayLike | None = None,
     tol: float = 1e-3,
@@ -98,7 +101,8 @@ def entropy_bounded_mechanism(
         min L           subject to   E d(x, r) <= `budget`
 
     `distortion` is d(x, r) >= 0, shape (N, r), over the sequences of `sizes`; its mean is taken with `prior` (N,),
-    uniform by default. Exactly one of `leakage` (nats, > 0) and `budget` is given. The search ends at a gap of `tol`
+    uniform by default. Exactly one of `leakage` (nats, > 0; one number, or one for each record, (n,)) and `budget` is
+    given. The search ends at a gap of `tol`
     (units of d, or nats) or after `max_rounds` linear programs for one leakage; `lower_bound` holds in any case.
 
     Where no mechanism within the budget was found to have a finite leakage the result has leakage infinity. Raises
@@ -119,13 +123,28 @@ def entropy_bounded_mechanism(
         raise InputError("give exactly one of leakage and budget")
     design = _Design(costs, sizes, bound, weights)
     if leakage is not None:
-        limit = float(scalar(leakage, "leakage", low=0.0, open_low=True))
-        return design.least_distortion(limit, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
+        limits = record_limits(leakage, sizes)
+        found = design.least_distortion(limits, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
+        return found if np.ndim(leakage) else replace(found, leakage=float(limits[0]))
     limit = float(scalar(budget, "budget", low=0.0))
     least = float(weights @ costs.min(axis=1))
     if limit < least:
         raise InputError(f"budget is below {least:.6g}, the mean of the least distortion of every sequence")
     return _least_leakage(design, limit, tol, max_rounds)
+
+
+class _Row(NamedTuple):
+    """The limit on one log-lift under one prior."""
+
+    prior: np.ndarray
+    group: np.ndarray  # the set x_i = a
+    mass: float  # P(x_i = a)
+    output: int
+    record: int
+
+    def slope(self, limits: np.ndarray) -> np.ndarray:
+        """g times e^-L, which overflows at no L."""
+        return self.prior * (math.exp(-limits[self.record]) * self.group / self.mass - 1.0)
 
 
 class _Design:
@@ -134,12 +153,12 @@ class _Design:
     def __init__(self, costs: np.ndarray, sizes: tuple[int, ...], entropy: float, weights: np.ndarray):
         self.costs, self.sizes, self.entropy, self.weights = costs, sizes, entropy, weights
         symbols = np.unravel_index(np.arange(len(costs)), sizes)
-        self._groups = [symbols[i] == a for i, size in enumerate(sizes) for a in range(size) if size > 1]
-        self._rows: list[tuple[np.ndarray, np.ndarray, float, int]] = []  # P, the set x_i = a, P(x_i = a), r
+        self._groups = [(i, symbols[i] == a) for i, size in enumerate(sizes) for a in range(size) if size > 1]
+        self._rows: list[_Row] = []
         uniform = np.full(len(costs), 1.0 / len(costs))
-        for group in self._groups:
+        for record, group in self._groups:
             for output in range(costs.shape[1]):
-                self._rows.append((uniform, group, float(uniform[group].sum()), output))
+                self._rows.append(_Row(uniform, group, float(uniform[group].sum()), output, record))
 
     def constant(self) -> np.ndarray:
         """The best mechanism that reveals nothing: always the output of least mean distortion."""
@@ -152,9 +171,9 @@ class _Design:
         return float(self.weights @ (self.costs * mechanism).sum(axis=1))
 
     def least_distortion(
-        self, limit: float, tol: float, max_rounds: int, sharp: float, decide: float | None = None
+        self, limits: np.ndarray, tol: float, max_rounds: int, sharp: float, decide: float | None = None
     ) -> EntropyBoundedMechanism:
-        """The least mean distortion at a leakage of `limit`; ends, too, once it is above or below `decide` for sure.
+        """The least mean distortion at leakages of `limits` (n,); ends, too, once it is surely above or below `decide`.
 
         The leakage of a mechanism is computed to `sharp`.
         """
@@ -162,29 +181,40 @@ class _Design:
         lower, rounds = 0.0, 0
         while rounds < max_rounds:
             rounds += 1
-            mechanism, proved = self._solved(limit)
+            mechanism, proved = self._solved(limits)
             lower = max(lower, proved)
-            found = entropy_bounded_privacy(mechanism, self.sizes, self.entropy, tol=min(sharp, _SHARP * limit))
-            repaired = _repaired(mechanism, found.upper, limit)
+            share, worst = 0.0, []
+            for limit in np.unique(limits).tolist():  # the records with this limit together
+                found = entropy_bounded_privacy(
+                    mechanism,
+                    self.sizes,
+                    self.entropy,
+                    records=np.flatnonzero(limits == limit).tolist(),
+                    tol=min(sharp, _SHARP * limit),
+                )
+                worst.append(found.prior)
+                share = max(share, _share(mechanism, found.upper, limit))
+            most = mechanism.max(axis=0)
+            repaired = (1.0 - share) * mechanism + share * most / most.sum()
             if self.mean(repaired) < least:
                 best, least = repaired, self.mean(repaired)
             decided = decide is not None and (lower > decide or least <= decide)
             if least - lower <= tol or decided:
                 break
-            if not self._add(mechanism, limit, found.prior):
+            if not self._add(mechanism, limits, worst):
                 break
-        return EntropyBoundedMechanism(best, least, limit, min(lower, least), "distortion", rounds)
+        return EntropyBoundedMechanism(best, least, limits, min(lower, least), "distortion", rounds)
 
-    def _solved(self, limit: float) -> tuple[np.ndarray, float]:
-        """(a mechanism that meets the rows so far, a bound on the distortion of all that meet the limit)."""
+    def _solved(self, limits: np.ndarray) -> tuple[np.ndarray, float]:
+        """(a mechanism that meets the rows so far, a bound on the distortion of all that meet the limits)."""
         from scipy.optimize import linprog  # costs a third of a second: imported where needed
         from scipy.sparse import csr_matrix, identity, kron
 
         inputs, outputs = self.costs.shape
         cost = self.weights[:, None] * self.costs
-        slopes = np.array([self._slope(row, limit) for row in self._rows]).reshape(-1, inputs)
+        slopes = np.array([row.slope(limits) for row in self._rows]).reshape(-1, inputs)
         scale, unit = np.abs(slopes).max(axis=1), cost.max() or 1.0  # the tolerances of the backend are absolute
-        place = np.array([row[3] for row in self._rows])
+        place = np.array([row.output for row in self._rows])
         columns = (np.arange(inputs) * outputs + place[:, None]).ravel()
         rows = csr_matrix(
             ((slopes / scale[:, None]).ravel(), columns, np.arange(0, slopes.size + 1, inputs)),
@@ -210,21 +240,16 @@ class _Design:
         rounding = 4.0 * (len(slopes) + inputs + 8) * _EPS * float(size.max(axis=1).sum())
         return mechanism / mechanism.sum(axis=1, keepdims=True), float(priced.min(axis=1).sum()) - rounding
 
-    def _slope(self, row: tuple[np.ndarray, np.ndarray, float, int], limit: float) -> np.ndarray:
-        """g times e^-L, which overflows at no L."""
-        prior, group, mass, _ = row
-        return prior * (math.exp(-limit) * group / mass - 1.0)
-
-    def _add(self, mechanism: np.ndarray, limit: float, worst: np.ndarray) -> bool:
-        """Rows that `mechanism` violates, of the worst prior known and of others; whether there are any."""
+    def _add(self, mechanism: np.ndarray, limits: np.ndarray, worst: list[np.ndarray]) -> bool:
+        """Rows that `mechanism` violates, of the worst priors known and of others; whether there are any."""
         known = len(self._rows)
-        for group in self._groups:
+        for record, group in self._groups:
             for output in range(mechanism.shape[1]):
                 column = mechanism[:, output]
                 if not column[group].max() > 0:
                     continue
                 case = LeastPrior(column, group, self.entropy)
-                priors = [worst, *(case.solve(float(expit(odds)))[1] for odds in _LOG_ODDS)]
+                priors = [*worst, *(case.solve(float(expit(odds)))[1] for odds in _LOG_ODDS)]
                 if case.unbounded:
                     priors.append(case.ruling_out(_RULED_OUT))
                 offered = []
@@ -232,9 +257,9 @@ class _Design:
                     mass = float(prior[group].sum())
                     if not mass > 0:
                         continue
-                    row = (prior, group, mass, output)
+                    row = _Row(prior, group, mass, output, record)
                     # Relative to P(r): e^l - 1, where the log-lift is above the limit by l.
-                    amount = float(self._slope(row, limit) @ column) / max(float(prior @ column), 1e-300)
+                    amount = float(row.slope(limits) @ column) / max(float(prior @ column), 1e-300)
                     if amount > _VIOLATED:
                         offered.append((amount, row))
                 offered.sort(key=lambda one: -one[0])
@@ -246,17 +271,14 @@ class _Design:
         return with_entropy(prior, self.entropy + 8 * _EPS * (1.0 + len(prior) * self.entropy))
 
 
-def _repaired(mechanism: np.ndarray, leakage: float, limit: float) -> np.ndarray:
-    """`mechanism`, whose leakage is at most `leakage`, mixed with a constant release until it leaks at most `limit`."""
+def _share(mechanism: np.ndarray, leakage: float, limit: float) -> float:
+    """Of a constant release, with which `mechanism`, that leaks at most `leakage`, leaks at most `limit`."""
     if leakage <= limit:
-        return mechanism
-    most = mechanism.max(axis=0)
-    constant = np.broadcast_to(most / most.sum(), mechanism.shape)
+        return 0.0
     if leakage - limit > _CONSTANT:
-        return constant.copy()
-    odds = float(most.sum()) * math.expm1(leakage - limit) / -math.expm1(-limit)
-    share = min(1.0, odds / (1.0 + odds) * (1.0 + 64 * _EPS) + 64 * _EPS)
-    return (1.0 - share) * mechanism + share * constant
+        return 1.0
+    odds = float(mechanism.max(axis=0).sum()) * math.expm1(leakage - limit) / -math.expm1(-limit)
+    return min(1.0, odds / (1.0 + odds) * (1.0 + 64 * _EPS) + 64 * _EPS)
 
 
 def _least_leakage(design: _Design, budget: float, tol: float, max_rounds: int) -> EntropyBoundedMechanism:
@@ -272,7 +294,9 @@ def _least_leakage(design: _Design, budget: float, tol: float, max_rounds: int) 
             break
         if not low < trial < high:
             continue
-        found = design.least_distortion(trial, 0.0, max_rounds, _SHARPER * tol, decide=budget)
+        found = design.least_distortion(
+            np.full(len(design.sizes), trial), 0.0, max_rounds, _SHARPER * tol, decide=budget
+        )
         rounds += found.rounds
         if found.distortion <= budget:
             high, best = trial, found

@@ -39,6 +39,16 @@ def privacy_parameter(eps: object) -> float:
     return number
 
 
+def record_limits(leakage: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
+    """Limits > 0 on the leakage of each record, (n,), from one number or one for each record."""
+    several = np.ndim(leakage) > 0
+    given = real_array(leakage, "leakage", ndim=1) if several else [leakage] * len(sizes)
+    if len(given) != len(sizes):
+        raise InputError(f"leakage has {len(given)} entries, but sizes describes {len(sizes)} records")
+    names = [f"leakage[{i}]" if several else "leakage" for i in range(len(sizes))]
+    return np.array([scalar(*each, low=0.0, open_low=True) for each in zip(given, names, strict=True)])
+
+
 # Where a table over all sequences does not fit.
 FEWER = "collapse the sequences to the statistic that the mechanism uses"
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
+from jaxpriv.extremal.sampled import MOST_BASES, rays
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
@@ -49,6 +50,23 @@ class Limits:
     raised: float
     lowered: float
     spread: float
+
+    def inequalities(self) -> np.ndarray | None:
+        """Those of limits on populations, (K, X + 2); None of limits on the distribution that is given.
+
+        Raises `InputError` where both kinds are given.
+        """
+        each = [measure.inequalities(eps) for measure, eps in self.pairs]
+        found = [one for one in each if one is not None]
+        if found and len(found) < len(each):
+            raise InputError("limit: measures of a population and of what is given do not combine; give one kind")
+        return np.vstack(found) if found else None
+
+    def among(self, prior: np.ndarray, seen: np.ndarray) -> "Limits":
+        """The limits on the private symbols `seen`."""
+        kept = [measure.among(prior, seen) for measure, _ in self.pairs]
+        assert all(isinstance(one, AbstractPointwiseLeakage) for one in kept)
+        return replace(self, pairs=tuple((one, eps) for one, (_, eps) in zip(kept, self.pairs, strict=True)))
 
     @property
     def independent(self) -> bool:
@@ -99,9 +117,9 @@ def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
             f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, "
             f"not {type(measure).__name__}"
         )
-    if not measure.lift_ends:
+    if not measure.lift_ends and measure.inequalities(0.0) is None:
         raise InputError(
-            f"limit[{number}]: {type(measure).__name__} with a relation of neighbours is not supported; use all pairs"
+            f"limit[{number}]: {type(measure).__name__} with limits of its own for symbols or pairs is not supported"
         )
     return measure.lift_ends
 
@@ -178,13 +196,11 @@ class ListedPricer(AbstractPosteriorSet):
 # Vertices of { q in simplex : T q within the limits }, T = P(S|X), by counting out their bases.
 #
 # A vertex with m symbols in its support is the solution of m equations in those symbols: sum q = 1 and m - 1 limits
-# that hold with equality. So m <= |S|, and the work is sum_m C(|X|, m) C(|S|, m-1) 2^(m-1) small systems: polynomial in
-# |X| for the few private symbols one usually has. For a ratio limit the largest lift is one more unknown, tied by one
-# more equation.
+# that hold with equality. So m <= |S|, and the work is sum_m C(|X|, m) C(|S|, m-1) 2^(m-1) small systems (one in place
+# of 2 for bounds on one side): polynomial in |X| for the few private symbols one usually has. For a ratio limit the
+# largest lift is one more unknown, tied by one more equation.
 
 
-# Systems of equations: so many of ten unknowns are solved in some seconds.
-MOST_BASES = 2_000_000
 # How far below 0 an entry, and how far (relative) beyond a limit a lift, may be to be kept: rounding of systems with
 # determinants down to 1e-13. A point that is kept wrongly costs time only.
 _ROUNDING = 1e-11
@@ -192,37 +208,39 @@ _ROUNDING = 1e-11
 _CHUNK = 50_000
 
 
-def count_bases(private: int, useful: int, extra: int) -> int:
-    """How many systems `posteriors` solves; `extra` = 0 for lift bounds, 1 for a ratio."""
-    return sum(
-        math.comb(useful, m) * math.comb(private, m - 1 + extra) * 2 ** (m - 1 + extra)
-        for m in range(1, min(private, useful) + 1)
-    )
-
-
 def posteriors(
-    relative: np.ndarray, low: float, high: float, ratio: float | None = None, clock: Clock = ENDLESS
+    relative: np.ndarray,
+    low: float,
+    high: float,
+    ratio: float | None = None,
+    clock: Clock = ENDLESS,
+    most: int | None = None,
 ) -> np.ndarray:
     """All vertices q (n, X), and possibly some other points of the polytope; only some once the clock has expired.
 
     relative[s, x] = P(s|x)/P(s), so relative @ q is the lift of S. The limits are low <= lift <= high,
-    or lift_s <= ratio * lift_s' if `ratio` is given.
+    or lift_s <= ratio * lift_s' if `ratio` is given. `most` is the most symbols that a vertex has in its support, |S|
+    by default: the rank of (1, relative).
 
     Raises `ResourceError` if there are more than two million bases.
     """
     private, useful = relative.shape
     extra = 0 if ratio is None else 1
-    bases = count_bases(private, useful, extra)
+    sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
+    # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
+    sides = [side for side in dict.fromkeys(sides) if side != (0.0, 0.0) and math.isfinite(side[1])]
+    largest = min(private if most is None else most, useful)
+    bases = sum(
+        math.comb(useful, m) * math.comb(private, m - 1 + extra) * len(sides) ** (m - 1 + extra)
+        for m in range(1, largest + 1)
+    )
     if bases > MOST_BASES:
         raise ResourceError(
             f"{bases:.1e} bases of the posterior polytope ({private} private, {useful} useful symbols) are more than "
             f"{MOST_BASES}: merge symbols of S or of X, or ask for a limit on X itself (a one-dimensional source)"
         )
-    sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
-    # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
-    sides = [side for side in dict.fromkeys(sides) if side != (0.0, 0.0) and math.isfinite(side[1])]
     found = [np.zeros((0, useful))]
-    for m in range(1, min(private, useful) + 1):
+    for m in range(1, largest + 1):
         supports = np.array(list(itertools.combinations(range(useful), m)))
         for active in itertools.combinations(range(private), m - 1 + extra):
             for choice in itertools.product(sides, repeat=len(active)):
@@ -261,7 +279,7 @@ def _basic(relative: np.ndarray, supports: np.ndarray, active: np.ndarray, choic
 
 def _allowed(lifts: np.ndarray, low: float, high: float, ratio: float | None) -> np.ndarray:
     """Which columns of `lifts` (S, n) meet the limits up to rounding; a point too many costs nothing but time."""
-    least, most = lifts.min(axis=0), lifts.max(axis=0)
+    least, most = lifts.min(axis=0, initial=math.inf), lifts.max(axis=0, initial=0.0)
     if ratio is not None:
         return most <= ratio * (least * (1 + _ROUNDING) + _ROUNDING)
     return (least >= low * (1 - _ROUNDING) - _ROUNDING) & (most <= high * (1 + _ROUNDING))
@@ -368,7 +386,13 @@ def _solve(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Maxim
     core = joint[np.ix_(seen, used)]
     source, prior = core.sum(axis=0), core.sum(axis=1)
     same = len(seen) == len(used) and np.count_nonzero(core) == len(used)  # each s has its own x
-    if limits.is_void(float(prior.min())) or len(prior) == 1:
+    limits = limits.among(joint.sum(axis=1), np.isin(np.arange(len(joint)), seen))
+    inequalities = limits.inequalities()
+    if inequalities is not None:
+        if not same:
+            raise InputError("limit: a measure of a population takes P(X), shape (X,), where its counts have S too")
+        lifts, weights, upper, method = among(rays(source, inequalities, clock) * source, source, tol, clock)
+    elif limits.is_void(float(prior.min())) or len(prior) == 1:
         lifts, weights, upper, method = _everything(source)
     elif same:
         lifts, weights, upper, method = _on_itself(source, limits, tol, clock)
@@ -421,7 +445,11 @@ def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     relative = joint / (prior[:, None] * source)
     low, high = limits.box(float(prior.min()))
     ratio = math.exp(limits.eps) if limits.spread < math.inf else None
-    vertices = posteriors(relative, low, high, ratio, clock)
+    return among(posteriors(relative, low, high, ratio, clock), source, tol, clock)
+
+
+def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) -> Found:
+    """The best measure over these posteriors (n, X), all the vertices unless the clock has expired, and P_X itself."""
     lifts = np.vstack([np.ones(len(source)), vertices / source])
     columns = columns_of(lifts, source)
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))

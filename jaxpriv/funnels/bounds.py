@@ -243,6 +243,8 @@ def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> flo
     the sum over the outputs in place of I(S;Y).
     """
     core, sign, gains = problem.reduction, 1.0 if problem.minimises_leakage else -1.0, gains_of(problem)
+    if gains is not None and gains.curved is not None and core.rare > 0:
+        return -math.inf  # what rare symbols change of a smooth measure is not bounded
     source, prior = core.everything.sum(axis=0), core.everything.sum(axis=1)
     price, floor = proof.multiplier, entropy(prior) if gains is None else 0.0
     most = whole_entropy(core.everything)

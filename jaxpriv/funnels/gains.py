@@ -1,4 +1,4 @@
-"""Average measures that are piecewise linear: an adversary picks the best of finitely many actions after each output.
+"""Average measures: an adversary picks the best of finitely many actions after each output, or of a smooth set of them.
 
 Such a measure is outer( sum_y P(y) phi(q_y) + shift ), q_y the posterior of X after y, with
 
@@ -15,16 +15,20 @@ nothing where it is right, so the worth of X itself after y is
     sum_x q_x phi(e_x) - phi(q) <= u (1 - max_x q_x) <= u H(q)/(2 ln 2)         (Hellman and Raviv 1970)
 
 and its mean gives  sum_y P(y) phi(q_y) >= sum_x p_x phi(e_x) - u ( H(X) - I(X;Y) )/(2 ln 2).
+
+A smooth measure (`pricing.shapes`) is at least that of the actions whose gains are tangent planes of phi: of those at
+every symbol and at the prior for the elementary bound. Proofs by prices are of phi itself.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jaxpriv.funnels.pricing.shapes import AbstractShape, shape_of
 from jaxpriv.leakage import AbstractAverageLeakage
 from jaxpriv.leakage._base import Scale
-from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.program.lower import shift_of, terms_of
 
@@ -34,18 +38,39 @@ _OUTER = 8.0
 # H(q)/(2 ln 2) >= 1 - max q.
 SLOPE = 1.0 / (2.0 * math.log(2.0))
 
+# What the tangent planes at the symbols are taken inside of the simplex: phi may be infinitely steep at its end.
+_INSIDE = 1e-6
+
 Interval = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
+class Curved:
+    """phi(q) = size times shape of Tq, T = `conditional` (S, X) with columns of sum 1."""
+
+    shape: AbstractShape
+    conditional: np.ndarray
+    size: float
+
+    def value(self, posteriors: np.ndarray) -> np.ndarray:
+        """phi of the rows of `posteriors`."""
+        return self.size * self.shape.value(posteriors @ self.conditional.T)
+
+    def planes(self, posteriors: np.ndarray) -> np.ndarray:
+        """C of the tangent planes C.q of phi at the rows of `posteriors`, (K, X)."""
+        return self.size * self.shape.gradient(posteriors @ self.conditional.T)[0] @ self.conditional
+
+
+@dataclass(frozen=True, eq=False)
 class Gains:
-    """A piecewise linear measure of one joint distribution.
+    """An average measure of one joint distribution.
 
     Attributes:
         rows: P_X(x) C[a, x], shape (A, X); a column of zeros where x has no mass.
         mass: P_X, shape (X,).
         single: whether one action is chosen; otherwise each action is taken where it gains.
         scale, shift: value = scale.outer( sum_y P(y) phi(q_y) + shift ).
+        curved: phi of a smooth measure, of which the rows are some tangent planes.
     """
 
     rows: np.ndarray
@@ -53,6 +78,7 @@ class Gains:
     single: bool
     scale: Scale
     shift: float
+    curved: Curved | None = None
 
     def table(self, useful: np.ndarray) -> np.ndarray:
         """C of the symbols `useful`, which have mass, shape (A, X')."""
@@ -108,15 +134,34 @@ def best(worth: np.ndarray, single: bool) -> np.ndarray:
 
 
 def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
-    """The measure of `problem` as a table of actions; None where it is no piecewise linear average."""
+    """The measure of `problem` as a table of actions or a smooth shape; None of a relative entropy, of a loss or an
+    average of a user's own, and where X itself leaks without limit.
+    """
     measure, joint = problem.leakage, problem.joint
-    if not (isinstance(measure, AbstractAverageLeakage) and measure.designable and measure.linear):
+    if not (isinstance(measure, AbstractAverageLeakage) and measure.designable):
         return None
     (term,) = terms_of(measure, joint, Role.OBJECTIVE)
+    if not measure.linear:
+        return _smooth(measure, joint, term)
     single = term.cap is None
     factor = 1.0 / np.asarray(term.reference) if single else np.asarray(term.cap)
     rows = _useful_rows(np.asarray(term.rows, dtype=np.float64) * factor[:, None], single)
     return Gains(rows, joint.sum(axis=0), single, measure.scale_for(len(joint)), float(shift_of(measure, joint)))
+
+
+def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> Gains | None:
+    shape, mass = shape_of(term), joint.sum(axis=0)
+    if shape is None:
+        return None
+    rows = np.asarray(term.rows, dtype=np.float64)
+    rows = rows[:-1] if term.massed else rows
+    total = rows.sum(axis=0)
+    curved = Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()))
+    if not np.isfinite(curved.value(np.eye(len(mass))[mass > 0])).all():
+        return None  # a symbol alone leaks without limit
+    source = mass / mass.sum()
+    planes = curved.planes(np.vstack([(1 - _INSIDE) * np.eye(len(mass)) + _INSIDE * source, source]))
+    return Gains(planes * mass, mass, True, measure.scale_for(len(joint)), float(shift_of(measure, joint)), curved)
 
 
 def _useful_rows(rows: np.ndarray, single: bool) -> np.ndarray:
@@ -139,9 +184,10 @@ class Worth:
     Attributes:
         table: C less its row a0, shape (A, X'), divided by u.
         single: as in `Gains`.
-        unit: u, at least a little above 0.
-        first: C_a0, what was taken off, shape (X',).
+        unit: u, at least a little above 0; of a smooth measure the largest cost of a symbol.
+        first: C_a0, what was taken off, shape (X',): of a smooth measure the tangent plane at the prior.
         base: C_a0.p, the sum of a constant Y.
+        curved: phi of a smooth measure, which has no table.
     """
 
     table: np.ndarray
@@ -149,14 +195,22 @@ class Worth:
     unit: float
     first: np.ndarray
     base: float
+    curved: Curved | None = None
 
     def cost(self, posteriors: np.ndarray) -> np.ndarray:
         """a(q)/u of the rows of `posteriors`."""
-        return best(posteriors @ self.table.T, self.single)
+        if self.curved is None:
+            return best(posteriors @ self.table.T, self.single)
+        return np.maximum(self.curved.value(posteriors) - posteriors @ self.first, 0.0) / self.unit
 
 
 def worth_of(gains: Gains, useful: np.ndarray, source: np.ndarray) -> Worth:
     """The costs of posteriors of the symbols `useful`, of masses `source`."""
+    if gains.curved is not None:
+        curved = replace(gains.curved, conditional=gains.curved.conditional[:, useful])
+        first = curved.planes(source[None])[0]
+        unit = max(float((curved.value(np.eye(len(useful))) - first).max()), 1e-300)
+        return Worth(np.empty((0, len(useful))), True, unit, first, float(first @ source), curved)
     table, size = gains.table(useful), len(useful)
     first = table[int(np.argmax(table @ source))] if gains.single else np.zeros(size)
     unit = largest_worth(table, gains.single)

@@ -272,7 +272,7 @@ _COMPILING, _SURVEYING = 12.0, 5.0
 _SPREAD_OUT, _REFINED, _FOR_INFORMATION = (0.2, 0.4, 0.6, 0.8, 0.95), 6, 0.5
 
 
-def _least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[float], np.ndarray]:
+def least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[float], np.ndarray]:
     """A function from a disclosure to the mechanism (X', Y) of least mutual information that has it."""
     rounds = ColumnGeneration().rounds
 
@@ -367,7 +367,7 @@ class AlongTheHull(_FromStarts):
             add(goal.start)
         crossing = pool.crossing(target)
         if isinstance(problem, FunnelProblem) and not isinstance(measure, MutualInformation):
-            at = _least_information(problem, goal)
+            at = least_information(problem, goal)
             direct = target.form == "disclosure"
             wanted = [target.value] if direct else [share * pool.disclosures[1] for share in _SPREAD_OUT]
             part = _FOR_INFORMATION if goal.clock.left > _COMPILING else 1.0  # nothing else follows

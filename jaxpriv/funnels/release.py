@@ -147,7 +147,7 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     if isinstance(problem.leakage, MutualInformation):
         return disclosure, information_interval(problem.joint, mechanism)
     gains = gains_of(problem)
-    if gains is not None:
+    if gains is not None and gains.curved is None:
         return disclosure, gains.value(mechanism)
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
@@ -165,7 +165,8 @@ def _nothing(problem: FunnelProblem | BottleneckProblem) -> Interval:
 
 def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
     """What mechanisms that leak as little as a constant Y may be measured to leak, with |X| + 1 outputs."""
-    if gains_of(problem) is None:
+    gains = gains_of(problem)
+    if gains is None or gains.curved is not None:
         return 0.0
     low, value, high = _nothing(problem)
     return value + 4.0 * (high - low)  # twice as many terms in every sum, and the rounding of the entries themselves

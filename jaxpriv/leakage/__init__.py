@@ -15,7 +15,7 @@ further line.
 # isort: off
 # In the order in which measures are listed by name.
 from jaxpriv._importing import names_of
-from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
+from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise, metric, sampled, envelope
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
 from jaxpriv.leakage.f_rules import *
@@ -23,6 +23,9 @@ from jaxpriv.leakage.cost import *
 from jaxpriv.leakage.custom_loss import *
 from jaxpriv.leakage.user_divergence import *
 from jaxpriv.leakage.pointwise import *
+from jaxpriv.leakage.metric import *
+from jaxpriv.leakage.sampled import *
+from jaxpriv.leakage.envelope import *
 
 # isort: on
 from jaxpriv.leakage._base import (
@@ -36,6 +39,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
 )
 from jaxpriv.leakage.actions import Adversary, adversary
+from jaxpriv.leakage.capacity import Capacity, capacity
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
     Evaluation,
@@ -58,6 +62,7 @@ __all__ = [
     "AbstractMeanLeakage",
     "AbstractWorstOutcomeLeakage",
     "Adversary",
+    "Capacity",
     "CostGainBounds",
     "Evaluation",
     "Report",
@@ -66,6 +71,7 @@ __all__ = [
     "Witness",
     "adversary",
     "by_name",
+    "capacity",
     "cost_gain_bound",
     "cost_gain_bounds",
     "evaluate",
@@ -86,4 +92,7 @@ __all__ += cost.__all__
 __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__
 __all__ += pointwise.__all__
+__all__ += metric.__all__
+__all__ += sampled.__all__
+__all__ += envelope.__all__
 __dir__ = names_of(__name__)

@@ -267,6 +267,11 @@ class AbstractRuled(Module):
         return None
 
     @property
+    def unbudgeted(self) -> str | None:
+        """Why its least limit within budgets of the distortion cannot be asked for, if it cannot."""
+        return None
+
+    @property
     def in_numpy(self) -> bool:
         """Whether it takes arrays of NumPy and computes in NumPy then, as the classes of this library do.
 

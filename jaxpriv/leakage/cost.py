@@ -36,10 +36,9 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import kl_div
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import xlogx
+from jaxpriv._numerics import divergence, safe_divide, xlogx
 from jaxpriv._types import Arr, ArrayInput, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
@@ -335,13 +334,14 @@ def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, hi
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.
     """
+
     measures = (MutualInformation(), RelativeEntropyPrivacy())
     joint, mechanism = checked_pair(joint, mechanism)
     average, worst = evaluate_all(measures, joint, mechanism)
     columns, prior = joint @ mechanism, joint.sum(axis=1)
     masses = columns.sum(axis=0)
-    posteriors = np.where(masses > 0, columns / np.where(masses > 0, masses, 1.0), prior[:, None])
-    divergences = kl_div(posteriors, prior[:, None]).sum(axis=0)
+    lifts = np.asarray(safe_divide(columns, prior[:, None] * masses))
+    divergences = np.where(masses > 0, divergence(lifts.T, prior), 0.0)
     most = cost_gain_bound(np.inf, low, high)
-    outcomes = np.array([min(2.0 * cost_gain_bound(divergence, low, high), most) for divergence in divergences])
+    outcomes = np.array([min(2.0 * cost_gain_bound(each, low, high), most) for each in divergences])
     return CostGainBounds(cost_gain_bound(average.value, low, high), cost_gain_bound(worst.value, low, high), outcomes)

@@ -314,10 +314,8 @@ def _log_ratio(
     with np.errstate(invalid="ignore"):  # of an output without mass
         scores = measure.score(log_lift, support)
     output = int(np.argmax(np.where(masses > 0, scores, -np.inf)))
-    column = np.where(support[0], log_lift[output], np.nan)
-    raised, lowered = measure.attained(column)
-    value = (0.0 if raised is None else column[raised]) - (0.0 if lowered is None else column[lowered])
-    return max(float(value), 0.0), Witness(output, raised, lowered)
+    raised, lowered = measure.attained(np.where(support[0], log_lift[output], np.nan))
+    return max(float(scores[output]), 0.0), Witness(output, raised, lowered)
 
 
 def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:

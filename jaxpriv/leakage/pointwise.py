@@ -2,7 +2,7 @@
 
 All are functions of one log-lift column, l[s] = ln( P(s|y)/p_s ) = ln( P(y|s)/P(y) ), over the s
 with p_s > 0. Each value is l[raised] - l[lowered] for a pair of symbols (0 in place of a missing
-one), which is what `attained` returns: the witness.
+one), which is what `attained` returns: the witness; `metric` has multiples of given scales.
 
 As limits they are linear in w (w_s <= e^eps p_s |w| and the like). Their `column` is only
 quasi-convex: do not take subgradients of it for a bound.
@@ -80,6 +80,13 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         """What a limit bounds, if every symbol alike: then posteriors are limited one by one (`extremal`); else ()."""
         return ()
+
+    def inequalities(self, limit: float) -> np.ndarray | None:
+        """Of a measure that bounds the largest and the smallest lift M and m together with all others: (K, S + 2), the
+        weights of the lifts, of M and of -m in sums that are at most 0 where the value is at most `limit`.
+        """
+        del limit
+        return None
 
     @abstractmethod
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
@@ -193,8 +200,9 @@ class Lift(AbstractPointwiseLeakage):
 class MaxLift(AbstractPointwiseLeakage):
     """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
 
-    One-sided, hence finite: at most ln(1/min p_s). Wu, Xia and He, Definition 3 (their
-    information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
+    One-sided, hence finite: at most ln(1/min p_s). I(S;Y) <= I_inf(S;Y), since I(S;Y) is a mean of log-lifts (Lemma 4).
+    Wu, Xia and He, Definition 3 (their information privacy) and Lemma 4; Saeidian et al. 2023 (pointwise maximal
+    leakage).
     """
 
     words: ClassVar[str] = "max-lift"

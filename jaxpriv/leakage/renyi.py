@@ -23,7 +23,8 @@ from jaxtyping import Array, Bool, Float
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
 from jaxpriv._types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array
+from jaxpriv._validation import is_traced, nonnegative, real_array, scalar
+from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
     AbstractLeakage,
@@ -168,6 +169,10 @@ _LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
 def _order(value: object, low: float = 0.0) -> Arr:
     """An order in (0, inf], or in [`low`, inf]."""
     return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
+
+
+def _beta(value: object) -> float:
+    return scalar(value, "beta", low=1.0, infinite=True)
 
 
 def _excess(order: Arr, like: Arr) -> Arr:
@@ -340,20 +345,40 @@ class MaximalAlphaLeakage(_OfOrder):
     from above is the capacity and not the information. At least Sibson's and Arimoto's information, at most maximal
     leakage.
 
-    The largest prior is found by `least_on_simplex` on the convex -sum_y( . )^{1/a}; the value is attained by it, and
+    With `beta` b in [1, inf] it is maximal (alpha, beta)-leakage, for 1 < a, b < inf
+
+        max over s' and r of a/((a-1) b) ln sum_y P(y|s')^{1-b} ( sum_s r_s P(y|s)^a )^{b/a}:
+
+    local Renyi differential privacy of order a at b = a, local differential privacy at a = b = inf. Non-decreasing in
+    b; infinite for b > 1 where an output excludes one symbol and not another. The sum is concave in r for b <= a, and
+    convex for b >= a: one symbol is the largest prior then, and the value a(b-1)/((a-1)b) times the largest Renyi
+    divergence of order b between two rows.
+
+    The largest prior is found by `least_on_simplex` on the convex -sum_y( . )^{b/a}; the value is attained by it, and
     too small by no more than `shortfall`. The gradient is the envelope theorem's, at the prior found.
 
-    As an objective or a limit it takes the orders 1 and inf. Between them it is a largest value over priors of sums
-    over the outputs, and no sum of one convex function of each output: `InputError` names the alternatives. `order` as
-    for `Sibson`; a concrete one outside [1, inf] raises `InputError`.
+    As an objective or a limit it takes b = 1 and the orders 1 and inf. Elsewhere it is a largest value over priors of
+    sums over the outputs, and no sum of one convex function of each output: `InputError` names the alternatives.
+    `order` as for `Sibson`; a concrete one outside [1, inf] raises `InputError`, as do `beta` outside [1, inf] and
+    above 1 at order 1.
 
     Liao, Kosut, Sankar and Calmon 2019, "Tunable measures for information leakage and applications to privacy-utility
-    tradeoffs", Theorem 2.
+    tradeoffs", Theorem 2; Gilani, Kurri, Kosut and Sankar 2023, "Unifying privacy measures via maximal
+    (alpha, beta)-leakage".
     """
 
     words: ClassVar[str] = "maximal alpha-leakage"
 
+    @property
+    def label(self) -> str:
+        return super().label if self.beta == 1.0 else f"{super().label} and beta {self.beta:g}"
+
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
+    beta: float = eqx.field(static=True, converter=_beta, default=1.0)
+
+    def __check_init__(self):
+        if self.beta > 1 and not is_traced(self.order) and float(np.asarray(self.order)) == 1.0:
+            raise InputError("order must be a number > 1 where beta is above 1")
 
     @property
     def traits(self) -> Traits:
@@ -364,7 +389,7 @@ class MaximalAlphaLeakage(_OfOrder):
     @property
     def _end(self) -> "Sibson | None":
         """Sibson's information of the orders at which there is no prior to choose."""
-        if is_traced(self.order):
+        if is_traced(self.order) or self.beta != 1.0:
             return None
         order = float(np.asarray(self.order))
         return Sibson(order) if order == 1.0 or math.isinf(order) else None
@@ -375,6 +400,12 @@ class MaximalAlphaLeakage(_OfOrder):
 
     @property
     def instead(self) -> str:
+        if self.beta != 1.0:
+            return (
+                f"maximal (alpha, beta)-leakage with beta {self.beta:.6g} is the largest over all priors and symbols, "
+                "and no objective or limit; use LocalDifferentialPrivacy(), which is at least as large up to the "
+                "factor alpha/(alpha - 1), and evaluate this one on the mechanism found"
+            )
         return (
             f"maximal alpha-leakage of order {float(np.asarray(self.order)):.6g} is the largest over all priors, and "
             "is an objective or a limit at orders 1 and inf alone; use MaximalLeakage() there, which is at least as "
@@ -391,7 +422,9 @@ class MaximalAlphaLeakage(_OfOrder):
             raise undesigned(self)
         return self._end.scale_for(symbols)
 
-    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        if self.beta != 1.0:
+            return None
         return bounds.capacity(float(self.order)) if self._end is None else self._end.upper_bounds(bounds)
 
     def lower_bound(self, bounds: LowerBounds) -> float | None:
@@ -414,34 +447,79 @@ class MaximalAlphaLeakage(_OfOrder):
         if xp.of(outputs) is np:
             return xp.in_double(self.value_of, outputs, prior)
         channel = safe_divide(outputs, jnp.broadcast_to(prior[:, None], outputs.shape))
+        if self.beta != 1.0:
+            values, _ = self._against(channel, positive(prior))
+            return jnp.max(jnp.where(positive(prior), values, -jnp.inf))
         own = prior / jnp.sum(prior)
         largest = jnp.where(self.order == 1.0, own, self.largest_prior(channel, positive(prior)))
         return Sibson(self.order).value_of(channel * largest[:, None], largest)
 
-    def largest_prior(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> Float[Arr, " s"]:
-        """The prior r (S,), 0 off `support`, of the largest value for P(y|s) (S, Y); of no meaning at order 1."""
+    def largest_prior(
+        self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"], base: Float[Arr, " y"] | None = None
+    ) -> Float[Arr, " s"]:
+        """The prior r (S,), 0 off `support`, of the largest value for P(y|s) (S, Y); of no meaning at order 1.
+
+        `base` (Y,) is P(y|s') where `beta` is above 1; for `beta` above the order see `value_of`.
+        """
         if xp.of(channel, support) is np and not is_traced(self):
-            return xp.in_double(self.largest_prior, np.asarray(channel, np.float64), support)
+            return xp.in_double(self.largest_prior, np.asarray(channel, np.float64), support, base)
         channel, support = jax.lax.stop_gradient(channel), jax.lax.stop_gradient(support)
-        found = least_on_simplex(self._negative(channel), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
+        found = least_on_simplex(self._negative(channel, base), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
         kept = jnp.where(support, found, 0.0)
         return kept / jnp.sum(kept)
 
     def shortfall(self, channel: Float[Arr, "s y"]) -> Scalar:
-        """By how much the value may be below the largest, in nats: sum_y( . )^{1/a} is concave in the prior."""
+        """By how much the value may be below the largest, in nats: sum_y( . )^{b/a} is concave in the prior."""
         (channel,) = self._arguments(channel)
         if xp.of(channel) is np:
             return xp.in_double(self.shortfall, channel)
-        prior = self.largest_prior(channel, jnp.ones(channel.shape[0], dtype=bool))
-        value, slope = jax.value_and_grad(self._negative(channel))(prior)
-        return jnp.log1p((jnp.sum(slope * prior) - jnp.min(slope)) / -value) / (1.0 - 1.0 / self._finite(prior))
+        support = jnp.ones(channel.shape[0], dtype=bool)
+        if self.beta == 1.0:
+            return self._missed(channel, self.largest_prior(channel, support), None)
+        values, priors = self._against(channel, support)
+        if math.isinf(self.beta):
+            return jnp.zeros_like(values[0])
+        missed = jax.vmap(partial(self._missed, channel))(priors, channel)
+        return jnp.where(self.beta < self.order, jnp.max(values + missed) - jnp.max(values), 0.0)
+
+    def _missed(self, channel: Float[Arr, "s y"], prior: Float[Arr, " s"], base: Float[Arr, " y"] | None) -> Scalar:
+        value, slope = jax.value_and_grad(self._negative(channel, base))(prior)
+        missed = jnp.log1p((jnp.sum(slope * prior) - jnp.min(slope)) / -value)
+        return missed / ((1.0 - 1.0 / self._finite(prior)) * self.beta)
+
+    def _against(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> tuple[Arr, Arr]:
+        """The value for each s' (S,), the largest of those of the prior found and of single symbols; the priors."""
+        none = -1e4  # e^none is 0
+        logs = jnp.where(positive(channel), jnp.log(jnp.where(positive(channel), channel, 1.0)), none)
+
+        def value(base: Arr, log_base: Arr, log_norm: Arr) -> Scalar:
+            present = positive(base)
+            found = exponential_mean(jnp.where(present, log_norm - log_base, 0.0), base, xp.asarray(self.beta, base))
+            return jnp.where(jnp.any(~present & (log_norm > 0.5 * none)), jnp.inf, found)
+
+        def largest(base: Arr, log_base: Arr) -> tuple[Scalar, Arr]:
+            norms, prior = logs, jnp.ones_like(channel[:, 0])
+            if not math.isinf(self.beta):
+                prior = self.largest_prior(channel, support, base)
+                of_output = jax.vmap(exponential_mean, in_axes=(1, None, None))
+                norms = jnp.concatenate([norms, of_output(logs, prior, xp.asarray(self.order, base))[None]])
+            return jnp.max(jax.vmap(partial(value, base, log_base))(norms)), prior
+
+        values, priors = jax.vmap(largest)(channel, logs)
+        return values / xp.asarray(1.0 - 1.0 / self.order, values), priors
 
     def _finite(self, like: Arr) -> Array:
         """An order at which powers are smooth: that of infinity is maximal leakage for every prior inside."""
-        return jnp.clip(jnp.asarray(self.order).astype(like.dtype), _LEAST_ORDER, _MOST_ORDER)
+        return jnp.clip(jnp.asarray(self.order).astype(like.dtype), max(_LEAST_ORDER, self.beta), _MOST_ORDER)
 
-    def _negative(self, channel: Float[Arr, "s y"]) -> Callable[[Array], Array]:
+    def _negative(self, channel: Float[Arr, "s y"], base: Float[Arr, " y"] | None) -> Callable[[Array], Array]:
         order = self._finite(channel)
-        top = jnp.max(channel, axis=0, keepdims=True)
-        shares = jnp.where(positive(top), channel / jnp.where(positive(top), top, 1.0), 1.0) ** order
-        return lambda prior: -jnp.sum(top[0] * jnp.matmul(prior, shares, precision="highest") ** (1.0 / order))
+        highest = jnp.max(channel, axis=0, keepdims=True)
+        weights = top = highest[0]
+        if base is not None:  # base (top/base)^beta, up to a factor
+            both = positive(top) & positive(base)
+            ratio = jnp.log(jnp.where(both, top, 1.0)) - jnp.log(jnp.where(both, base, 1.0))
+            weights = jnp.where(both, base * jnp.exp(self.beta * (ratio - jnp.max(ratio))), 0.0)
+        shares = jnp.where(positive(highest), channel / jnp.where(positive(highest), highest, 1.0), 1.0) ** order
+        power = self.beta / order
+        return lambda prior: -jnp.sum(weights * jnp.matmul(prior, shares, precision="highest") ** power)

@@ -12,7 +12,7 @@ from jaxpriv._files import atomic_write, write_together
 from jaxpriv._module import Shown, summary
 from jaxpriv.estimation.tables import Codebook
 from jaxpriv.mechanism.joint_leakage import joint_leakage
-from jaxpriv.mechanism.mechanism import Evidence, Mechanism, array_bytes
+from jaxpriv.mechanism.mechanism import Evidence, Mechanism, array_bytes, this_version
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim, upper
@@ -86,7 +86,7 @@ class GroupedMechanism(Shown):
         members = dict(zip(group_names(len(self.parts)), (one.to_bytes() for one in self.parts), strict=True))
         guarantees = {name: claim.record for name, claim in self.guarantees.items()}
         record: dict[str, Json] = {"guarantees": guarantees, "commitment": self.commitment}
-        return archive.pack({"groups.json": _sealed(GROUPS, record, members), **members})
+        return archive.pack({"groups.json": _sealed(GROUPS, self.parts[0].tool, record, members), **members})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all."""
@@ -161,7 +161,7 @@ class GroupedEvidence:
         files = (own.to_bytes(one) for own, one in zip(self.parts, mechanism.parts, strict=True))
         members = dict(zip(group_names(len(self.parts)), files, strict=True)) | {RECORDS: array_bytes(self.records)}
         record: dict[str, Json] = {"design": mechanism.sha256, "key": self.key}
-        return archive.pack({"audit.json": _sealed(GROUPS_AUDIT, record, members), **members})
+        return archive.pack({"audit.json": _sealed(GROUPS_AUDIT, this_version(), record, members), **members})
 
     def save(self, path: str | os.PathLike[str], mechanism: GroupedMechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""
@@ -182,8 +182,6 @@ def load_evidence(path: str | os.PathLike[str], mechanism: Mechanism | GroupedMe
     return Evidence.load(path, mechanism)
 
 
-def _sealed(kind: str, record: Mapping[str, Json], members: Mapping[str, bytes]) -> bytes:
-    from jaxpriv import __version__
-
+def _sealed(kind: str, tool: str, record: Mapping[str, Json], members: Mapping[str, bytes]) -> bytes:
     hashes: dict[str, Json] = {name: archive.digest(content) for name, content in members.items()}
-    return archive.sealed({"format": kind, "version": 1, "tool": f"jaxpriv {__version__}", **record, "members": hashes})
+    return archive.sealed({"format": kind, "version": 1, "tool": tool, **record, "members": hashes})

@@ -6,7 +6,7 @@ The evidence is private: the counts that the mechanism was designed on, those ke
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -38,6 +38,13 @@ from jaxpriv.verifier.designs import (
 from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, edge_of
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def this_version() -> str:
+    """What files name as the tool that wrote them."""
+    from jaxpriv import __version__
+
+    return f"jaxpriv {__version__}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,8 @@ class Mechanism(Shown):
             release of a symbol drawn uniformly, independent of the record), `nearest` (the symbol that differs in the
             fewest columns, the first of several).
         commitment: keyed hash of the counts and the certificate, which are kept apart (`Evidence`).
+        tool: the version of jaxpriv that designed it. Evidence, receipts and ledgers name the file by its hash, so a
+            design of an earlier version keeps its bytes.
     """
 
     table: np.ndarray
@@ -102,6 +111,7 @@ class Mechanism(Shown):
     distortion: np.ndarray | None
     unseen: str
     commitment: str
+    tool: str = field(default_factory=this_version)
 
     __repr__ = summary
 
@@ -120,8 +130,6 @@ class Mechanism(Shown):
 
     def to_bytes(self) -> bytes:
         """The file; equal mechanisms give equal bytes."""
-        from jaxpriv import __version__
-
         arrays: dict[str, np.ndarray] = {"table.npy": self.table, "useful.npy": self.useful}
         arrays["released.npy"] = self.released
         if self.distortion is not None:
@@ -132,7 +140,7 @@ class Mechanism(Shown):
         record: dict[str, Json] = {
             "format": DESIGN,
             "version": 1,
-            "tool": f"jaxpriv {__version__}",
+            "tool": self.tool,
             "asked": self.asked.record,
             "codebook": _codebook_record(self.codebook),
             "released": [{"column": name, "labels": list(labels)} for name, labels in entries],
@@ -175,6 +183,7 @@ class Mechanism(Shown):
             else np.array(design.costs.numbers, dtype=np.float64).reshape(design.costs.shape),
             unseen=design.record["unseen"],
             commitment=design.record["commitment"],
+            tool=design.record["tool"],
         )
         _freeze(mechanism)
         return mechanism
@@ -406,14 +415,12 @@ class Evidence:
 
     def to_bytes(self, mechanism: Mechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names this evidence."""
-        from jaxpriv import __version__
-
         members = self._members()
         claims = self.claims(mechanism)
         record: dict[str, Json] = {
             "format": AUDIT,
             "version": 1,
-            "tool": f"jaxpriv {__version__}",
+            "tool": this_version(),
             "design": mechanism.sha256,
             "key": self.key,
             "claims": {name: claim.record for name, claim in claims.items()},

@@ -23,7 +23,7 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.grouped import GroupedMechanism
-from jaxpriv.mechanism.mechanism import Mechanism, array_bytes
+from jaxpriv.mechanism.mechanism import Mechanism, array_bytes, this_version
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, VERSIONS, unsealed
@@ -491,13 +491,11 @@ def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) ->
 
 def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
     """The file of `jaxpriv.verifier.orders`."""
-    from jaxpriv import __version__
-
     rows = array_bytes(order.astype(np.int64))
     record: dict[str, Json] = {
         "format": ORDER,
         "version": 1,
-        "tool": f"jaxpriv {__version__}",
+        "tool": this_version(),
         "released": archive.digest(content),
         "members": {"order.npy": archive.digest(rows)},
     }
@@ -579,12 +577,10 @@ def _receipt(
     ledger: bool,
     permuted: bool,
 ) -> dict[str, Json]:
-    from jaxpriv import __version__
-
     return {
         "format": RECEIPT,
         "version": VERSIONS[RECEIPT],
-        "tool": f"jaxpriv {__version__}",
+        "tool": this_version(),
         "design": mechanism.sha256,
         "unseen": rule,
         "columns": list(mechanism.released_columns),

@@ -12,6 +12,7 @@ from jaxpriv.problems.distortion import (
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.sequential import sequential_release
 
 __all__ = [
     "BottleneckProblem",
@@ -23,6 +24,7 @@ __all__ = [
     "private_pairs",
     "rate_distortion",
     "replace_form",
+    "sequential_release",
     "with_private_input",
 ]
 __dir__ = names_of(__name__)

@@ -116,7 +116,7 @@ class DistortionProblem(Module, Shown):
         self.data = joint if isinstance(joint, AbstractJoint) else _joints(joint)
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
         private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
-        self.distortions = _distortions(distortion, inputs, private)
+        self.distortions = as_distortions(distortion, inputs, private)
         stored = [one.values for one in self.distortions if isinstance(one, distortions.Matrix)]
         _allowed([one for one in stored if not is_traced(one)])
         given = {"budget": budget, "multiplier": multiplier, "leakage_budget": leakage_budget}
@@ -285,7 +285,7 @@ def with_private_input(
     paired[pairs[:, 0], np.arange(len(pairs))] = joint[pairs[:, 0], pairs[:, 1]]
     tables = [
         distortions.Matrix(distortions.dense(d)[pairs[:, 1]])
-        for d in _distortions(distortion, joint.shape[1], joint.shape[0])
+        for d in as_distortions(distortion, joint.shape[1], joint.shape[0])
     ]
     return DistortionProblem(paired, tables, **form)
 
@@ -319,7 +319,7 @@ def _measure(value: object, name: str) -> None:
     raise InputError(f"{name} must be a measure of jaxpriv.leakage, not {type(value).__name__}")
 
 
-def _distortions(
+def as_distortions(
     value: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion], inputs: int, private: int
 ) -> tuple[AbstractDistortion, ...]:
     several = value if isinstance(value, (list, tuple)) else [value]

@@ -217,9 +217,10 @@ class FunnelProblem(_AbstractFunnelProblem):
             without mass are allowed.
         leakage: L, an average measure; mutual information by default. Global optima are proved for it, and for the
             measures of finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
-            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`
-            (those with a logarithm not with a multiplier). The least leakage is then that of a constant Y, max_s p_s
-            for a correct guess.
+            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`, and
+            for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`
+            (those with a logarithm not with a multiplier). The least leakage is that of a constant Y, max_s p_s for a
+            correct guess.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.

@@ -168,6 +168,8 @@ def _check_measures(problem: DistortionProblem) -> None:
             raise InputError(f"{form}: {measure.instead}")
         if is_traced(problem) and measure.untraceable is not None:
             raise InputError(f"{form}: {measure.untraceable}")
+    if problem.form.minimax and problem.leakage.unbudgeted is not None:
+        raise InputError(f"leakage: {problem.leakage.unbudgeted}")
     if not problem.of_information:
         check_double(problem)
     if problem.form.prices_distortion:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._compile import device_errors, own_settings
-from jaxpriv._importing import renamed
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.certificates import certify_program
@@ -68,25 +67,6 @@ class Frontier(eqx.Module, AbstractFrontier):
     def distortion(self) -> np.ndarray:
         """E d_k at every mechanism, (B, M)."""
         return self.solutions.distortion
-
-    @property
-    def parameter(self) -> str:
-        """The name of `form` in version 0.1."""
-        renamed("Frontier.parameter", "Frontier.form")
-        return self.form
-
-    @property
-    def points(self) -> np.ndarray:
-        """`targets` as version 0.1 had them: (B, M) for budgets and multipliers."""
-        renamed("Frontier.points", "Frontier.targets")
-        shape = (-1,) if FORMS[self.form].limits_leakage else (len(self), -1)
-        return np.asarray(self.targets).reshape(shape)
-
-    @property
-    def solution(self) -> Solution:
-        """The name of `solutions` in version 0.1."""
-        renamed("Frontier.solution", "Frontier.solutions")
-        return self.solutions
 
     def band(self, at: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): what is proved about the optimal value BETWEEN the points too.

@@ -209,7 +209,7 @@ class Checkpoint:
         version = _text(arrays["version"])
         if arrays["format"].shape != () or int(arrays["format"]) != _FORMAT or version != _version():
             raise InputError(
-                f"checkpoint: another version of jaxpriv wrote {kept}; this is {_version()}: name another file"
+                f"checkpoint: version {version[:16]!r} of jaxpriv wrote {kept}; this is {_version()}: name another file"
             )
         if _text(arrays["identity"]) != self._identity:
             raise InputError(

@@ -28,6 +28,7 @@ from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.watchdog.draw import BestDraw, best_draw
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,
@@ -56,6 +57,7 @@ from jaxpriv.watchdog.staircase import (
 )
 
 __all__ = [
+    "BestDraw",
     "Bounds",
     "Cause",
     "CompleteMerging",
@@ -66,6 +68,7 @@ __all__ = [
     "Staircase",
     "SubsetMerging",
     "Watchdog",
+    "best_draw",
     "compare",
     "estimated_staircase",
     "estimated_watchdog",
@@ -177,6 +180,18 @@ class Watchdog(Shown):
         _, first = np.unique(self.group[hidden], return_index=True)
         table[hidden, hidden[first][self.group[hidden]]] = 1.0
         return leakage.report(self.joint, table, units)
+
+    def lagrangian(self, multiplier: float) -> tuple[float, float]:
+        """Upper bounds on F = min L(S->Y) - l I(X;Y) over all mechanisms, l = `multiplier` >= 0: ours and the printed.
+
+        `leakage` - l `utility`, and `bounds.gamma` - l `utility` (NaN without bounds), in nats. They hold for every L
+        that lift privacy bounds: mutual information, Sibson's and Arimoto's of any order, maximal and min-entropy
+        leakage, the worst outcome's relative entropy and lift. Certified values of F: `jaxpriv.FunnelProblem`.
+
+        Hsu, Asoodeh and Calmon 2019, after (11).
+        """
+        disclosed = scalar(multiplier, "multiplier", low=0.0) * self.utility
+        return self.leakage - disclosed, (self.bounds.gamma if self.bounds else math.nan) - disclosed
 
     def _identity(self, outputs: int) -> np.ndarray:
         """The rows of the released symbols; the others are empty."""

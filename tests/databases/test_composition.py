@@ -64,3 +64,24 @@ def test_bad_input():
         db.compose()
     with pytest.raises(InputError, match=r"mechanisms\[1\]: row 0"):
         db.compose(np.eye(2), np.ones((2, 2)))
+
+
+def test_bounded_knowledge_composes_with_what_the_first_result_leaves():
+    """The chain rule, with the entropy of the knowledge after a result from its definition."""
+    rng, sizes = np.random.default_rng(5), (2, 2)
+    first, second = (0.95 / 3 + 0.05 * random_mechanism(seed, 4, 3) for seed in (1, 2))
+    first, second = (m / m.sum(axis=1, keepdims=True) for m in (first, second))
+    b = 0.9 * math.log(4)
+    left = db.entropy_after(first, b)
+    assert 0.3 < left < b
+    for prior in rng.dirichlet(np.full(4, 3.0), 200):
+        if -(prior @ np.log(prior)) >= b:
+            after = prior[:, None] * first / (prior @ first)
+            assert -(after * np.log(after)).sum(axis=0).min() >= left
+    parts = [db.entropy_bounded_privacy(first, sizes, b), db.entropy_bounded_privacy(second, sizes, left)]
+    both = db.entropy_bounded_privacy(db.compose(first, second), sizes, b)
+    assert both.lower <= sum(part.upper for part in parts)
+    assert db.entropy_after(np.eye(4), b) == 0.0
+    assert db.entropy_after(np.ones((4, 1)), b) == pytest.approx(b, rel=1e-13)
+    with pytest.raises(InputError, match="entropy"):
+        db.entropy_after(first, -1.0)

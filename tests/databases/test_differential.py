@@ -1,6 +1,7 @@
 """Guarantees without a prior, against definitions by enumeration and against priors."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -177,3 +178,19 @@ def test_zeros_and_single_symbols():
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
         call(random_mechanism(0, 3, 2))
+
+
+@pytest.mark.parametrize("eps", [1e-4, 0.05, 0.7, 3.0])
+def test_the_information_of_a_private_release_is_at_most_in_proportion_to_the_records(eps):
+    """Below n eps; above exact leakages, and attained by staircase mechanisms of one record with many symbols."""
+    for records in (1, 2, 8, 100):
+        bound = db.information_bound(eps, records)
+        assert bound <= records * eps
+        for spacing in {1, records // 2 or 1, records}:
+            if records % spacing == 0:
+                assert db.sparse_count_leakage(records, spacing, eps) <= bound
+    k = eps / -math.expm1(-eps)
+    share = (k - 1) / math.expm1(eps)
+    lifts = np.where(np.arange(1000) < round(1000 * share), math.exp(eps), 1.0)
+    posterior = lifts / lifts.sum()
+    assert posterior @ np.log(1000 * posterior) == pytest.approx(db.information_bound(eps, 1), rel=1e-3)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import brentq, linprog
 
 import jaxpriv.databases as db
 from jaxpriv.errors import InputError
@@ -63,6 +63,30 @@ def test_no_mechanism_within_the_limit_is_below_the_bound(share):
     assert better > 0
 
 
+def test_budgets_of_single_records_against_a_linear_program():
+    """Against every prior the rows of two sequences are within the least budget of the records that differ."""
+    budgets, sizes = np.array([0.3, 1.1]), (2, 2)
+    table = db.sequences(sizes)
+    costs = np.array([[1.0, 1.5]]) @ (table[:, None] != table).T.reshape(2, -1)
+    costs = costs.reshape(4, 4)
+    found = db.entropy_bounded_mechanism(costs, sizes, 0.0, leakage=budgets, tol=1e-2)
+    rows = []
+    for x, other in np.argwhere(~np.eye(4, dtype=bool)):
+        factor = math.exp(budgets[table[x] != table[other]].min())
+        for r in range(4):
+            row = np.zeros((4, 4))
+            row[x, r], row[other, r] = 1.0, -factor
+            rows.append(row.ravel())
+    least = linprog(
+        costs.ravel() / 4, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=np.kron(np.eye(4), np.ones(4)), b_eq=np.ones(4)
+    ).fun
+    assert found.lower_bound - 1e-9 <= least <= found.distortion + 1e-9
+    assert found.gap <= 1e-2
+    np.testing.assert_array_equal(found.leakage, budgets)
+    for i, budget in enumerate(budgets):
+        assert db.entropy_bounded_privacy(found.mechanism, sizes, 0.0, records=[i]).lower <= budget + 1e-9
+
+
 def test_the_reverse_problem_returns_the_leakage():
     b = 0.5 * math.log(2)
     least = closed_form(b, 0.2)
@@ -108,7 +132,9 @@ def test_a_record_of_one_symbol_has_nothing_to_hide():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"leakage": 0.0}, "leakage"),
+        ({"leakage": 0.0}, "leakage must be"),
+        ({"leakage": [0.0]}, r"leakage\[0\] must be"),
+        ({"leakage": [0.1, 0.1]}, "leakage has 2 entries"),
         ({"leakage": 0.1, "budget": 0.1}, "exactly one"),
         ({}, "exactly one"),
         ({"budget": -1.0}, "budget"),

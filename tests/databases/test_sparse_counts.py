@@ -79,3 +79,23 @@ def test_extreme_noise(noise):
 def test_bad_input(arguments, message):
     with pytest.raises(InputError, match=message):
         db.sparse_count_leakage(*arguments)
+
+
+@pytest.mark.parametrize(("n", "k", "eps"), [(6, 2, 0.5), (6, 3, 0.3), (8, 1, 0.4), (6, 6, 2.0)])
+def test_ordered_records_are_recovered_in_full(n, k, eps):
+    """The adversary's best guess of all n records, over the 2^n databases of which n/k + 1 have mass."""
+    table = db.sequences((2,) * n)
+    ordered = (np.diff(table, axis=1) <= 0).all(axis=1) & (table.sum(axis=1) % k == 0)
+    prior = ordered / ordered.sum()
+    mechanism = db.geometric_count(n, eps)[db.counts((2,) * n)]
+    right = (prior[:, None] * mechanism).max(axis=0).sum()
+    assert db.sparse_count_recovery(n, k, eps, "geometric") == pytest.approx(right, abs=1e-12)
+    places = np.arange(0, n + 1, k)
+    density = quad(lambda y: np.exp(-eps * abs(y - places).min()), -200, 200 + n, points=[*places, *(places + k / 2)])
+    assert db.sparse_count_recovery(n, k, eps) == pytest.approx(density[0] * eps / 2 / len(places), abs=1e-6)
+
+
+def test_recovery_tends_to_certainty_at_any_eps():
+    assert db.sparse_count_recovery(10**6, 1000, 0.05) > 1 - 1e-10
+    with pytest.raises(InputError, match="noise"):
+        db.sparse_count_recovery(6, 2, 0.1, "gauss")

@@ -13,6 +13,7 @@ from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_steps import Search, relaxed, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
+from jaxpriv.funnels.pricing.shapes import Entropy
 
 from .cases import entropy, psi, random_joint, source_of
 from .general import CASES, LAMBDAS, cloud, near_vertices
@@ -92,7 +93,9 @@ def test_boxes_about_a_minimiser_keep_it(seed, step):
     rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, margin=1e-6)
     useful = len(prices)
     for above in (1e-9, 1e-4, 1e-2):
-        search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + above, 1e-9)
+        search = Search(
+            np.ascontiguousarray(conditional.T), prices, lam, least + above, 1e-9, Entropy(len(conditional))
+        )
         found = step(search, rows.copy(), np.full(len(rows), least - 0.5))
         assert (found.bounds <= least + 1e-12).all()
         low, high = found.rows[:, :useful], found.rows[:, useful : 2 * useful]
@@ -113,7 +116,7 @@ def test_the_relaxation_is_below_f_in_the_whole_box(seed):
     low, high, start = np.split(rows_about(points, 3, rng)[:, :21], 3, axis=1)
     values = value(points, conditional, prices, lam)
     for level in (values.min() - 1e-3, values.max()):
-        search = Search(np.ascontiguousarray(conditional.T), prices, lam, float(level), 1e-9)
+        search = Search(np.ascontiguousarray(conditional.T), prices, lam, float(level), 1e-9, Entropy(len(conditional)))
         assert (relaxed(search, low, high, start).bounds <= values + 1e-15).all()
 
 
@@ -126,7 +129,7 @@ def test_the_kernel_computes_what_numpy_does(seed):
     best = BoxFunnelPricer(conditional).price(prices, lam, 1).posteriors
     rows = rows_about(np.repeat(best, 60, axis=0), private, rng, margin=1e-3)
     least = float(value(best, conditional, prices, lam)[0])
-    search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + 1e-4, 1e-7)
+    search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + 1e-4, 1e-7, Entropy(len(conditional)))
     start = np.full(len(rows), -np.log(private) - prices.max())
     one, other = stepped(search, rows, start), boxes._stepped(search, rows.copy(), start.copy())
     open_ = np.isfinite(one.bounds)

@@ -209,7 +209,7 @@ def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch,
     target = {"disclosure": 0.8 * most, "leakage_budget": 0.2 * whole, "multiplier": 0.3 * whole / most}[form]
     clock = _Short(1e9)
     problem = jp.FunnelProblem(joint, leakage=measure, **{form: target})
-    solution = solve_funnel(problem, "auto", FunnelGoal(1e-6, None, clock))
+    solution = solve_funnel(problem, "difference-of-convex", FunnelGoal(1e-6, None, clock))
     assert clock.stop is Stop.TIME_LIMIT
     # No more than the release of least mutual information of the same disclosure leaks, but for time sharing.
     known = jp.solve(jp.FunnelProblem(joint, disclosure=solution.disclosure - 1e-9))
@@ -224,4 +224,4 @@ def test_time_to_compile_leads_to_less_leakage():
     measure = MEASURES["chi-squared"]
     problem = jp.FunnelProblem(joint, leakage=measure, disclosure=1.0)
     least = jp.solve(jp.FunnelProblem(joint, disclosure=1.0))
-    assert jp.solve(problem, time_limit=1000.0).value < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4
+    assert jp.solve(problem, "difference-of-convex", time_limit=1000.0).value < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4

@@ -85,7 +85,7 @@ def test_other_measures_and_methods_keep_their_elementary_bounds():
     small, measure = random_joint(0, 3, 4), jp.leakage.FInformation(jp.leakage.ChiSquared())  # as in test_local_solvers
     for problem, method in (
         (jp.FunnelProblem(JOINT, disclosure=0.9 * WHOLE), "greedy"),
-        (jp.FunnelProblem(small, disclosure=1.0, leakage=measure), "auto"),
+        (jp.FunnelProblem(small, disclosure=1.0, leakage=measure), "difference-of-convex"),
     ):
         solution = jp.solve(problem, solver=method)
         found = jp.certify(problem, solution)

@@ -45,6 +45,8 @@ AXES = Cell(
     transform=("host", "float32", "jit", "jit-float32", "vmap", "grad", "frontier"),
 )  # type: ignore[arg-type]  # fmt: skip
 
+# Worst-outcome measures whose least limit within budgets is refused.
+UNBUDGETED = ("max-lift-by-symbol", "metric")
 FIRST_ORDER = ("mirror-descent", "blahut-arimoto")
 STREAMING = ("accelerated", "two-grid")
 TRACED = ("jit", "jit-float32", "vmap", "grad")
@@ -61,6 +63,8 @@ def refusal(cell: Cell) -> str | None:
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
     if measured(cell):
+        if cell.form == "budget" and cell.measure in UNBUDGETED:
+            return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "blahut-arimoto":
             return "solver takes mutual information without further limits only"
         if cell.solver == "mirror-descent" or cell.solver in STREAMING:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .cells import AXES, TRACED, Cell, measured, refusal
+from .cells import AXES, TRACED, UNBUDGETED, Cell, measured, refusal
 from .measures import MEASURES
 
 Pair = tuple[int, str, int, str]
@@ -62,7 +62,7 @@ def _measured() -> Iterator[Cell]:
     kinds = sorted({reference.kind for reference in MEASURES.values()})
     for name, reference in MEASURES.items():
         turn = kinds.index(reference.kind) % (2 if reference.worst or reference.logarithm else 3)
-        form = ("leakage-budget", "budget", "multiplier")[turn]
+        form = ("leakage-budget", "budget", "multiplier")[0 if name in UNBUDGETED else turn]
         hybrid = ("hybrid-gradient",) if reference.kind in ("gain", "lift", "power") else ()
         rest = itertools.product(("auto", "interior-point", *hybrid), _USUAL, AXES.level, ("host", "float32"))
         yield from (Cell(solver, form, "nothing", name, *values) for solver, *values in rest)

@@ -227,6 +227,45 @@ def _ratio(
     return Reference(kind, measure, column, cone=cone, worst=True, strict=False, singular=lowered)
 
 
+def _scaled(
+    kind: str, measure: Callable[[np.ndarray], Any], scales: Callable[[int], np.ndarray], pairs: bool
+) -> Reference:
+    """The largest quotient of a log-ratio, of a symbol to another one (to all, without `pairs`), and its scale."""
+
+    def apart(w: np.ndarray, p: np.ndarray) -> np.ndarray:
+        lift = np.log(w / (p * w.sum()))
+        return (lift[:, None] - lift[None, :] if pairs else lift) / scales(len(p))
+
+    def cone(eps: float, p: np.ndarray) -> np.ndarray:
+        shares, table = np.eye(len(p)) / p[:, None], np.exp(eps * scales(len(p)))
+        if not pairs:
+            return shares - table[:, None]
+        chosen = np.argwhere(np.isfinite(table))
+        return np.array([shares[a] - table[a, b] * shares[b] for a, b in chosen])
+
+    return Reference(
+        kind,
+        lambda n: measure(scales(n)),
+        lambda w, p: float(w.sum() * np.nanmax(apart(w, p), initial=0.0)),
+        cone=cone,
+        worst=True,
+        strict=False,
+        singular=pairs,
+    )
+
+
+def _by_symbol(symbols: int) -> np.ndarray:
+    return 1.0 + 0.3 * np.arange(symbols)
+
+
+def _line(symbols: int) -> np.ndarray:
+    """|s - s'|/2, of no pair with the last symbol beyond the third; the diagonal is not compared."""
+    table = 0.5 * abs(np.subtract.outer(np.arange(symbols), np.arange(symbols, dtype=float)))
+    table[np.eye(symbols, dtype=bool)] = INF
+    table[3:, :2] = INF
+    return table
+
+
 def _all(symbols: int) -> np.ndarray:
     return np.ones((symbols, symbols), dtype=bool)
 
@@ -295,6 +334,9 @@ MEASURES = {
     ),
     "total-variation": _polyhedral("box", lambda _: lk.FInformation(lk.TotalVariation()), _subsets(1.0)),
     "e-gamma": _polyhedral("box", lambda _: lk.FInformation(lk.EGamma(1.2)), _subsets(1.2)),
+    "lift-excess": _polyhedral(
+        "box", lambda _: lk.LiftExcess(0, 1.2), lambda p: np.stack([0.0 * p, np.eye(len(p))[0] / p[0] - 1.2])
+    ),
     "user-f": _divergence(
         "user-f", _LE_CAM, lambda t: (t - 1.0) ** 2 / (t + 1.0), lambda t: (t - 1.0) * (t + 3.0) / (t + 1.0) ** 2
     ),
@@ -318,5 +360,7 @@ MEASURES = {
     "min-lift": _ratio("ratio", lambda _: lk.MinLift(), raised=False, lowered=True),
     "ldp": _ratio("ldp", lambda _: lk.LocalDifferentialPrivacy(), **_BOTH, pairs=_all),
     "ldp-chain": _ratio("ldp-chain", lambda n: lk.LocalDifferentialPrivacy(_chain(n)), **_BOTH, pairs=_chain),
+    "max-lift-by-symbol": _scaled("scaled", lk.SymbolMaxLift, _by_symbol, False),
+    "metric": _scaled("scaled-pairs", lk.MetricPrivacy, _line, True),
     "inferential": _ratio("ldp", lambda _: lk.InferentialPrivacy(), **_BOTH, pairs=_all),
 }  # fmt: skip

@@ -21,8 +21,10 @@ DATA = ROOT.parent / "shared" / "data"
 BINNINGS = ("documented", "bachelor", "income", "five-years", "degrees")
 SEEDS = (1, 2, 3)
 SHARE = 0.8
-# Credit-like tables are not proved to 1e-6 within minutes: what is proved in this many rounds is frozen.
-ROUNDS = 12
+# Credit-like tables are not proved to 1e-6 within minutes: what is proved in this many rounds is frozen. Rounding in
+# the master's linear programs decides which of several optimal plans a round goes on from, and the gap after so many
+# rounds varies by a factor of up to two with the order of the symbols: the widest of three orders is judged.
+ROUNDS, ORDERS = 12, 3
 
 
 @cache
@@ -48,11 +50,21 @@ def names() -> list[str]:
 def result(name: str) -> dict[str, Any]:
     """Status, value and bound of the least leakage at `SHARE` of H(X)."""
     kind, _, which = name.partition("/")
-    joint = {"census": lambda: _census()[which], "compas": lambda: compas(DATA), "credit": lambda: credit(int(which))}
-    table = joint[kind]()
+    if kind == "credit":
+        tables = [reordered(credit(int(which)), order) for order in range(ORDERS)]
+        return max((_solved(table, ROUNDS) for table in tables), key=lambda one: one["value"] - one["bound"])
+    return _solved(_census()[which] if kind == "census" else compas(DATA), None)
+
+
+def reordered(table: np.ndarray, order: int) -> np.ndarray:
+    """The same problem with its symbols in another order; order 0 is the table's own."""
+    rng = np.random.default_rng(order)
+    return table if order == 0 else table[rng.permutation(table.shape[0])][:, rng.permutation(table.shape[1])]
+
+
+def _solved(table: np.ndarray, rounds: int | None) -> dict[str, Any]:
     mass = table.sum(axis=0)
     entropy = -float(mass[mass > 0] @ np.log(mass[mass > 0]))
-    rounds = ROUNDS if kind == "credit" else None
     found = jp.solve(jp.FunnelProblem(table, disclosure=SHARE * entropy), max_steps=rounds)
     return {"status": found.status, "value": float(found.value), "bound": float(found.lower_bound)}
 

@@ -110,3 +110,54 @@ def test_orders_between_the_ends_are_evaluated_and_not_designed_for():
     for order in (0.5, math.nan):
         with pytest.raises(InputError, match="order"):
             lk.MaximalAlphaLeakage(order)
+
+
+# Maximal (alpha, beta)-leakage.
+
+SYMMETRIC = np.array([[0.9, 0.1], [0.1, 0.9]])
+ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
+
+
+def against(order, beta, rows):
+    return lk.evaluate(lk.MaximalAlphaLeakage(order, beta), np.eye(len(rows)) / len(rows), rows).value
+
+
+def on_a_grid(order, beta, rows, grid):
+    """The definition, at the best of some priors."""
+    norms = (grid @ rows**order) ** (beta / order)
+    totals = norms @ (rows ** (1 - beta)).T
+    return order / ((order - 1) * beta) * math.log(totals.max())
+
+
+def test_beta_ends_at_what_exists():
+    prior = np.eye(3) / 3
+    renyi = max(math.log((r**2 / q).sum()) for r in ROWS for q in ROWS)
+    assert against(2.0, 2.0, ROWS) == pytest.approx(renyi, rel=1e-12)
+    assert against(math.inf, 1.0, ROWS) == pytest.approx(lk.evaluate(lk.MaximalLeakage(), prior, ROWS).value, rel=1e-12)
+    local = lk.evaluate(lk.LocalDifferentialPrivacy(), prior, ROWS).value
+    assert against(math.inf, math.inf, ROWS) == pytest.approx(local, rel=1e-12)
+    assert against(2.0, 1.0, ROWS) == pytest.approx(lk.capacity(ROWS, 2.0).value, rel=1e-10)
+
+
+@pytest.mark.parametrize(("order", "beta"), [(2.0, 1.5), (5.0, 2.0), (2.0, 3.0)])
+def test_no_prior_and_no_symbol_has_more_at_beta(order, beta):
+    found = against(order, beta, SYMMETRIC)
+    share = np.linspace(0, 1, 20_001)
+    best = on_a_grid(order, beta, SYMMETRIC, np.column_stack([share, 1 - share]))
+    assert best <= found + 1e-12
+    assert found == pytest.approx(best, abs=1e-7)
+    with jax.enable_x64(True):
+        assert float(lk.MaximalAlphaLeakage(order, beta).shortfall(SYMMETRIC)) <= 1e-9
+    priors = np.random.default_rng(7).dirichlet(np.ones(3), 500)
+    assert on_a_grid(order, beta, ROWS, priors) <= against(order, beta, ROWS) + 1e-12
+
+
+def test_beta_where_an_output_excludes_a_symbol_and_what_is_refused():
+    assert against(2.0, 1.5, np.array([[0.5, 0.5], [1.0, 0.0]])) == math.inf
+    assert against(2.0, 1.5, np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])) == pytest.approx(0.0, abs=1e-12)
+    for order, beta in ((2.0, 0.5), (2.0, math.nan), (1.0, 2.0)):
+        with pytest.raises(InputError, match="beta"):
+            lk.MaximalAlphaLeakage(order, beta)
+    table = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    with pytest.raises(InputError, match=r"maximal \(alpha, beta\)-leakage .* LocalDifferentialPrivacy"):
+        jp.solve(jp.DistortionProblem(JOINT, table, budget=0.3, leakage=lk.MaximalAlphaLeakage(math.inf, 2.0)))

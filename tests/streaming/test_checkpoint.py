@@ -197,7 +197,7 @@ def test_arrays_that_do_not_belong_together_are_found(stopped):
 
 def test_another_version_is_refused(stopped):
     rewritten(stopped, version=np.frombuffer(b"0.1.0", dtype=np.uint8))
-    with pytest.raises(jp.InputError, match=r"^checkpoint: another version of jaxpriv wrote"):
+    with pytest.raises(jp.InputError, match=r"^checkpoint: version '0.1.0' of jaxpriv wrote"):
         solve(stopped)
 
 

@@ -16,12 +16,15 @@ from jaxpriv._numerics import divergence, entropy
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
-from jaxpriv.funnels.actions.search import ActionSearch
+from jaxpriv.funnels.actions.search import ActionSearch, Searched
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
 from jaxpriv.funnels.atoms.parts import first_atoms
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
+from jaxpriv.funnels.local import least_information
 from jaxpriv.funnels.pricing import Component
+from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
+from jaxpriv.funnels.pricing.shapes import AbstractShape
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
@@ -39,6 +42,10 @@ _STEEPER, _FIRST = (1.5, 2.25), 0.6
 _FINEST = 1e-12
 # Entries of the table, times cells, that one proof computes with.
 _BUDGET = 20_000_000
+# Of smooth measures: the largest slope of the leakage in units of `Worth`, starts of the descents of a round beside the
+# known posteriors, what a start keeps of every symbol, and the disclosures, as shares of H(X), of the releases of least
+# mutual information to begin with where the target is none.
+_STEEPEST, _STARTS, _BLURRED, _SHARES = 1e6, 100, 1e-3, (0.5, 0.7, 0.85, 0.95)
 NAME = "vertex-generation"
 
 
@@ -53,7 +60,9 @@ class End(enum.Enum):
 @dataclass(frozen=True, eq=False)
 class VertexGeneration(AbstractFunnelSolver):
     """Column generation over vertices, for measures of finitely many actions: the guessing probability and its
-    logarithm, g-leakage, maximal leakage, the gains of finitely many losses, total variation.
+    logarithm, g-leakage, maximal leakage, the gains of finitely many losses, total variation. Over posteriors that
+    descents and the search over boxes find, for smooth measures: f-informations, Sibson's and Arimoto's informations
+    and the Brier gain, from the releases of least mutual information.
 
     Args:
         rounds: most rounds.
@@ -75,7 +84,7 @@ class VertexGeneration(AbstractFunnelSolver):
     def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "VertexProgram":
         gains = gains_of(problem)
         if gains is None:
-            raise InputError(f"solver: {type(problem.leakage).__name__} is not the gain of finitely many actions")
+            raise InputError(f"solver: {type(problem.leakage).__name__} has neither finitely many actions nor a shape")
         return VertexProgram(problem, gains, start)
 
 
@@ -94,6 +103,7 @@ class VertexProgram:
         self.pool = self._pool(self._first)
         self._random = np.random.default_rng(0)
         self._left = 0  # rounds
+        self._informed: set[float] = set()  # disclosures whose releases of least mutual information are in the pool
 
     def solve(
         self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
@@ -101,7 +111,9 @@ class VertexProgram:
         """The release for the target of `problem`, which has the joint and the measure that this was made for."""
         objective = self._objective(problem)
         self._left = solver.rounds if goal.max_steps is None else goal.max_steps
-        rounds, budget = self._left, max(1000, solver.budget // self.worth.table.size)
+        rounds, budget = self._left, max(1000, solver.budget // max(1, self.worth.table.size))
+        if self.worth.curved is not None:
+            self._inform(problem, goal)
 
         def shown(done: int, value: float, proof: Proof | None) -> None:
             if goal.clock.reports:
@@ -136,7 +148,11 @@ class VertexProgram:
         size, worth, complete = len(self.source), self.worth, False
 
         def constant(plan: MasterSolution, _: float) -> bool:
-            """Whether a constant Y leaks hardly less."""
+            """Whether a constant Y leaks hardly less, or the proof is close enough."""
+            if worth.curved is not None and proof is not None:
+                value = self._value(problem, plan.value)
+                if abs(value - proved_value(problem, proof)) <= 0.9 * goal.tol:
+                    return True
             return objective.form == "disclosure" and plan.value <= self._gap(problem, plan.value, goal.tol)
 
         def aim(plan: MasterSolution) -> float:
@@ -150,16 +166,22 @@ class VertexProgram:
         def searched(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
             nonlocal proof, complete
             prices = self._prices(plan)
-            found = ActionSearch(worth.table, worth.single, prices, plan.lam, -aim(plan)).go(budget, goal.clock)
+            found = _searched(worth, prices, plan.lam, -aim(plan), budget, goal.clock)
             proof = _better(problem, proof, self._proof(plan, found.bound))
-            vertices = [rounded(worth, prices, plan.lam, point) for point in found.points]
-            complete = found.closed
-            return -np.inf, self._pool(np.array(vertices).reshape(-1, size))
+            complete, points = found.closed, found.points
+            if worth.curved is None:
+                points = np.array([rounded(worth, prices, plan.lam, point) for point in points])
+            return -np.inf, self._pool(points.reshape(-1, size))
+
+        def below(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
+            random = [self._random.dirichlet(np.full(size, shape), _STARTS) for shape in (0.1, 0.4)]
+            starts = (1 - _BLURRED) * np.vstack([pool.posteriors[plan.weights[0] > 0], *random]) + _BLURRED / size
+            return -np.inf, self._pool(descended(*_on_shape(worth, self._prices(plan), plan.lam), starts))
 
         found = generate_columns(
             self.pool,
             objective,
-            (next_to, searched),
+            (next_to if worth.curved is None else below, searched),
             closed=constant,
             worth=lambda plan: _WORTH * aim(plan),
             rounds=self._left,
@@ -178,16 +200,18 @@ class VertexProgram:
         gains, worth, target = self.gains, self.worth, problem.target
         most = entropy(self.source)
         error = 4 * _EPS * (len(worth.table) + 4 * len(self.source)) * (1.0 + 2.0 * most)
+        steepest = {} if worth.curved is None else {"steepest": _STEEPEST}
         if problem.form == "disclosure":
-            return Objective(True, "disclosure", min(target + error, most))
+            return Objective(True, "disclosure", min(target + error, most), **steepest)
         if problem.form == "leakage_budget":
-            return Objective(True, "side", max((gains.inner(target) - worth.base) / worth.unit - error, 0.0))
+            limit = max((gains.inner(target) - worth.base) / worth.unit - error, 0.0)
+            return Objective(True, "side", limit, **steepest)
         if not gains.scale.proportional:
             raise InputError(
                 "solver: vertices take a multiplier of measures that are an average, not its logarithm; "
                 "use difference-of-convex, or a disclosure"
             )
-        return Objective(True, "multiplier", target / (worth.unit * gains.rate))
+        return Objective(True, "multiplier", target / (worth.unit * gains.rate), **steepest)
 
     def _gap(self, problem: FunnelProblem | BottleneckProblem, value: float, tol: float) -> float:
         """Half of what the value may miss the optimum by, in units of the program at its target."""
@@ -214,14 +238,45 @@ class VertexProgram:
         nu = worth.unit * (prices + bound) + worth.first
         return Proof(nu, worth.unit * plan.lam, -_rounding(worth, prices, bound))
 
+    def _inform(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> None:
+        """Put the releases of least mutual information for the target, or spread out, into the pool."""
+        most = entropy(self.source)
+        targets = [problem.target] if problem.form == "disclosure" else [share * most for share in _SHARES]
+        fresh = [target for target in targets if target not in self._informed]
+        if fresh:
+            assert isinstance(problem, FunnelProblem)
+            known = least_information(problem, goal)
+            mechanisms = [known(target) for target in fresh]
+            self.pool += self._pool(np.vstack([measure_of(one, self.source)[0] for one in mechanisms]))
+            self._informed.update(fresh)
+
     def _pool(self, posteriors: np.ndarray) -> Pool:
         clean = cleaned(posteriors, self.source)
         return Pool(self.source, clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
 
 
+def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> tuple[AbstractShape, np.ndarray, np.ndarray, float]:
+    """(shape, T', nu, lambda) of the search over boxes from prices and lambda in units of `worth`."""
+    curved = worth.curved
+    assert curved is not None
+    own = (worth.unit * prices + worth.first) / curved.size
+    return curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size
+
+
+def _searched(worth: Worth, prices: np.ndarray, lam: float, level: float, budget: int, clock: Clock) -> Searched:
+    """A search for a(q) + lambda H(q) - nu.q below `level`, in units of `worth`."""
+    if worth.curved is None:
+        return ActionSearch(worth.table, worth.single, prices, lam, level).go(budget, clock)
+    shape, symbols, own, slope = _on_shape(worth, prices, lam)
+    factor = worth.unit / worth.curved.size
+    pricer = BoxFunnelPricer(symbols.T, shape=shape)
+    found = pricer.price(own, slope, 2 * len(own) + 2, clock, level * factor)
+    return Searched(found.bound / factor, found.exact, found.posteriors, found.work)
+
+
 def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:
     """What rounding may change between a search in units of `worth` and the measure."""
-    gains = float(np.abs(worth.table).sum(axis=0).max())
+    gains = 1.0 if worth.curved else float(np.abs(worth.table).sum(axis=0).max())
     size = worth.unit * (gains + float(np.abs(prices).max()) + abs(bound) + 1.0) + float(np.abs(worth.first).max())
     return 16 * _EPS * size
 
@@ -233,8 +288,7 @@ def proved_again(
     worth = worth_of(gains, problem.useful, problem.reduction.source)
     own = (prices - worth.first) / worth.unit
     level = -_AIMED * min(1.0, lam / worth.unit) - _FINEST
-    search = ActionSearch(worth.table, worth.single, own, lam / worth.unit, level)
-    found = search.go(max(1000, _BUDGET // worth.table.size), clock)
+    found = _searched(worth, own, lam / worth.unit, level, max(1000, _BUDGET // max(1, worth.table.size)), clock)
     return Proof(prices, lam, worth.unit * found.bound - _rounding(worth, own, 0.0))
 
 

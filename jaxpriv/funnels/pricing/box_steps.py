@@ -31,6 +31,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from jaxpriv.funnels.pricing._base import xlogx
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
 
 Three: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -41,8 +42,8 @@ VERTICES, ORACLES, MIRROR, WEIGHTS = 24, 60, 8, 12
 # A relaxation ends at this share of what is left to be shown; of weights before mirror steps, so that a vertex that was
 # dropped may be added again; added to the diagonal of Newton's matrix, as a share of its trace.
 SHARE, FLOOR, RIDGE = 0.15, 1e-8, 1e-10
-# Above four roundings of float64, and those of a logarithm.
-ERROR = 4e-16
+# Above four roundings of float64, and those of a logarithm; of sums of larger terms than their value.
+ERROR, ROUGH = 4e-16, 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class Search:
     lam: float  # lambda >= 0
     level: float  # F
     close: float  # relaxations are solved to this at the finest
+    shape: AbstractShape  # phi
 
 
 class Relaxed(NamedTuple):
@@ -72,7 +74,7 @@ class Relaxed(NamedTuple):
 
 def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray) -> Relaxed:
     """Bounds for the boxes l = `low`, u = `high` (N, X), beginning at the points `start` (N, X)."""
-    symbols, prices, lam = search.symbols, search.prices, search.lam
+    symbols, prices, lam, shape = search.symbols, search.prices, search.lam, search.shape
     count, (size, private) = len(low), symbols.shape
     active, free = high > 0, high > low
     ends = -xlogx(low), -xlogx(high)
@@ -109,24 +111,23 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
         cost[todo, slot] = (point * own[todo]).sum(axis=1)
         w = weight[todo] * (0.8 if known > 1 else 0.0)
         w[row, slot] = 0.2 if known > 1 else 1.0
-        w, r, plain = _weighted(w[:, :known], mixed[todo, :known], cost[todo, :known], search.close)
+        w, r, plain = _weighted(shape, w[:, :known], mixed[todo, :known], cost[todo, :known], search.close)
         weight[todo, :known] = w
         seen = np.maximum(r, 1e-12)
-        total = seen.sum(axis=1)
-        logs = np.log(seen)
-        c = np.where(active[todo], own[todo] + logs @ symbols.T, 0.0)
+        plane, steepness = shape.gradient(seen)
+        c = np.where(active[todo], own[todo] + plane @ symbols.T, 0.0)
         point, mu, full = _knapsack(c, low[todo], high[todo])
         d = np.where(active[todo], c - mu[:, None], 0.0)
         terms = np.where(d > 0, d * low[todo], d * high[todo])
-        bound = mu + terms.sum(axis=1) + fixed[todo] - np.log(total)
-        scale = np.abs(mu) + np.abs(np.log(total)) + sizes[todo] + np.abs(terms).sum(axis=1)
-        marginal = ERROR * (private + 8) * (steep[todo] + np.abs(logs).max(axis=1) + 1.0)
+        bound = mu + terms.sum(axis=1) + fixed[todo]
+        scale = np.abs(mu) + sizes[todo] + np.abs(terms).sum(axis=1)
+        marginal = ERROR * (private + 8) * (steep[todo] + steepness + 1.0)
         bound -= ERROR * (active[todo].sum(axis=1) + private + 10) * (scale + 1.0) + marginal
         bound = np.where(full, bound, np.inf)
         better = bound > best[todo]
         at = todo[better]
         best[at], level[at], error[at] = bound[better], mu[better], marginal[better]
-        costs[at], z[at] = c[better], (seen / total[:, None])[better]
+        costs[at], z[at] = c[better], (seen / seen.sum(axis=1, keepdims=True))[better]
         left = plain + fixed[todo] - best[todo]
         solved = (left < search.close) | (left < SHARE * (search.level - best[todo]) + search.close)
         hold = ~(solved | (best[todo] > search.level))
@@ -136,15 +137,15 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
     return Relaxed(best, (weight[:, None, :] @ q)[:, 0], z, costs, level, error)
 
 
-def _weighted(w: np.ndarray, mixed: np.ndarray, cost: np.ndarray, close: float) -> Three:
-    """(w (N, K), r (N, S), value (N,)): the best weights w of sum_s r_s ln r_s + w.cost, r = w'mixed.
+def _weighted(shape: AbstractShape, w: np.ndarray, mixed: np.ndarray, cost: np.ndarray, close: float) -> Three:
+    """(w (N, K), r (N, S), value (N,)): the best weights w of phi(r) + w.cost, r = w'mixed.
 
     Some steps of mirror descent, then Newton's method on the positive weights.
     """
 
     def at(weights: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r = (weights[:, None, :] @ mixed[which])[:, 0]
-        return r, xlogx(r).sum(axis=1) + (weights * cost[which]).sum(axis=1)
+        return r, shape.value(r) + (weights * cost[which]).sum(axis=1)
 
     w = np.maximum(w, FLOOR)
     w /= w.sum(axis=1, keepdims=True)
@@ -154,7 +155,7 @@ def _weighted(w: np.ndarray, mixed: np.ndarray, cost: np.ndarray, close: float) 
         return w, r, value
     length = np.ones(len(w))
     for step in range(MIRROR + WEIGHTS):
-        slope = cost[todo] + (mixed[todo] @ np.log(np.maximum(r[todo], 1e-300))[:, :, None])[:, :, 0]
+        slope = cost[todo] + (mixed[todo] @ shape.gradient(np.maximum(r[todo], 1e-300))[0][:, :, None])[:, :, 0]
         lowest, mean = slope.min(axis=1), (w[todo] * slope).sum(axis=1)
         hold = mean - lowest >= 0.3 * close
         todo, slope, lowest, mean = todo[hold], slope[hold], lowest[hold], mean[hold]
@@ -168,7 +169,8 @@ def _weighted(w: np.ndarray, mixed: np.ndarray, cost: np.ndarray, close: float) 
             better = tried & (value2 <= value[todo])
             length[todo] *= np.where(better, 2.0, np.where(tried, 0.25, 1.0))
         else:
-            trial, r2, value2 = _newton(w[todo], r[todo], value[todo], slope - mean[:, None], mixed[todo], cost[todo])
+            here = (array[todo] for array in (w, r, value, mixed, cost))
+            trial, r2, value2 = _newton(shape, slope - mean[:, None], *here)
             better = value2 <= value[todo]
         here = todo[better]
         w[here], r[here], value[here] = trial[better], r2[better], value2[better]
@@ -178,12 +180,17 @@ def _weighted(w: np.ndarray, mixed: np.ndarray, cost: np.ndarray, close: float) 
 
 
 def _newton(
-    w: np.ndarray, r: np.ndarray, value: np.ndarray, slope: np.ndarray, mixed: np.ndarray, cost: np.ndarray
+    shape: AbstractShape,
+    slope: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    value: np.ndarray,
+    mixed: np.ndarray,
+    cost: np.ndarray,
 ) -> Three:
     """(w, r, value) after a step that is shortened until the value does not rise, or has been eight times."""
     used, places = w > 0, np.arange(w.shape[1])
-    inverse = np.where(r > 0, 1.0 / np.where(r > 0, r, 1.0), 0.0)
-    matrix = (mixed * inverse[:, None, :]) @ mixed.transpose(0, 2, 1) * (used[:, :, None] & used[:, None, :])
+    matrix = (mixed * shape.curvature(r)[:, None, :]) @ mixed.transpose(0, 2, 1) * (used[:, :, None] & used[:, None, :])
     trace = np.trace(matrix, axis1=1, axis2=2)
     matrix[:, places, places] += np.where(used, RIDGE * trace[:, None], 1.0)
     sides = np.stack([np.where(used, slope, 0.0), used.astype(float)], axis=2)
@@ -200,7 +207,7 @@ def _newton(
         if not tries:
             trial[todo, last] = np.where(ends.min(axis=1) < 1, 0.0, trial[todo, last])
         mean = (trial[:, None, :] @ mixed[todo])[:, 0]
-        here = xlogx(mean).sum(axis=1) + (trial * cost[todo]).sum(axis=1)
+        here = shape.value(mean) + (trial * cost[todo]).sum(axis=1)
         best[todo], best_r[todo], best_value[todo] = trial, mean, here
         todo = todo[~(here <= value[todo])]
         reach[todo] *= 0.3
@@ -231,7 +238,7 @@ NEWTON, PASSES, ROUNDS = 6, 2, 4
 # A box is relaxed again if its intervals lost this much together; cuts stay this share of a width inside, and lie
 # between the relaxed minimiser and, by this share, the middle; coordinates of z further than this from 1 are used by
 # the divergence test. Choices: any cut, and any test that is left out, is valid.
-LOSS, INSET, TO_MIDDLE, DISTANT = 0.2, 0.15, 0.6, 1e-2
+LOSS, INSET, TO_MIDDLE = 0.2, 0.15, 0.6
 # Outward rounding of ends of intervals, relative and absolute: 9,000 units of 1.1e-16, for sums over that many symbols.
 OUTWARD = 1e-12
 # What a difference of two sums of masses, at most 1 each, may have lost: 900 units of 1.1e-16.
@@ -277,7 +284,7 @@ def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
         left, found = left[alive], found.of(alive)
         values[left] = np.minimum(values[left], _values(search, found.q))
         margin = search.level - found.bounds
-        rows[left, spans[0]], rows[left, spans[1]] = _ball(
+        rows[left, spans[0]], rows[left, spans[1]] = search.shape.ball(
             margin, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
         )
         low, high, lost = _reduced(margin, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
@@ -292,8 +299,8 @@ def _tightened(
     search: Search, low: np.ndarray, high: np.ndarray, from_: np.ndarray, to: np.ndarray, bounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(whether anything is left (N,), l, u, gap (N, X)): q_x is 0, or at least gap_x."""
-    symbols, prices, lam, level = search.symbols, search.prices, search.lam, search.level
-    private = symbols.shape[1]
+    symbols, prices, lam, level, shape = search.symbols, search.prices, search.lam, search.level, search.shape
+    private, entropy = symbols.shape[1], isinstance(shape, Entropy)
     below, above = low.sum(axis=1), high.sum(axis=1)
     alive = (below <= 1 + 1e-10) & (above >= 1 - 1e-10)
     free = high > low
@@ -306,10 +313,7 @@ def _tightened(
     rhi = np.minimum(to, (base + rest[:, None] * most) * (1 + OUTWARD) + OUTWARD)
     alive &= ~(rlo > rhi + 1e-12).any(axis=1)
     rhi = np.maximum(rhi, rlo)
-    tiny = np.finfo(float).tiny
-    log_lo, log_hi = np.log(np.maximum(rlo, tiny)), np.log(np.maximum(rhi, tiny))
     present = high > 0
-    positive = symbols > 0
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         caps = (rhi[:, None] - base[:, None] + _CANCELLED) / symbols * (1 + OUTWARD) + low[:, :, None]
@@ -319,42 +323,44 @@ def _tightened(
     alive &= ~(present & (new_high < new_low)).any(axis=1)
     gap, dead = np.zeros_like(low), np.zeros_like(present)
     if lam > 1e-12:
-        at_lo, at_hi = log_lo @ symbols.T, log_hi @ symbols.T
-        vanishes = (positive[None] & (rlo == 0)[:, None]).any(axis=2)
-        size = np.abs(prices) + abs(level) + np.abs(bounds)[:, None]
-        size = size + (np.abs(log_lo) + np.abs(log_hi)) @ symbols.T
-        error = ERROR * (private + 8) * (size + 1.0)
+        least_slope, most_slope = shape.slopes(symbols, rlo, rhi)
+        size = np.abs(prices) + abs(level) + np.abs(bounds)[:, None] + 1.0
+        for slope in (least_slope, most_slope):
+            size = size + np.where(np.isfinite(slope), np.abs(slope), 0.0)
+        error = (ERROR if entropy else ROUGH) * (private + 8) * size
         with np.errstate(over="ignore"):
-            end = (at_hi - prices - bounds[:, None] + error) / lam
+            end = (most_slope - prices - bounds[:, None] + error) / lam
             new_high = np.where(end < 0, np.minimum(new_high, np.exp(np.minimum(end, 0.0)) * (1 + OUTWARD)), new_high)
-            end = (at_lo - prices - level - error) / lam
-        dead |= ~vanishes & (end > 0)
-        gap = np.where(vanishes, 0.0, np.exp(np.minimum(end, 0.0)) * (1 - OUTWARD))
+            end = (least_slope - prices - level - error) / lam
+        dead |= end > 0
+        gap = np.exp(np.minimum(end, 0.0)) * (1 - OUTWARD)
         dead |= gap > new_high
-        freely = free & (sure > 0)[:, None]
         own = low[:, :, None] * symbols
-        spread = np.where(freely[:, :, None], (sure[:, None] + low)[:, :, None] * least[:, None], 0.0)
-        rho = np.maximum(0.0, base[:, None] - own - _CANCELLED + spread) * (1 - OUTWARD)
-        ask = present & ~dead & (new_high > 0) & (rho + new_high[:, :, None] * symbols > rlo[:, None]).any(axis=2)
-        node, x = np.nonzero(ask)
-        if len(node):
-            slope_of = symbols[x] - np.where(freely[node, x][:, None], least[node], 0.0)
-            line = _Line(search, x, rho[node, x], slope_of, rlo[node], log_lo[node])
-            h, g, d = line.narrowed(new_low[node, x], new_high[node, x], gap[node, x])
-            new_high[node, x], gap[node, x], dead[node, x] = h, g, d
         others = np.maximum(0.0, base[:, None] - own - _CANCELLED) * (1 - OUTWARD)
-        seen = np.maximum(rlo[:, None], others + gap[:, :, None] * symbols)
-        ratio = _ratio(symbols**2, seen)
-        with np.errstate(invalid="ignore"):
-            curved = lam / (lam + np.maximum(ratio * (1 + 1e-11) - 1.0, 0.0)) * (1 - 1e-10)
-        gap = np.where(present & ~dead & (ratio < 1e12), np.maximum(gap, curved), gap)
+        if entropy:
+            freely = free & (sure > 0)[:, None]
+            spread = np.where(freely[:, :, None], (sure[:, None] + low)[:, :, None] * least[:, None], 0.0)
+            rho = np.maximum(0.0, base[:, None] - own - _CANCELLED + spread) * (1 - OUTWARD)
+            ask = present & ~dead & (new_high > 0) & (rho + new_high[:, :, None] * symbols > rlo[:, None]).any(axis=2)
+            node, x = np.nonzero(ask)
+            if len(node):
+                slope_of = symbols[x] - np.where(freely[node, x][:, None], least[node], 0.0)
+                log_lo = np.log(np.maximum(rlo, np.finfo(float).tiny))
+                line = _Line(search, x, rho[node, x], slope_of, rlo[node], log_lo[node])
+                h, g, d = line.narrowed(new_low[node, x], new_high[node, x], gap[node, x])
+                new_high[node, x], gap[node, x], dead[node, x] = h, g, d
+            ratio = _summed(symbols**2, shape.bend(np.maximum(rlo[:, None], others + gap[:, :, None] * symbols), rhi))
+            with np.errstate(invalid="ignore"):
+                curved = lam / (lam + np.maximum(ratio * (1 + 1e-11) - 1.0, 0.0)) * (1 - 1e-10)
+            gap = np.where(present & ~dead & (ratio < 1e12), np.maximum(gap, curved), gap)
         for y in np.flatnonzero((low > 0).any(axis=0)):
             rows = np.flatnonzero(low[:, y] > 0)
             todo = present[rows] & ~dead[rows]
             todo[:, y] = False
             apart = np.abs(symbols - symbols[y]) + 1e-15 * np.maximum(symbols, symbols[y])
             both = (low[rows, y][:, None] * symbols[y])[:, None] + gap[rows][:, :, None] * symbols
-            distance = _ratio(apart**2, np.maximum(rlo[rows][:, None], both * (1 - OUTWARD)))
+            bend = shape.bend(np.maximum(rlo[rows][:, None], both * (1 - OUTWARD)), rhi[rows][:, None])
+            distance = _summed(apart**2, bend)
             inverse = distance * (1 + 1e-11) / lam - (1 / high[rows, y] * (1 - 1e-11))[:, None]
             dead[rows] |= todo & (inverse < 1)
             with np.errstate(divide="ignore"):
@@ -369,10 +375,10 @@ def _tightened(
     return alive, new_low, new_high, gap
 
 
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """sum_s above/below over the last axis; 0/0 is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(above > 0, above / below, 0.0).sum(axis=-1)
+def _summed(squares: np.ndarray, bend: np.ndarray) -> np.ndarray:
+    """sum_s of the products over the last axis; 0 times infinity is 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(squares > 0, squares * bend, 0.0).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,31 +446,8 @@ class _Line:
 
 
 def _values(search: Search, q: np.ndarray) -> np.ndarray:
-    value = xlogx(q @ search.symbols).sum(axis=1) - search.lam * xlogx(q).sum(axis=1) - q @ search.prices
+    value = search.shape.value(q @ search.symbols) - search.lam * xlogx(q).sum(axis=1) - q @ search.prices
     return np.where(np.abs(q.sum(axis=1) - 1) < 1e-9, value, np.inf)
-
-
-def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a ln(a/b) + (1-a) ln((1-a)/(1-b))"""
-    rest = 1.0 - a
-    return xlogx(a) - a * np.log(b) + np.where(rest > 0, rest * np.log(np.where(rest > 0, rest, 1.0) / (1.0 - b)), 0.0)
-
-
-def _ball(margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Step 2."""
-    radius = np.broadcast_to((margin * (1 + 1e-9) + 1e-12)[:, None], z.shape)
-    able = (z > 1e-11) & (z < 1 - DISTANT)
-    b = np.where(able, z, 0.5)
-    ends = []
-    for end, side in ((low, b > low), (high, b < high)):
-        outer, inner = np.where(able, end, 0.0), b
-        todo = able & side & (_divergence(outer, b) > radius)
-        for _ in range(20):
-            middle = 0.5 * (outer + inner)
-            beyond = _divergence(middle, b) > radius
-            outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
-        ends.append(np.where(todo, outer, end))
-    return ends[0], ends[1]
 
 
 def _reduced(margin: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray) -> Three:

@@ -20,6 +20,7 @@ from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._resources import processors
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, Search, stepped
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
 
 _EPS = float(np.finfo(np.float64).eps)
 # Boxes divided at a time, and numbers (boxes times symbols times S) below which one thread does them all.
@@ -42,18 +43,27 @@ _AGAIN = 10
 
 
 class BoxFunnelPricer(AbstractPricer):
-    """min_q -H(Tq) + lambda H(q) - nu.q for T = `conditional` (S, X), lambda >= 0.
+    """min_q phi(Tq) + lambda H(q) - nu.q for T = `conditional` (S, X), lambda >= 0; phi(r) = -H(r) if not given.
 
     Args:
         conditional: T = P(S|X), columns sum to one.
         tolerance: without an aim the bound is at most this far below the minimum (nats), unless `budget` ran out.
         budget: boxes looked at in one search, times the entries of T.
+        shape: phi.
     """
 
-    def __init__(self, conditional: np.ndarray, tolerance: float = 1e-8, budget: int = 200_000_000):
+    def __init__(
+        self,
+        conditional: np.ndarray,
+        tolerance: float = 1e-8,
+        budget: int = 200_000_000,
+        shape: AbstractShape | None = None,
+    ):
         self._conditional, self._tolerance = conditional, tolerance
         self._budget = max(1000, budget // conditional.size)
-        self._classes = classes(conditional, _EQUAL)
+        self._shape = Entropy(len(conditional)) if shape is None else shape
+        # What columns that are not quite equal change of phi is known of the entropy.
+        self._classes = classes(conditional, _EQUAL if shape is None else 0.0)
 
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
@@ -62,14 +72,14 @@ class BoxFunnelPricer(AbstractPricer):
             raise ValueError("lambda must be >= 0 and prices finite")
         best = np.array([group[np.argmax(prices[group])] for group in self._classes])
         symbols = np.ascontiguousarray(self._conditional.T[best])
-        run = _BoxSearch(symbols, prices[best], lam, self._tolerance, aim)
+        run = _BoxSearch(symbols, prices[best], lam, self._tolerance, aim, self._shape)
         run.go(self._budget, clock)
         private = symbols.shape[1]
-        size = 3.0 + np.log(private) + lam * np.log(len(prices)) + float(np.abs(prices).max())
+        size = 3.0 + abs(self._shape.least) + lam * np.log(len(prices)) + float(np.abs(prices).max())
         slack = 8 * _EPS * (sum(symbols.shape) + 16) * size
         if len(best) < len(prices):
             slack += 4 * _EQUAL * (1 + np.log(private))
-        points = _descended(symbols, prices[best], lam, run.points())
+        points = descended(self._shape, symbols, prices[best], lam, run.points())
         posteriors = np.zeros((len(points), len(prices)))
         posteriors[:, best] = points
         return Priced(run.bound - slack, not run.left, posteriors[:count], run.done * symbols.size)
@@ -78,10 +88,18 @@ class BoxFunnelPricer(AbstractPricer):
 class _BoxSearch:
     """One search: boxes that wait, the least value known, and what is proved."""
 
-    def __init__(self, symbols: np.ndarray, prices: np.ndarray, lam: float, tolerance: float, aim: float | None):
+    def __init__(
+        self,
+        symbols: np.ndarray,
+        prices: np.ndarray,
+        lam: float,
+        tolerance: float,
+        aim: float | None,
+        shape: AbstractShape,
+    ):
         size, private = symbols.shape
-        alone = xlogx(symbols).sum(axis=1) - prices
-        self._symbols, self._prices, self._lam = symbols, prices, lam
+        alone = shape.value(symbols) - prices
+        self._symbols, self._prices, self._lam, self._shape = symbols, prices, lam, shape
         self._points, self._values = [np.eye(size)], [alone]
         self.value = float(alone.min())
         if aim is not None:
@@ -99,7 +117,7 @@ class _BoxSearch:
         root = np.zeros((1, width))
         root[0, size : 2 * size], root[0, 2 * size : 3 * size] = 1.0, 1.0 / size
         root[0, 3 * size + private :] = 1.0
-        self._add(root, np.array([-np.log(private) - float(prices.max()) - 1e-9]))
+        self._add(root, np.array([shape.least - float(prices.max()) - 1e-9]))
         self.done = 1
 
     @property
@@ -160,7 +178,7 @@ class _BoxSearch:
     def _add(self, rows: np.ndarray, bounds: np.ndarray, again: int = _AGAIN) -> None:
         """Step the boxes `rows`, those that cannot be divided `again` times, and keep what is left."""
         size = len(self._prices)
-        search = Search(self._symbols, self._prices, self._lam, self.level, self._close)
+        search = Search(self._symbols, self._prices, self._lam, self.level, self._close, self._shape)
         found = _stepped(search, rows, bounds)
         good = np.flatnonzero(found.values <= min(self.value, self._aim) + 10 * self._close)
         if len(good):
@@ -202,7 +220,7 @@ class _BoxSearch:
 
 def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     """`stepped`, by the kernel where there is one: `rows` and `bounds` are then overwritten."""
-    kernel = _native.on_host("jaxpriv_boxes")
+    kernel = _native.on_host("jaxpriv_boxes") if isinstance(search.shape, Entropy) else None
     if kernel is None:
         return stepped(search, rows, bounds)
     count = len(rows)
@@ -227,17 +245,31 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     return found
 
 
-def _descended(symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray) -> np.ndarray:
-    """Distinct points below `points` (n, X), best first: q <- q^{1 + lambda} exp( nu - T'ln Tq ) never raises f."""
+def descended(
+    shape: AbstractShape, symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray
+) -> np.ndarray:
+    """Distinct points below `points` (n, X), best first, by the steps q <- q exp( -t (df/dq) ).
+
+    For the entropy t = 1 never raises f; where a step does, t is halved.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(points)
+    length = np.ones(len(points))[:, None]
+    best = _worth(shape, symbols, prices, lam, points)
     for _ in range(_STEPS):
-        mixed = np.maximum(np.exp(logs) @ symbols, 1e-300)
-        logs = (1 + lam) * logs + prices - np.log(mixed) @ symbols.T
-        logs -= logs.max(axis=1, keepdims=True)
-        logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    found = np.exp(logs)
-    found = np.where(found > _TRACE, found, 0.0)
+        plane = shape.gradient(np.maximum(points @ symbols, 1e-300))[0]
+        trial = (1 + lam * length) * logs + length * (prices - plane @ symbols.T)
+        trial -= trial.max(axis=1, keepdims=True)
+        trial -= np.log(np.exp(trial).sum(axis=1, keepdims=True))
+        value = _worth(shape, symbols, prices, lam, np.exp(trial))
+        lower = (value <= best)[:, None]
+        logs, best = np.where(lower, trial, logs), np.minimum(value, best)
+        points, length = np.exp(logs), np.where(lower, length, 0.5 * length)
+    found = np.where(points > _TRACE, points, 0.0)
     found /= found.sum(axis=1, keepdims=True)
-    values = xlogx(found @ symbols).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
-    return distinct(found[np.argsort(values, kind="stable")])
+    return distinct(found[np.argsort(_worth(shape, symbols, prices, lam, found), kind="stable")])
+
+
+def _worth(shape: AbstractShape, symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray) -> np.ndarray:
+    """f of the rows of `points`."""
+    return shape.value(points @ symbols) - lam * xlogx(points).sum(axis=1) - points @ prices

@@ -1,0 +1,109 @@
+"""Smooth average measures: their shapes bound what they should, and their funnels are certified."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage
+from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
+from jaxpriv.funnels.pricing.shapes import shape_of
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.lower import terms_of
+
+from .cases import entropy, random_joint, source_of
+
+MEASURES = {
+    "Sibson 2": leakage.Sibson(2.0),
+    "Sibson 3": leakage.Sibson(3.0),
+    "Arimoto 1/2": leakage.Arimoto(0.5),
+    "chi-squared": leakage.FInformation(leakage.ChiSquared()),
+    "Hellinger": leakage.FInformation(leakage.SquaredHellinger()),
+    "Jensen-Shannon": leakage.FInformation(leakage.JensenShannon()),
+    "reverse Kullback-Leibler": leakage.FInformation(leakage.ReverseKullbackLeibler()),
+    "Brier": leakage.AverageCostGain(leakage.BrierLoss()),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_planes_slopes_and_curvature_bound_the_shape(name):
+    joint, rng = random_joint(3, 3, 9), np.random.default_rng(3)
+    shape = shape_of(terms_of(MEASURES[name], joint, Role.OBJECTIVE)[0])
+    symbols = (joint / joint.sum(axis=0)).T
+    one, other = (0.999 * rng.dirichlet(np.full(3, size), 500) + 0.001 / 3 for size in (1.0, 0.3))
+    planes = shape.gradient(one)[0]
+    np.testing.assert_allclose((planes * one).sum(axis=1), shape.value(one), atol=1e-11)
+    assert (shape.value(other) >= (planes * other).sum(axis=1) - 1e-11).all()
+    assert (shape.value(other) >= shape.least - 1e-12).all()
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    least, most = shape.slopes(symbols, low, high)
+    for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+        between = one + share * (other - one)
+        slopes = shape.gradient(between)[0] @ symbols.T
+        rounding = 1e-8 * (1 + np.abs(slopes))
+        assert (least <= slopes + rounding).all()
+        assert (most >= slopes - rounding).all()
+        assert (shape.curvature(between) <= shape.bend(low, high) * (1 + 1e-6)).all()
+        # What lies above a plane by no more than it does at `between` may not be cut off.
+        z = one * (1 - 1e-9) + 1e-9 / 3
+        above = shape.value(between) - (shape.gradient(z)[0] * between).sum(axis=1)
+        confined = shape.ball(above, z, low, high)
+        assert (confined[0] <= between + 1e-9).all()
+        assert (confined[1] >= between - 1e-9).all()
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_no_descent_goes_below_the_bound_of_the_search(name):
+    for seed in range(3):
+        joint, rng = random_joint(seed, 3, 7), np.random.default_rng(seed)
+        conditional, lam = joint / joint.sum(axis=0), float(rng.choice([0.1, 0.3, 0.6]))
+        shape = shape_of(terms_of(MEASURES[name], joint, Role.OBJECTIVE)[0])
+        prices = shape.value(conditional.T) - 0.5 * lam * rng.random(7)
+        found = BoxFunnelPricer(conditional, shape=shape).price(prices, lam, 4)
+        starts = np.vstack([rng.dirichlet(np.full(7, size), 100) for size in (0.1, 0.4, 1.0)])
+        points = np.vstack([found.posteriors, descended(shape, conditional.T, prices, lam, starts)])
+        values = shape.value(points @ conditional.T) - points @ prices
+        values -= lam * (points * np.log(np.where(points > 0, points, 1.0))).sum(axis=1)
+        assert found.exact
+        assert found.bound <= values.min() + 1e-12
+        assert found.bound >= values.min() - 2e-8
+
+
+@pytest.mark.parametrize("name", ["Arimoto 1/2", "Hellinger", "Brier"])
+def test_a_funnel_is_certified_and_no_worse_than_that_of_least_information(name):
+    joint, measure = random_joint(5, 3, 5), MEASURES[name]
+    whole = entropy(source_of(joint))
+    problem = jp.FunnelProblem(joint, leakage=measure, disclosure=0.9 * whole)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    assert found.disclosure >= 0.9 * whole - 1e-12
+    assert jp.certify(problem, found).agrees
+    informed = jp.solve(jp.FunnelProblem(joint, disclosure=0.9 * whole))
+    assert found.value <= leakage.evaluate(measure, joint, informed.mechanism).value + 1e-6
+
+
+def test_the_most_disclosed_within_a_budget_is_the_disclosure_of_that_leakage():
+    joint, measure = random_joint(5, 3, 5), MEASURES["chi-squared"]
+    least = jp.solve(jp.FunnelProblem(joint, leakage=measure, disclosure=0.9 * entropy(source_of(joint))))
+    found = jp.solve(jp.FunnelProblem(joint, leakage=measure, leakage_budget=least.value))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(0.9 * entropy(source_of(joint)), abs=1e-5)
+
+
+def test_a_proof_of_a_smooth_measure_holds_of_every_mechanism():
+    joint, measure = random_joint(6, 3, 5), leakage.FInformation(leakage.ChiSquared())
+    price, rng = 0.4, np.random.default_rng(6)
+    found = jp.solve(jp.FunnelProblem(joint, leakage=measure, multiplier=price))
+    assert found.status == "optimal"
+    for size in (0.05, 0.2, 1.0):
+        for mechanism in rng.dirichlet(np.full(6, size), (15, 5)):
+            disclosed = leakage.evaluate(leakage.MutualInformation(), np.diag(source_of(joint)), mechanism).value
+            leaked = leakage.evaluate(measure, joint, mechanism).value
+            assert leaked - price * disclosed >= found.lower_bound
+
+
+def test_a_measure_that_x_leaks_without_limit_is_left_to_the_local_method():
+    joint = random_joint(7, 2, 4)
+    joint[0, 0] = 0.0
+    measure = leakage.FInformation(leakage.ReverseKullbackLeibler())
+    found = jp.solve(jp.FunnelProblem(joint / joint.sum(), leakage=measure, leakage_budget=0.05), time_limit=1e-9)
+    assert found.solver != "vertex-generation"

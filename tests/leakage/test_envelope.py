@@ -1,0 +1,95 @@
+"""Leakage envelopes: published values, the linear program over events, limits by thresholds, and designs."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+from jaxpriv.errors import InputError
+from jaxpriv.testing import random_joint
+
+PRIOR = np.array([0.5, 0.3, 0.2])
+ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
+VALUES = {0.0: 1.41161217, 0.1: 1.41161217, 0.3: 1.05382053, 0.6: 0.47343809, 1.0: 0.0}
+
+
+def envelope(delta, joint, mechanism):
+    return lk.evaluate(lk.LeakageEnvelope(delta), joint, mechanism).value
+
+
+def by_events(delta, joint, mechanism):
+    """The largest P(E|s)/P(E) over randomised events of mass delta: larger ones have no larger ratio."""
+    masses, given = joint.sum(axis=0) @ mechanism, joint / joint.sum(axis=1, keepdims=True) @ mechanism
+    best = [linprog(-row, A_eq=masses[None], b_eq=[delta], bounds=(0, 1)).fun for row in given]
+    return math.log(max(-value for value in best) / delta)
+
+
+@pytest.mark.parametrize("delta", VALUES)
+def test_its_values(delta):
+    assert envelope(delta, np.diag(PRIOR), ROWS) == pytest.approx(VALUES[delta], abs=1e-8)
+
+
+def test_it_is_the_linear_program_over_events_and_does_not_rise_under_post_processing():
+    for seed in range(5):
+        joint = random_joint(seed, 3, 4)
+        mechanism = np.random.default_rng(seed).dirichlet(np.full(6, 0.3), 4)
+        merged = np.column_stack([mechanism[:, :2].sum(axis=1), mechanism[:, 2:]])
+        for delta in (0.05, 0.4):
+            found = envelope(delta, joint, mechanism)
+            assert found == pytest.approx(by_events(delta, joint, mechanism), abs=1e-9)
+            assert envelope(delta, joint, merged) <= found + 1e-12
+        assert envelope(0.0, joint, mechanism) == pytest.approx(lk.evaluate(lk.MaxLift(), joint, mechanism).value)
+
+
+def problem(delta, eps, seed=0):
+    joint = np.random.default_rng(seed).dirichlet(np.ones(6)).reshape(2, 3)
+    table = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+    return jp.DistortionProblem(joint, table, leakage=lk.LeakageEnvelope(delta), leakage_budget=eps)
+
+
+def within(given, eps, thresholds, delta):
+    """The same least distortion, as a convex program for given thresholds."""
+    first, *others = lk.LeakageEnvelope(delta).limits(thresholds, eps)
+    form = {"leakage": first[0], "leakage_budget": first[1], "limits": others}
+    return jp.solve(jp.DistortionProblem(given.joints[0], np.asarray(given.entries()[0]), **form))
+
+
+def test_a_design_is_within_its_limit_and_no_thresholds_give_a_better_one():
+    delta, eps = 0.3, 0.2
+    given = problem(delta, eps, seed=2)
+    found = jp.extremal.envelope_design(given, tol=1e-3)
+    assert found.status == "optimal"
+    assert found.leakage <= eps
+    assert envelope(delta, given.joints[0], found.mechanism) == pytest.approx(found.leakage, abs=1e-12)
+    own = within(given, eps, found.thresholds, delta)
+    assert own.value == pytest.approx(found.value, abs=1e-6)
+    assert envelope(delta, given.joints[0], own.mechanism) <= eps + 1e-6
+    for thresholds in np.random.default_rng(1).uniform(1.0, math.exp(eps), (3, 2)):
+        assert within(given, eps, thresholds, delta).value >= found.lower_bound - 1e-7
+
+
+def test_at_mass_zero_the_design_is_that_of_max_lift():
+    given = problem(0.0, 0.3)
+    found = jp.extremal.envelope_design(given)
+    expected = jp.solve(
+        jp.DistortionProblem(given.joints[0], given.entries()[0], leakage=lk.MaxLift(), leakage_budget=0.3)
+    )
+    assert found.value == pytest.approx(expected.value, abs=1e-6)
+    assert found.gap <= 1e-6
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="delta"):
+        lk.LeakageEnvelope(1.5)
+    with pytest.raises(InputError, match=r"leakage: .*envelope_design"):
+        jp.solve(problem(0.1, 0.3))
+    with pytest.raises(InputError, match=r"thresholds\[1\]"):
+        lk.LeakageEnvelope(0.1).limits([1.0, 2.0], 0.3)
+    with pytest.raises(InputError, match="LeakageEnvelope"):
+        jp.extremal.envelope_design(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), leakage_budget=0.3))
+    limits = [(lk.LiftExcess(2, 1.0), 0.1)]
+    with pytest.raises(InputError, match="symbol 2"):
+        jp.solve(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.3, limits=limits))
