@@ -241,6 +241,11 @@ CALLS = {
     "jaxpriv.extremal.envelope_design": lambda: jp.extremal.envelope_design(
         problem(leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.1)
     ).value,
+    "jaxpriv.leakage.blackwell_order": lambda: vars(lk.blackwell_order(TABLE, ROWS, ROWS[::-1])),
+    "jaxpriv.leakage.contraction_coefficient": lambda: lk.contraction_coefficient(CHANNEL),
+    "jaxpriv.leakage.guesswork": lambda: lk.guesswork(TABLE, ROWS),
+    "jaxpriv.leakage.hyper_distribution": lambda: vars(lk.hyper_distribution(TABLE, ROWS)),
+    "jaxpriv.leakage.maximal_correlation": lambda: lk.maximal_correlation(TABLE, ROWS),
     "jaxpriv.leakage.capacity": lambda: vars(lk.capacity(CHANNEL, 2.0)),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
