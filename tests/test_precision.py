@@ -286,6 +286,7 @@ CALLS = {
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
     "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
+    "jaxpriv.estimation.audit.audit_attributes": lambda: audit.audit_attributes(COUNTS, np.eye(3)[:, :2]),
     "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
     "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
     "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
