@@ -1,4 +1,4 @@
-"""Draws data/curves.csv of run.py into docs/figures/newer-guarantees.png: `python experiments/newer_guarantees/plot.py`."""
+"""Draws data/curves.csv of run.py: `python experiments/newer_guarantees/plot.py` writes docs/figures."""
 
 import csv
 from pathlib import Path

@@ -4,8 +4,8 @@
     python experiments/newer_guarantees/plot.py     # draws it
 
 * envelope: eps(delta) of a channel of three symbols, the largest lift of an event of probability delta.
-* samples: the most I(X;Y) of a release whose pointwise maximal leakage is at most .5 for every population that n records
-  leave possible with confidence .95, for frequencies (.5, .25, .15, .1); n = inf is the known prior.
+* samples: the most I(X;Y) of a release whose pointwise maximal leakage is at most .5 for every population that n
+  records leave possible with confidence .95, for frequencies (.5, .25, .15, .1); n = inf is the known prior.
 * alpha-beta: maximal (alpha, beta)-leakage of a binary symmetric channel of .1.
 * marginal: least I(X;Y) of a bit with P(1) = .3 at a share of changes D: free, with the marginal kept within a total
   variation of .02, and kept exactly, where R = 2 h(p) - H(1-p-D/2, D/2, D/2, p-D/2).
