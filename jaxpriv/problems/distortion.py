@@ -344,11 +344,11 @@ def with_marginal(
         parts, rows = 2, [*np.pad(one, ((0, 0), (0, outputs))), np.arange(2 * outputs) >= outputs]
     else:
         parts, rows = 1, [*one]
-    amounts = [plain.budget, target / target.sum(), *([near] if parts > 1 else [])]
+    amounts = [plain.budget, target / target.sum(), *([near] if len(rows) > outputs else [])]
     tables = [xp.concatenate([table] * parts, axis=1) for table in plain.entries()]
     return DistortionProblem(
         plain.data,
-        [*tables, *(np.tile(row, (inputs, 1)) * 1.0 for row in rows)],
+        [*tables, *(xp.broadcast_to(row * 1.0, (inputs, len(row))) for row in rows)],
         budget=xp.concatenate([part.reshape(-1) for part in amounts]),
         leakage=leakage,
         limits=limits,

@@ -1,5 +1,6 @@
 """A limit on the released marginal: closed forms, a linear program stated otherwise, and what the limits must mean."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -110,3 +111,13 @@ def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
 def test_bad_input_is_named(changed, message):
     with pytest.raises(jp.InputError, match=message):
         jp.with_marginal(**({"joint": JOINT, "distortion": HAMMING, "marginal": PRIOR, "budget": 0.3} | changed))
+
+
+def test_one_output_with_a_cost_and_costs_in_a_trace():
+    one = jp.with_marginal(JOINT, np.zeros((4, 1)), [1.0], budget=0.1, within=0.0, cost=[[0.0]])
+    assert jp.solve(one).value == pytest.approx(0.0, abs=1e-9)
+
+    def amounts(cost):
+        return jp.with_marginal(JOINT, HAMMING, PRIOR, budget=0.3, within=0.1, cost=cost).entries()[-1]
+
+    np.testing.assert_allclose(jax.jit(amounts)(2.0 * HAMMING), amounts(2.0 * HAMMING), rtol=1e-6)
