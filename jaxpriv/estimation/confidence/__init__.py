@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._counts import count_array, failure, l1_radius, mcdiarmid_radius, weissman_radius
 from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._validation import mechanism_array
@@ -37,17 +38,12 @@ from jaxpriv.estimation.confidence.sets import (
     bernstein_interval,
     chernoff_interval,
     clopper_pearson,
-    count_array,
     divergence_quantile,
     divergence_radius,
     divergence_tail,
     empirical_radius,
-    failure,
-    l1_radius,
-    mcdiarmid_radius,
     mean_interval,
     possible_array,
-    weissman_radius,
 )
 
 __all__ = [
