@@ -20,6 +20,7 @@ from jaxpriv.funnels.bounds import contraction_proofs, elementary_bound, proved_
 from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
+from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
@@ -152,7 +153,7 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
-    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
+    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value)) if math.isfinite(value) else 0.0
     return disclosure, (max(0.0, value - error), value, value + error)
 
 
@@ -175,7 +176,7 @@ def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
     disclosure, leakage = measured(problem, mechanism)
-    if problem.form == "multiplier":
+    if problem.form == "multiplier" or problem.leakage.worst_outcome:  # a mixture does not lower the worst outcome
         return disclosure, leakage, mechanism
     limit = limit_of(problem)
     of_leakage, floor, target, most = limit
@@ -376,8 +377,13 @@ def _same(prices: np.ndarray, problem: FunnelProblem | BottleneckProblem, soluti
 
 
 def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, clock: Clock) -> float:
-    """What prices and multiplier prove, by a new search over posteriors; infinite where they prove nothing."""
+    """What prices and multiplier prove, by a new search over posteriors; infinite where they prove nothing.
+
+    A pointwise measure has no prices: the limit that is the bound is searched again.
+    """
     sign = 1.0 if minimises(problem) else -1.0
+    if isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome:
+        return limit_bound(problem, float(solution.lower_bound), clock)
     funnel, lam = problem.minimises_leakage, float(solution.multiplier)
     prices = np.asarray(solution.prices, dtype=np.float64)[problem.useful]
     usable = bool(np.isfinite(prices).all()) and 0 <= lam < np.inf
