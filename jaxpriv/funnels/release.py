@@ -14,7 +14,7 @@ from jaxpriv._validation import finite, real_array
 from jaxpriv.certificates import Verification
 from jaxpriv.certificates.verification import differing
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.actions.generation import proved_again
+from jaxpriv.funnels.actions.generation import VertexGeneration, proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
 from jaxpriv.funnels.bounds import contraction_proofs, elementary_bound, proved_value
 from jaxpriv.funnels.gains import gains_of
@@ -389,6 +389,9 @@ def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolut
     usable = bool(np.isfinite(prices).all()) and 0 <= lam < np.inf
     if not isinstance(problem.leakage, MutualInformation):
         gains = gains_of(problem)
+        if gains is not None and problem.form == "multiplier" and not gains.scale.proportional:
+            again = VertexGeneration().find(problem, FunnelGoal(clock=clock)).bound  # many prices: all are found again
+            return -sign * np.inf if again is None else again
         if gains is None or not usable:
             return -sign * np.inf
         return proved_value(problem, proved_again(problem, gains, prices, lam, clock))

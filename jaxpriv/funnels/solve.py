@@ -82,10 +82,7 @@ def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
         return "column-generation"
     if problem.leakage.worst_outcome:
         return "posterior-limit"
-    gains = gains_of(problem)
-    if gains is None or (problem.form == "multiplier" and not gains.scale.proportional):
-        return None
-    return "vertex-generation"
+    return None if gains_of(problem) is None else "vertex-generation"
 
 
 def solve_funnel(
