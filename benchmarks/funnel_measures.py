@@ -71,7 +71,8 @@ def main() -> None:
                 value, bound, seconds = rows.T
                 gap, times = (value - bound) / value, seconds / plain[:, 2]
                 print(
-                    f"| {private} x {useful} | {share} | {name} | {value.mean():.6f} | {bound.mean():.6f} | {gap.max():.1e} | "
+                    f"| {private} x {useful} | {share} | {name} | {value.mean():.6f} | {bound.mean():.6f} | "
+                    f"{gap.max():.1e} | "
                     f"{(value - bound <= 1e-6).sum()} of {len(rows)} | {times.mean():.1f}, {times.max():.1f} |",
                     flush=True,
                 )

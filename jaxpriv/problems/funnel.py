@@ -215,14 +215,13 @@ class FunnelProblem(_AbstractFunnelProblem):
     Args:
         joint: P(S,X), shape (S, X), total one, or P(X), shape (X,), where X itself is private (S = X); symbols
             without mass are allowed.
-        leakage: L, an average measure, or a pointwise one: `Lift`, `MaxLift`, `MinLift`, `InferentialPrivacy`,
-            `LocalDifferentialPrivacy` without neighbours, proved too for some four private symbols; these not with a
-            multiplier. Mutual information by default. Global optima are proved for it, and for the
-            measures of finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
-            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`, and
-            for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`
-            (those with a logarithm not with a multiplier). The least leakage is that of a constant Y, max_s p_s for a
-            correct guess.
+        leakage: L, an average measure; mutual information by default. Global optima are proved for it; for measures of
+            finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
+            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`; and
+            for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`.
+            Without a multiplier also `Lift`, `MaxLift`, `MinLift`, `InferentialPrivacy`, and
+            `LocalDifferentialPrivacy` without neighbours: of up to about four private symbols. The least leakage is
+            that of a constant Y, max_s p_s for a correct guess.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.

@@ -1,10 +1,10 @@
 """The least L - l I(X;Y) of a measure L with a logarithm: outer(T(R)) - l R over the disclosures R, with a proof.
 
-T(R), the least sum over the outputs of a release that discloses R, is convex, and each proof by prices is a line below
-it. The logarithm is no part of a linear program. But outer is concave (rate > 0) or convex, so that outer of the largest
-line, less l R, has its minimum where two lines meet, at an end, or where a line alone is stationary: finitely many
-disclosures. The next program is at the least of them, which raises the lines there, until the best release is no further
-above.
+T(R), the least sum over the outputs of a release that discloses R, is convex, and each proof by prices is a line
+below it. The logarithm is no part of a linear program. But outer is concave (rate > 0) or convex, so that outer of the
+largest line, less l R, has its minimum where two lines meet, at an end, or where a line alone is stationary: finitely
+many disclosures. The next program is at the least of them, which raises the lines there, until the best release is no
+further above.
 """
 
 from collections.abc import Callable
