@@ -176,10 +176,15 @@ def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
     disclosure, leakage = measured(problem, mechanism)
-    if problem.form == "multiplier" or problem.leakage.worst_outcome:  # a mixture does not lower the worst outcome
+    if problem.form == "multiplier":
         return disclosure, leakage, mechanism
     limit = limit_of(problem)
     of_leakage, floor, target, most = limit
+    if problem.leakage.worst_outcome:  # a mixture with X leaks as much as X, and one with nothing no less than before
+        if missed(limit, disclosure, leakage) > _CONTRADICTION:
+            mechanism = _identity(problem) if floor else np.ones((len(mechanism), 1))
+            disclosure, leakage = measured(problem, mechanism)
+        return disclosure, leakage, mechanism
     found, start = mechanism, (disclosure, leakage)[of_leakage]
     for attempt in range(6):
         if missed(limit, disclosure, leakage) == 0:

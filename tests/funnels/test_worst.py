@@ -37,6 +37,16 @@ def test_the_least_limit_is_certified(measure):
     assert back.value >= target - 1e-9
 
 
+def test_without_time_the_target_is_met():
+    joint = random_joint(8, 3, 6)
+    for form, target in (("disclosure", 1.0), ("leakage_budget", 0.1)):
+        problem = jp.FunnelProblem(joint, leakage=leakage.MaxLift(), **{form: target})
+        found = jp.solve(problem, time_limit=1e-9)
+        assert found.status == "best_known"
+        assert found.disclosure >= 1.0 if form == "disclosure" else found.leakage <= 0.1
+        assert found.lower_bound <= found.value <= found.upper_bound
+
+
 def test_no_leakage_is_found_where_it_is_enough():
     joint = random_joint(9, 3, 8)
     found = jp.solve(jp.FunnelProblem(joint, disclosure=0.05, leakage=leakage.MaxLift()))
