@@ -110,11 +110,11 @@ class VertexProgram:
         self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
     ) -> PosteriorMeasure:
         """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
-        if problem.form != "multiplier" or self.gains.scale.proportional:
-            return self.solve(problem, goal, solver)
         assert isinstance(problem, FunnelProblem)
         if self.worth.curved is not None:
             self._inform(problem, goal)
+        if problem.form != "multiplier" or self.gains.scale.proportional:
+            return self.solve(problem, goal, solver)
         return least_lagrangian(
             problem, goal, self.gains, self.worth, lambda asked, fine: self.solve(asked, fine, solver)
         )
@@ -126,8 +126,6 @@ class VertexProgram:
         objective = self._objective(problem)
         self._left = solver.rounds if goal.max_steps is None else goal.max_steps
         rounds, budget = self._left, max(1000, solver.budget // max(1, self.worth.table.size))
-        if self.worth.curved is not None and not self._informed:
-            self._inform(problem, goal)
 
         def shown(done: int, value: float, proof: Proof | None) -> None:
             if goal.clock.reports:
@@ -247,13 +245,12 @@ class VertexProgram:
         nu = worth.unit * (prices + bound) + worth.first
         return Proof(nu, worth.unit * plan.lam, -_rounding(worth, prices, bound))
 
-    def _inform(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> None:
+    def _inform(self, problem: FunnelProblem, goal: FunnelGoal) -> None:
         """Put the releases of least mutual information for the target, or spread out, into the pool."""
         most = entropy(self.source)
         targets = [problem.target] if problem.form == "disclosure" else [share * most for share in _SHARES]
         fresh = [target for target in targets if target not in self._informed]
         if fresh:
-            assert isinstance(problem, FunnelProblem)
             known = least_information(problem, goal)
             mechanisms = [known(target) for target in fresh]
             self.pool += self._pool(np.vstack([measure_of(one, self.source)[0] for one in mechanisms]))
