@@ -4,7 +4,8 @@
         [--figure PATH]
 
 A pass is one product with the rows of the measures, one with their transpose and one softmax of every entry; a look at
-the gap counts as two. For each measure and method a row says after how many passes the certified gap was at most 1e-2,
+the gap counts as two, and a step of the interior-point method as the passes that have as many multiplications as its
+systems. For each measure and method a row says after how many passes the certified gap was at most 1e-2,
 1e-3, ..., 1e-6 of the optimum (-: not within so many passes), and whether a bound was ever above the optimum, which the
 interior-point method knows to 1e-9. Passes do not depend on the machine; times do, and none is printed.
 
@@ -13,8 +14,10 @@ an independent release costs, limits are in nats.
 """
 
 import argparse
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
+import jax
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -22,6 +25,7 @@ import jaxpriv as jp
 from benchmarks.plots import look
 from jaxpriv import leakage as lk
 from jaxpriv.plotting import style
+from jaxpriv.program import program_of
 
 SHARES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 # Measures by name, with the limit of those that are stated as limits.
@@ -45,11 +49,35 @@ MEASURES: dict[str, tuple[Any, float | None]] = {
     "lift, limit .3": (lk.Lift(), 0.3),
     "LDP, limit .5": (lk.LocalDifferentialPrivacy(), 0.5),
 }
-# Methods by name, passes of a step, and those of a look at the gap.
-METHODS = {
-    "hybrid-gradient": (jp.solvers.PrimalDualHybridGradient().iterations, 2),
-    "mirror-descent": (1, 0),
-    "blahut-arimoto": (1, 0),
+
+
+class CountedSteps(jp.solvers.AcceleratedMirrorDescent):
+    """The accelerated method, whose steps take as many passes as their tests and budgets ask for."""
+
+    passes: ClassVar[list[None]] = []
+
+    def _pass(self, problem: Any, rules: Any, prices: Any, total: Any) -> Any:
+        jax.debug.callback(lambda: self.passes.append(None))
+        return super()._pass(problem, rules, prices, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Looks(jp.History):
+    """The records of a solve, and the passes that were counted at each."""
+
+    passes: list[int] = field(default_factory=list, init=False)
+
+    def __call__(self, record: jp.Progress) -> None:
+        super().__call__(record)
+        self.passes.append(len(CountedSteps.passes))
+
+
+METHODS: dict[str, Any] = {
+    "hybrid-gradient": "hybrid-gradient",
+    "mirror-descent": "mirror-descent",
+    "blahut-arimoto": "blahut-arimoto",
+    "accelerated": CountedSteps(single=False),
+    "interior-point": "interior-point",
 }
 
 
@@ -81,17 +109,30 @@ class Course(NamedTuple):
         return int(self.passes[first[0]]) if len(first) else None
 
 
+def passes_of_step(problem: jp.DistortionProblem, method: str) -> float:
+    """Of a method whose steps all take as many, looks at the gap included."""
+    if method == "hybrid-gradient":
+        return jp.solvers.PrimalDualHybridGradient().iterations + 2
+    if method != "interior-point":
+        return 1
+    inputs, outputs = problem.distortions[0].shape
+    rows = sum(len(term.rows) for term in program_of(problem).terms)
+    factors = 1.0 if isinstance(problem.leakage, lk.MutualInformation) else rows * (1.0 + rows / inputs)
+    return (2.0 * outputs * inputs**2 * factors + inputs**3) / (4.0 * rows * inputs * outputs)
+
+
 def course_of(problem: jp.DistortionProblem, method: str, most: int, optimum: float) -> Course | None:
     """The gaps of a method; None where it does not take the problem."""
-    each = sum(METHODS[method])
-    history = jp.History(every=1)
+    each, history = passes_of_step(problem, method), Looks(every=1)
+    CountedSteps.passes.clear()
     try:
-        jp.solve(problem, method, tol=1e-12, rtol=SHARES[-1], max_steps=most // each, progress=history)
+        jp.solve(problem, METHODS[method], tol=1e-12, rtol=SHARES[-1], max_steps=int(most // each), progress=history)
     except jp.InputError:
         return None
-    steps, gaps, bounds = (np.asarray(history[field], dtype=float) for field in ("step", "gap", "bound"))
+    steps, gaps, bounds = (np.asarray(history[name], dtype=float) for name in ("step", "gap", "bound"))
+    passes = np.array(history.passes) if method == "accelerated" else steps * each
     holds = bool((bounds <= optimum + 1e-8 * (1.0 + abs(optimum))).all())
-    return Course(steps * each, gaps / abs(optimum), holds)
+    return Course(passes, gaps / abs(optimum), holds)
 
 
 def draw(courses: dict[tuple[str, int, str], Course], path: str) -> None:

@@ -18,6 +18,7 @@ from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
 from jaxpriv._types import Arr, Result, ScalarLike
 from jaxpriv._validation import is_traced, mechanism_array
 from jaxpriv.channel import AbstractChannel
+from jaxpriv.errors import InputError
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.verifier.claims import lower
 
@@ -94,6 +95,21 @@ def status_of(code: Arr) -> PyTree:
 
 class AbstractSolution(Shown):
     """What a solve returns and `jaxpriv.certify` checks again."""
+
+    code: Result
+    stopped: Result
+
+    @property
+    def message(self) -> str:
+        """What the status of a single result means, after why it was stopped if it was. Raises `InputError` for a
+        batch.
+        """
+        if np.ndim(self.code):
+            raise InputError("message: a batch has none; take one result of it, solution[i]")
+        return Stop(int(np.asarray(self.stopped))).message + self._meaning()
+
+    def _meaning(self) -> str:
+        return Status(int(np.asarray(self.code))).message
 
     @abstractmethod
     def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
@@ -207,10 +223,8 @@ class Solution(AbstractSolution):
         """
         return status_of(self.code)
 
-    @property
-    def message(self) -> str:
-        """What the status of a single result means, after why it was stopped if it was."""
-        text = Status(int(np.asarray(self.code))).message
+    def _meaning(self) -> str:
+        text = super()._meaning()
         if "interior-point" in self.solver:  # no advice to use the method that ended here
             text = text.replace(_FIRST_ORDER, "")
         if np.asarray(self.value).dtype == np.float32:
@@ -218,7 +232,7 @@ class Solution(AbstractSolution):
                 f" Computed in float32, where the default tolerance is {SINGLE_TOLERANCE:g}; "
                 "certify(problem, solution) computes value and bound again in float64."
             )
-        return Stop(int(np.asarray(self.stopped))).message + text
+        return text
 
     def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""

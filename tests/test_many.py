@@ -150,6 +150,16 @@ def test_measures_are_batched_too(monkeypatch, more):
         assert jp.certify(problem, found).agrees
 
 
+def test_constants_of_a_measure_differ_between_the_problems_of_a_batch(monkeypatch):
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
+    problems = [
+        _problem(seed, (3, 3, 3), leakage=jp.leakage.FInformation(jp.leakage.ChiSquared())) for seed in range(3)
+    ]
+    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
+        assert found.status == "optimal"
+        assert found.value == pytest.approx(jp.solve(problem).value, abs=2e-6)
+
+
 def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatch):
     """No mechanism, no slack, a useful symbol without mass, a lane with NaN inside."""
     problems = [_problem(seed, (4, 4, 4), 0.1 + 0.07 * seed) for seed in range(5)]

@@ -147,7 +147,9 @@ CALLS = {
         for found in (solved(), solved(leakage_budget=0.01), solved(multiplier=0.3))
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
+    "jaxpriv.with_marginal": lambda: jp.with_marginal(TABLE, 1 - np.eye(3), TABLE.sum(axis=0), budget=0.2).joints,
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
+    "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,
@@ -240,6 +242,11 @@ CALLS = {
     "jaxpriv.extremal.envelope_design": lambda: jp.extremal.envelope_design(
         problem(leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.1)
     ).value,
+    "jaxpriv.leakage.blackwell_order": lambda: vars(lk.blackwell_order(TABLE, ROWS, ROWS[::-1])),
+    "jaxpriv.leakage.contraction_coefficient": lambda: lk.contraction_coefficient(CHANNEL),
+    "jaxpriv.leakage.guesswork": lambda: lk.guesswork(TABLE, ROWS),
+    "jaxpriv.leakage.hyper_distribution": lambda: vars(lk.hyper_distribution(TABLE, ROWS)),
+    "jaxpriv.leakage.maximal_correlation": lambda: lk.maximal_correlation(TABLE, ROWS),
     "jaxpriv.leakage.capacity": lambda: vars(lk.capacity(CHANNEL, 2.0)),
     "jaxpriv.leakage.cost_gain_bound": lambda: lk.cost_gain_bound(0.3, 0.0, 1.1),
     "jaxpriv.leakage.cost_gain_bounds": lambda: vars(lk.cost_gain_bounds(TABLE, ROWS, 0.0, 1.1)),
@@ -279,6 +286,7 @@ CALLS = {
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
     "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
+    "jaxpriv.estimation.audit.audit_attributes": lambda: audit.audit_attributes(COUNTS, np.eye(3)[:, :2]),
     "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
     "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
     "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
@@ -299,6 +307,9 @@ CALLS = {
     "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
     "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
+    "jaxpriv.estimation.confidence.from_samples": lambda: lk.evaluate(
+        confidence.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
+    ).value,
     "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mean_interval": lambda: confidence.mean_interval(COUNTS, np.eye(3)[:2], 0.05),

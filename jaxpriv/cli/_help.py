@@ -298,6 +298,14 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "held_out": ("", "The mapping does not depend on these counts (fitted on other records)."),
         "bootstrap": ("N", "Resamples of the records for the column of estimates; 0: none."),
         "permutations": ("", "Permutations of the test of independence."),
+        "subsets": (
+            "N",
+            "Of a table in --pairs: for each set of at most N released columns how well they tell the private value.",
+        ),
+        "optimum": (
+            "SECONDS",
+            "With --subsets: the least that a release with the same I(X;Y) tells, in at most so many seconds for each.",
+        ),
         "show_values": ("", "Add the labels of the classes in a table to the JSON; they may be private."),
     },
     "Output": {

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
+from jaxpriv.extremal.sampled import MOST_BASES, rays
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
@@ -49,6 +50,23 @@ class Limits:
     raised: float
     lowered: float
     spread: float
+
+    def inequalities(self) -> np.ndarray | None:
+        """Those of limits on populations, (K, X + 2); None of limits on the distribution that is given.
+
+        Raises `InputError` where both kinds are given.
+        """
+        each = [measure.inequalities(eps) for measure, eps in self.pairs]
+        found = [one for one in each if one is not None]
+        if found and len(found) < len(each):
+            raise InputError("limit: measures of a population and of what is given do not combine; give one kind")
+        return np.vstack(found) if found else None
+
+    def among(self, prior: np.ndarray, seen: np.ndarray) -> "Limits":
+        """The limits on the private symbols `seen`."""
+        kept = [measure.among(prior, seen) for measure, _ in self.pairs]
+        assert all(isinstance(one, AbstractPointwiseLeakage) for one in kept)
+        return replace(self, pairs=tuple((one, eps) for one, (_, eps) in zip(kept, self.pairs, strict=True)))
 
     @property
     def independent(self) -> bool:
@@ -99,7 +117,7 @@ def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
             f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, "
             f"not {type(measure).__name__}"
         )
-    if not measure.lift_ends:
+    if not measure.lift_ends and measure.inequalities(0.0) is None:
         raise InputError(
             f"limit[{number}]: {type(measure).__name__} with limits of its own for symbols or pairs is not supported"
         )
@@ -183,8 +201,6 @@ class ListedPricer(AbstractPosteriorSet):
 # largest lift is one more unknown, tied by one more equation.
 
 
-# Systems of equations: so many of ten unknowns are solved in some seconds.
-MOST_BASES = 2_000_000
 # How far below 0 an entry, and how far (relative) beyond a limit a lift, may be to be kept: rounding of systems with
 # determinants down to 1e-13. A point that is kept wrongly costs time only.
 _ROUNDING = 1e-11
@@ -371,7 +387,13 @@ def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) 
     core = joint[np.ix_(seen, used)]
     source, prior = core.sum(axis=0), core.sum(axis=1)
     same = len(seen) == len(used) and np.count_nonzero(core) == len(used)  # each s has its own x
-    if limits.is_void(float(prior.min())) or len(prior) == 1:
+    limits = limits.among(joint.sum(axis=1), np.isin(np.arange(len(joint)), seen))
+    inequalities = limits.inequalities()
+    if inequalities is not None:
+        if not same:
+            raise InputError("limit: a measure of a population takes P(X), shape (X,), where its counts have S too")
+        lifts, weights, upper, method = among(rays(source, inequalities, clock) * source, source, tol, clock)
+    elif limits.is_void(float(prior.min())) or len(prior) == 1:
         lifts, weights, upper, method = _everything(source)
     elif same:
         lifts, weights, upper, method = _on_itself(source, limits, tol, clock)

@@ -12,13 +12,13 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._clock import Clock
 from jaxpriv._module import summary
 from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
 from jaxpriv._types import Result
 from jaxpriv._validation import is_traced
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.solution import AbstractSolution, Status, status_of
+from jaxpriv.solution import AbstractSolution, status_of
 from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
@@ -179,11 +179,6 @@ class FunnelSolution(AbstractSolution):
     def status(self) -> PyTree:
         """`optimal`, `best_known` or `stationary`; for a batch an array of them."""
         return status_of(self.code)
-
-    @property
-    def message(self) -> str:
-        """What the status of a single result means, after why it was stopped if it was."""
-        return Stop(int(np.asarray(self.stopped))).message + Status(int(np.asarray(self.code))).message
 
     def __getitem__(self, index: int | slice) -> "FunnelSolution":
         """One result (or a slice) of a batch."""

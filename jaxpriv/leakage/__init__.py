@@ -15,7 +15,8 @@ further line.
 # isort: off
 # In the order in which measures are listed by name.
 from jaxpriv._importing import names_of
-from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise, metric, envelope
+from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
+from jaxpriv.leakage import metric, sampled, envelope
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
 from jaxpriv.leakage.f_rules import *
@@ -24,6 +25,7 @@ from jaxpriv.leakage.custom_loss import *
 from jaxpriv.leakage.user_divergence import *
 from jaxpriv.leakage.pointwise import *
 from jaxpriv.leakage.metric import *
+from jaxpriv.leakage.sampled import *
 from jaxpriv.leakage.envelope import *
 
 # isort: on
@@ -38,6 +40,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
 )
 from jaxpriv.leakage.actions import Adversary, adversary
+from jaxpriv.leakage.blackwell import BlackwellOrder, Garbling, blackwell_order
 from jaxpriv.leakage.capacity import Capacity, capacity
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
@@ -51,6 +54,13 @@ from jaxpriv.leakage.evaluation import (
     prior_free_cap,
     report,
 )
+from jaxpriv.leakage.hyper import (
+    HyperDistribution,
+    contraction_coefficient,
+    guesswork,
+    hyper_distribution,
+    maximal_correlation,
+)
 from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
 
 __all__ = [
@@ -61,23 +71,31 @@ __all__ = [
     "AbstractMeanLeakage",
     "AbstractWorstOutcomeLeakage",
     "Adversary",
+    "BlackwellOrder",
     "Capacity",
     "CostGainBounds",
     "Evaluation",
+    "Garbling",
+    "HyperDistribution",
     "Report",
     "Row",
     "Traits",
     "Witness",
     "adversary",
+    "blackwell_order",
     "by_name",
     "capacity",
+    "contraction_coefficient",
     "cost_gain_bound",
     "cost_gain_bounds",
     "evaluate",
     "evaluate_all",
     "exact_values",
     "forms_of",
+    "guesswork",
+    "hyper_distribution",
     "lift_of",
+    "maximal_correlation",
     "named",
     "parameters_of",
     "posterior_of",
@@ -92,5 +110,6 @@ __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__
 __all__ += pointwise.__all__
 __all__ += metric.__all__
+__all__ += sampled.__all__
 __all__ += envelope.__all__
 __dir__ = names_of(__name__)

@@ -81,6 +81,13 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         """What a limit bounds, if every symbol alike: then posteriors are limited one by one (`extremal`); else ()."""
         return ()
 
+    def inequalities(self, limit: float) -> np.ndarray | None:
+        """Of a measure that bounds the largest and the smallest lift M and m together with all others: (K, S + 2), the
+        weights of the lifts, of M and of -m in sums that are at most 0 where the value is at most `limit`.
+        """
+        del limit
+        return None
+
     @abstractmethod
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         """(rows, reference) of value <= limit: rows <= 0, or rows <= t reference for some t where it is not 0.

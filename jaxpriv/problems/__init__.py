@@ -9,9 +9,11 @@ from jaxpriv.problems.distortion import (
     private_pairs,
     rate_distortion,
     replace_form,
+    with_marginal,
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.sequential import sequential_release
 
 __all__ = [
     "BottleneckProblem",
@@ -23,6 +25,8 @@ __all__ = [
     "private_pairs",
     "rate_distortion",
     "replace_form",
+    "sequential_release",
+    "with_marginal",
     "with_private_input",
 ]
 __dir__ = names_of(__name__)

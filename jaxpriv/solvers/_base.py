@@ -60,7 +60,7 @@ class AbstractSolver(Module):
     def step(self, program: PyTree, state: PyTree) -> PyTree:
         """One iteration."""
 
-    def terminate(self, program: PyTree, state: PyTree) -> ScalarLike:
+    def terminate(self, program: PyTree, state: PyTree) -> Arr:
         """Whether further steps from this state are useless, so that the next start begins, if there is one. Never,
         unless a solver says otherwise: the loop also ends at its goal and after its most steps.
         """
@@ -91,7 +91,7 @@ def advance(
     `stop`: see `resume`.
     """
 
-    def go_on(carry: tuple[PyTree, ScalarLike]) -> Array:
+    def go_on(carry: tuple[PyTree, ScalarLike]) -> Arr:
         state, used = carry
         left = ~goal.met(state.best) & ~solver.terminate(program, state) & (used < max_steps)
         return left if stop is None else left & ~asked_to_stop(stop, jnp.asarray(used))
@@ -310,6 +310,9 @@ _GAIN, _FALL, _ROUNDINGS = 1e-4, 0.5, 16.0
 # were taken make of it. Choices.
 _REACH, _WIDER = 10.0, 4.0
 
+# Evaluations after which a refused move may be the last one: 30 halvings of the bound on it, and more.
+_LAST = 40
+
 # Units of rounding to which budgets are met, and which a move of a price has to exceed.
 _MET, _MOVES = 64.0, 4.0
 
@@ -324,9 +327,10 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
     not rise, or falls beyond the move, and grows again after moves that were taken. They end where every budget is met,
     and used up if it has a price, to some units of rounding; where the mechanism has the least already of what the next
     move prices, so that no move in its direction changes that (budgets that are no larger than the least costs, whose
-    prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each.
+    prices have no end); where the next move is rounding; or after `most` evaluations of one softmax each, if the last
+    move was taken: prices whose moves are all refused would stay as they are in every later step, too.
     """
-    dtype = np.finfo(base.dtype)
+    dtype, last = np.finfo(base.dtype), max(most, _LAST)
     eps, tiny = float(dtype.eps), dtype.tiny
     massed = tilt[:, 0] > 0
     mass = xp.where(massed, 1.0 / xp.where(massed, tilt[:, 0], 1.0), 0.0)
@@ -369,7 +373,9 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         priced = xp.where(massed[:, None] & (base > -xp.inf), xp.weigh(move, constraints), xp.inf)
         least = xp.where(massed, priced.min(axis=1), 0.0).sum()
         changes = move @ (dual.over + budgets) - least > eps * (abs(move) @ dual.scale)
-        return ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any() & (used < most)
+        return (
+            ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any() & (used < xp.where(refused > 0, last, most))
+        )
 
     def once(carry: tuple[_Dual, Arr, Arr, Arr]) -> tuple[_Dual, Arr, Arr, Arr]:
         dual, reach, refused, used = carry

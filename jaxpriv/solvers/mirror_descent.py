@@ -31,6 +31,7 @@ from typing import ClassVar, Literal
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpriv import _arrays as xp
 from jaxpriv._importing import renamed
@@ -39,7 +40,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
@@ -78,6 +79,7 @@ class AbstractMirrorDescent(AbstractSolver):
     """The iteration, and a rule for the lengths of its steps."""
 
     dual_steps: eqx.AbstractVar[int]  # most evaluations of the dual of one iteration, which ends once budgets are met
+    unrolled: eqx.AbstractVar[int]  # steps that the mechanism's derivative goes through; 0: it is the implicit one
     takes_start: ClassVar[bool] = True
 
     @abstractmethod
@@ -166,6 +168,27 @@ class AbstractMirrorDescent(AbstractSolver):
             best=best,
         )
 
+    def after(self, program: Program, mechanism: Arr, prices: Arr) -> Arr:
+        """The mechanism (X, Y) after `unrolled` steps from one near the optimum, whose derivative stands for its own.
+
+        Prices of budgets take a Newton step each time: at the root its derivative is that of the root.
+        """
+        data = rearrange(program)
+        length = self.rule if isinstance(self, MirrorDescent) and isinstance(self.rule, float) else 1.0
+        tilt = jnp.where(program.mass > 0, length / jnp.where(program.mass > 0, program.mass, 1.0), 0.0)[:, None]
+        used = mechanism > np.finfo(mechanism.dtype).tiny
+
+        def once(_: ScalarLike, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+            logs, prices = carry
+            rules = average_rules(data, data.matvec(jnp.exp(logs).T))
+            base = logs - tilt * (data.cost + data.rmatvec(rules)).T
+            if len(prices):
+                base, prices = approach_budgets(program.constraints, program.budgets, base, tilt, prices)
+            return normalised(base)[0], prices
+
+        logs = jnp.where(used, jnp.log(jnp.where(used, mechanism, 1.0)), -jnp.inf)
+        return jnp.exp(lax.fori_loop(0, self.unrolled, once, (logs, prices))[0])
+
     def terminate(self, program: Program, state: MirrorState) -> Arr:
         """Where numbers have left their range."""
         del program
@@ -180,9 +203,11 @@ class BlahutArimoto(AbstractMirrorDescent):
 
     Args:
         dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
+        unrolled: as for `MirrorDescent`.
     """
 
     dual_steps: int = eqx.field(static=True, default=100)
+    unrolled: int = eqx.field(static=True, default=0)
     attempts: int = eqx.field(static=True, default=1)
 
     @property
@@ -204,6 +229,9 @@ class MirrorDescent(AbstractMirrorDescent):
             the number of steps before, a traced integer: what it returns (a schedule of optax is one). Bounds hold
             whatever the lengths are.
         dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
+        unrolled: inside of jit the derivative of the mechanism is that of so many further steps, one after another, of
+            the length `step` where that is a number and 1 otherwise: it takes their memory, and where optima are not
+            unique it is that of the one found, to which the steps return. 0: the implicit derivative at the optimum.
         adaptive: deprecated. False is `BlahutArimoto()`, True is `step="adaptive"`.
 
     Raises:
@@ -212,6 +240,7 @@ class MirrorDescent(AbstractMirrorDescent):
 
     rule: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = eqx.field(static=True)
     dual_steps: int = eqx.field(static=True)
+    unrolled: int = eqx.field(static=True)
     attempts: int = eqx.field(static=True)
     measures: ClassVar[Measures] = "smooth"
 
@@ -221,6 +250,7 @@ class MirrorDescent(AbstractMirrorDescent):
         step: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = "adaptive",
         *,
         dual_steps: int = 100,
+        unrolled: int = 0,
         attempts: int = 1,
         adaptive: bool | None = None,
     ) -> None:
@@ -235,6 +265,7 @@ class MirrorDescent(AbstractMirrorDescent):
             )
         self.rule = step
         self.dual_steps = dual_steps
+        self.unrolled = unrolled
         self.attempts = attempts
 
     @property

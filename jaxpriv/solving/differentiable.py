@@ -6,7 +6,7 @@ slope of the Lagrangian at the optimum that was found, and the mechanism moves a
 
 import dataclasses
 from functools import partial
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeGuard, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,11 +19,13 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate
 from jaxpriv.certificates.lagrangian import along
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import measured_values
 from jaxpriv.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
+from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 from jaxpriv.solving.choice import fits_for_newton, step_limit
 from jaxpriv.solving.stages import distortion_of, own_goal
 from jaxpriv.solving.traced import (
@@ -90,7 +92,7 @@ def proved_optimum(
         found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
         posed = Posed.of(problem, start)
-        whole = whole and (isinstance(solver, InteriorPoint) or fits_for_newton(problem))
+        whole = whole and (isinstance(solver, InteriorPoint) or _unrolls(solver) or fits_for_newton(problem))
         inner = posed.inner(goal)
         found = differentiable_optimum(solver, whole, posed.program, posed.away, inner, max_steps).found
         value, bound, violation = posed.certified(found)
@@ -130,7 +132,13 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
         elif not all(term.smooth for term in program.terms):
             found = _once("a piecewise linear measure has no derivative of the second order here", found)
         slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
-        if whole:
+        if whole and _unrolls(solver):
+            if any(term.role is not Role.OBJECTIVE for term in program.terms):
+                raise InputError("unrolled: for one joint and limits on the distortion alone; 0 is for every problem")
+            fixed = jax.lax.stop_gradient((found.mechanism, found.price))
+            _, mechanism = jax.jvp(lambda program: solver.after(program, *fixed), (program,), tangents[:1])
+            moved = (mechanism, *_unknown(ended.found, slope)[1:])
+        elif whole:
             change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
             near = ended
             if not interior:  # the central path near the mechanism that was found
@@ -142,6 +150,10 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
         else:
             moved = _unknown(ended.found, slope)
         return ended, jax.tree.map(no_tangent, ended)._replace(found=_moving(ended.found, slope, *moved))
+
+
+def _unrolls(solver: AbstractSolver) -> TypeGuard[AbstractMirrorDescent]:
+    return isinstance(solver, AbstractMirrorDescent) and solver.unrolled > 0
 
 
 def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:

@@ -214,7 +214,8 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
     if not stack.form.minimax:
-        goal = inner_goal(goal, *reading(stack), stack)
+        scale, shift = reading(stack)
+        goal = inner_goal(goal, scale, with_lanes(shift) if np.ndim(shift) else shift, stack)
     program = in_lanes(least_worst_program(stack) if stack.form.minimax else measured_program(stack, own_limit(stack)))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
     program = dataclasses.replace(program, feasible_point=start(program))

@@ -533,7 +533,7 @@ def _run(
         if file is not None and file.due():
             task.say(file.save(label, state, used))
         coming = _PASSES * spent / max(1, used - before)
-        wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
+        wanted = int(min(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3), task.left))
         portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
     if file is not None:
         if ended(state):

@@ -229,3 +229,22 @@ def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(run, people, tmp_
     assert found.exit_code == 0, found.output
     (row,) = [one for one in strict_json(found.stdout)["measures"] if one["name"] == "mutual-information"]
     assert 0 <= row["gap"] <= 1e-4
+
+
+def test_sets_of_quasi_identifiers(run, people):
+    """The numbers of records counted one by one; the optimum is no more than the guess from the columns themselves."""
+    line = ("audit", "--pairs", people["table"], "--private", "income", "--released", "town", "--released", "age")
+    line = (*line, "--bins", "age=edges:0,40,60,inf")
+    found = run(*line, "--subsets", 2, "--optimum", 5, "--json", "-")
+    assert found.exit_code == 0, found.output
+    rows = strict_json(found.stdout)["rows"]
+    assert [row["columns"] for row in rows] == [[], ["town"], ["age"], ["town", "age"]]
+    with people["table"].open() as file:
+        records = [(row["town"], row["income"]) for row in csv.DictReader(file)]
+    best = [max(records.count((town, income)) for income in ("high", "low")) for town in {town for town, _ in records}]
+    assert rows[1]["guess"] == pytest.approx(sum(best) / len(records))
+    assert all(row["lower"] <= row["guess"] <= row["upper"] for row in rows)
+    assert all(row["least"] <= row["optimum"] <= row["guess"] for row in rows)
+    assert "optimum >=" in run(*line, "--subsets", 1, "--optimum", 5).stdout
+    refused(run(*line, "--optimum", 5), 2, "--optimum is about --subsets")
+    refused(run(*line, "--subsets", 1, "--measures", "correct-guess"), 2, "--subsets")

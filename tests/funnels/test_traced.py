@@ -34,6 +34,8 @@ def test_a_batch_is_as_good_as_the_certified_optima_and_never_better():
         np.testing.assert_allclose(one.masses @ one.posteriors, JOINT.sum(axis=0), atol=1e-14)
         assert one.status in (("optimal",) if price == 1.0 else ("stationary", "best_known"))
     assert "1 optimal" in str(found)
+    with pytest.raises(jp.InputError, match=r"a batch has none; take one result of it, solution\[i\]"):
+        print(found.message)
 
 
 def test_the_value_has_the_slope_of_the_optimum_and_other_results_have_none():

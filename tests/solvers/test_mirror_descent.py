@@ -1,5 +1,6 @@
 """Mirror descent: unit steps with S = X are the Blahut-Arimoto iteration; never uphill; every smooth average."""
 
+import dataclasses
 import functools
 
 import jax
@@ -237,6 +238,53 @@ def test_a_step_meets_two_budgets(met):
         assert ((price == 0.0) | (used >= budgets * (1 - 1e-9))).all()
         priced += (price > 0).all()
     assert priced > 0
+
+
+def test_few_evaluations_do_not_leave_a_price_as_it_is():
+    """Where every move of a step was refused, all later steps began and ended with the same price."""
+    run = jax.jit(lambda *arrays: meet_budgets(*arrays, 3)[1])
+    for seed in (2, 4, 26):  # of 300 such seeds 32 froze, above their budgets
+        rng = np.random.default_rng(seed)
+        mass = np.maximum(rng.dirichlet(np.full(4, 0.1)), 1e-8)
+        costs = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))) / 3.0
+        constraints, spread = mass[:, None] * costs[None], 10 ** rng.uniform(0, 3)
+        base, tilt = spread * rng.standard_normal((4, 4)), np.full((4, 1), spread) / mass[:, None]
+        budget = np.array([rng.uniform(0.02, 0.9) * constraints.sum(axis=1).min()])
+        price = np.array([10 ** rng.uniform(-3, 3)])
+        with jax.numpy_rank_promotion("allow"):
+            for _ in range(60):
+                price = np.asarray(run(constraints, budget, base, tilt, price))
+        released = np.asarray(jax.nn.softmax(base - tilt * price * constraints[0], axis=1))
+        assert (constraints * released).sum() <= budget[0] * (1 + 1e-6)
+
+
+UNROLLED = BlahutArimoto(unrolled=3000)
+
+
+def line(budget):
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    return jp.DistortionProblem(joint, abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), budget=budget)
+
+
+def moves_as_differences(moved):
+    high, low = (jp.solve(line(0.5 + way), tol=1e-11).mechanism for way in (1e-4, -1e-4))
+    differences = (high - low) / 2e-4
+    np.testing.assert_allclose(moved, differences, atol=1e-3 * np.abs(differences).max())
+
+
+def test_unrolled_steps_move_as_the_optimal_mechanism():
+    program, found = jax.tree.map(jax.numpy.asarray, program_of(line(0.5))), jp.solve(line(0.5), tol=1e-9)
+
+    def after(budgets):
+        return UNROLLED.after(dataclasses.replace(program, budgets=budgets), found.mechanism, found.multipliers)
+
+    with jax.numpy_rank_promotion("allow"):
+        moves_as_differences(jax.jit(jax.jacrev(after))(program.budgets)[..., 0])
+
+
+@pytest.mark.thorough
+def test_a_solve_has_the_derivative_of_its_unrolled_steps():
+    moves_as_differences(jax.jit(jax.jacrev(lambda budget: jp.solve(line(budget), UNROLLED, tol=1e-8).mechanism))(0.5))
 
 
 @pytest.mark.parametrize("budget", [0.0, -0.1])
