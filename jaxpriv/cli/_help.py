@@ -131,6 +131,11 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "AUDIT.zip",
             "The private part of a design: its certified gap is computed again from counts and dual scores.",
         ),
+        "again": (
+            "MECH.npz|DESIGN.zip",
+            "Audit what the mapping discloses together with a further draw for the same records by this one, or by "
+            "itself, independent given the useful columns; repeat the option for further draws.",
+        ),
     },
     "Table": {
         "private": ("COL", "Private column; repeat the option for several."),

@@ -23,6 +23,7 @@ from jaxpriv.cli._tables import (
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.table import Table as RichTable
 
     from jaxpriv.estimation.audit import MechanismAudit, PairsAudit
@@ -49,6 +50,7 @@ def audit(
     held_out: bool = False,
     solution: Path | None = None,
     certificate: Path | None = None,
+    again: list[Path] | None = None,
     measures: list[str] | None = None,
     bootstrap: int = 200,
     objective: str | None = None,
@@ -93,6 +95,8 @@ def audit(
         raise InputError("--row-order is about a table in --releases")
     if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
         raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
+    if again and (pairs is not None or releases is not None or solution is not None or certificate is not None):
+        raise InputError("--again is about a mapping, and goes without --releases, --solution and --certificate")
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
     if design and (counts is None or not with_table):
         raise InputError("a design is audited on a table of records in --counts")
@@ -160,6 +164,10 @@ def audit(
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
         elif joint is not None:
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    if again:
+        chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
+    for path in again or []:
+        channel = _drawn_again(channel, path, fitted)
     if solution is not None:
         try:
             measure = by_name(**parameters_of(objective or "mutual-information"))
@@ -177,6 +185,26 @@ def audit(
     record["assumptions"]["statements"] += chosen
     record["conformity"] = None if checked is None else asdict(checked)
     return _output.deliver(record, json, _mechanism_text(record, units), private=True)
+
+
+def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") -> "np.ndarray":
+    """P(y, y' | x) of an output of `channel` (X, Y) and one of the mapping in a file, drawn independently given x."""
+    from jaxpriv._files import load_npz_safely
+    from jaxpriv._resources import need_memory
+    from jaxpriv._validation import mechanism_array
+
+    if design is None:
+        other = mechanism_array(load_npz_safely(path, ["mechanism"])["mechanism"], "again", inputs=len(channel))
+    else:
+        from jaxpriv.mechanism import Mechanism
+
+        second = Mechanism.load(path)
+        classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
+        if classes[0] != classes[1]:
+            raise InputError(f"--again: {path} has other useful columns, classes or symbols than the design")
+        other = second.matrix()
+    need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
+    return (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
 
 
 def _record(found: "MechanismAudit | PairsAudit") -> JsonRecord:
