@@ -386,10 +386,11 @@ def maximum_utility(
         mass = np.asarray(source_or_joint, dtype=np.float64)
         joint = np.diag(mass / mass.sum())
     with clock_of(time_limit, progress) as clock:
-        return _solve(joint, limits, tol, clock)
+        return utility_within(joint, limits, tol, clock)
 
 
-def _solve(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:
+def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:
+    """`maximum_utility` with a clock that is held by the caller."""
     seen, used = np.flatnonzero(joint.sum(axis=1) > 0), np.flatnonzero(joint.sum(axis=0) > 0)
     core = joint[np.ix_(seen, used)]
     source, prior = core.sum(axis=0), core.sum(axis=1)

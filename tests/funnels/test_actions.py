@@ -369,7 +369,6 @@ def test_wrong_problems_are_named():
         (jp.FunnelProblem(joint, disclosure=0.2, leakage=leakage.Sibson(1.0)), "finitely many actions"),
         (jp.FunnelProblem(joint, disclosure=0.2), "finitely many actions"),
         (jp.BottleneckProblem(joint, disclosure=0.2), "finitely many actions"),
-        (jp.FunnelProblem(joint, multiplier=0.2, leakage=leakage.MinEntropyLeakage()), "multiplier"),
     ):
         with pytest.raises(InputError, match=word):
             jp.solve(problem, "vertex-generation")
