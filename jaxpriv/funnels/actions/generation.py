@@ -265,7 +265,7 @@ def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> tuple[AbstractSha
     """(shape, T', nu, lambda) of the search over boxes from prices and lambda in units of `worth`."""
     curved = worth.curved
     assert curved is not None
-    own = (worth.unit * prices + worth.first) / curved.size
+    own = (worth.unit * prices + worth.first) / curved.size + curved.tilt @ curved.conditional
     return curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size
 
 

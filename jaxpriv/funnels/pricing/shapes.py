@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage.f_rules import AbstractCurve, FRules
-from jaxpriv.leakage.rule_sets import Power, Term
+from jaxpriv.leakage.rule_sets import Entropic, Power, Term
 
 Two: TypeAlias = tuple[np.ndarray, np.ndarray]
 
@@ -264,7 +264,11 @@ class Norm(AbstractShape):
 
 
 def shape_of(term: Term) -> AbstractShape | None:
-    """The shape of a smooth term whose rows add up to the mass of the output; None of other sets."""
+    """The shape of a smooth term whose rows add up to the mass of the output, of a relative entropy without its
+    reference; None of other sets.
+    """
+    if isinstance(term.rule_set, Entropic):
+        return Entropy(len(term.reference))
     if isinstance(term.rule_set, FRules):
         return Curved(term.rule_set.curve, np.asarray(term.reference, dtype=np.float64)[:-1])
     if isinstance(term.rule_set, Power):
