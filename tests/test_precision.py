@@ -307,8 +307,8 @@ CALLS = {
     "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
     "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
-    "jaxpriv.estimation.confidence.from_samples": lambda: lk.evaluate(
-        confidence.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
+    "jaxpriv.leakage.from_samples": lambda: lk.evaluate(
+        lk.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
     ).value,
     "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),

@@ -396,8 +396,8 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
         "method": (
             "NAME",
-            "auto (column-generation, and vertex-generation for guesses and other measures of finitely many actions,"
-            " which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
+            "auto (column-generation, vertex-generation for measures of finitely many actions and smooth ones, "
+            "posterior-limit for lift, max-lift and LDP, which prove their values), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
         "tol": ("", "Largest certified gap that counts as optimal."),

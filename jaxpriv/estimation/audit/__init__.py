@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._counts import count_array, failure
 from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array, nonnegative, real_array, scalar, whole
@@ -67,7 +68,6 @@ from jaxpriv.estimation.audit.populations import (
     sample_bounds,
 )
 from jaxpriv.estimation.confidence import population
-from jaxpriv.estimation.confidence.sets import count_array, failure
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution

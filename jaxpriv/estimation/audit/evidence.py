@@ -29,10 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, rel_entr, xlogy
 
+from jaxpriv._counts import count_array, failure
 from jaxpriv._validation import mechanism_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
-from jaxpriv.estimation.confidence.sets import chord_sum, coins, count_array, failure
+from jaxpriv.estimation.confidence.sets import chord_sum, coins
 from jaxpriv.verifier.releases import conformity_of_counts
 
 # The families of statements that share beta, as the head of this file counts them: one each for a guess, guesses as
