@@ -647,7 +647,7 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     slope = slope_at(0.0)
     # Slopes of orders below 1 grow without end: no mechanism leaks more than X itself.
     if slope_at(most) > slope:
-        if isinstance(problem, DistortionProblem) and not problem.traced:
+        if isinstance(problem, DistortionProblem) and not is_traced(problem):
             whole = np.eye(problem.shape[0])
             most = min(most, max(float(problem.leakage(joint, whole)) for joint in problem.joints))
         slope = slope_at(most)
