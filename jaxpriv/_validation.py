@@ -44,6 +44,12 @@ def is_traced(*values: object) -> bool:
     return False
 
 
+def on_host(*values: object) -> None:
+    """Refuse traced values."""
+    if is_traced(values):
+        raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
+
+
 def per_nat(units: str) -> float:
     """The factor from nats to `units`, "nats" or "bits"; `InputError` for others."""
     if units not in ("nats", "bits"):

@@ -109,6 +109,32 @@ def test_no_mapping_of_records_beats_the_best_of_the_count():
     assert (column(rows, "geometric") >= lower).all()
 
 
+def test_newer_guarantees_meet_what_is_known_of_them():
+    path = EXPERIMENTS / "newer_guarantees" / "data" / "curves.csv"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with open(path, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+
+    def curve(guarantee, name, what="value"):
+        return column([row for row in rows if (row["guarantee"], row["curve"]) == (guarantee, name)], what)
+
+    for guarantee, ours, known in (("marginal", "exact", "closed form"), ("metric", "optimum", "geometric, remapped")):
+        theirs = curve(guarantee, known)
+        assert (curve(guarantee, ours, "bound") <= theirs + 1e-12).all()
+        np.testing.assert_allclose(curve(guarantee, ours), theirs, atol=1e-9)
+    free, near, exact = (curve("marginal", name) for name in ("free", "within .02", "exact"))
+    assert (free <= near + 1e-9).all()
+    assert (near <= exact + 1e-9).all()
+    assert (curve("sequence", "optimum") <= curve("sequence", "drawn from X alone") + 1e-12).all()
+    assert (np.diff(curve("samples", "from records")) > 0).all()
+    assert (curve("samples", "from records") < curve("samples", "known prior")).all()
+    at, envelope = curve("envelope", "eps(delta)", "at"), curve("envelope", "eps(delta)")
+    printed = {0.0: 1.41161217, 0.1: 1.41161217, 0.3: 1.05382053, 0.6: 0.47343809, 1.0: 0.0}
+    np.testing.assert_allclose([envelope[at == delta][0] for delta in printed], list(printed.values()), atol=1e-8)
+    np.testing.assert_allclose(curve("alpha_beta", "alpha inf")[[0, -1]], [0.58778666, 1.90940147], atol=1e-8)
+
+
 # Of each experiment: the table, its columns (reached, proved), whether least (1) or most (-1), the largest gap.
 FIELD = {
     "ldp_optimum": ("curves.csv", ("value", "upper"), -1.0, 1e-6),

@@ -147,6 +147,7 @@ CALLS = {
         for found in (solved(), solved(leakage_budget=0.01), solved(multiplier=0.3))
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
+    "jaxpriv.with_marginal": lambda: jp.with_marginal(TABLE, 1 - np.eye(3), TABLE.sum(axis=0), budget=0.2).joints,
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
@@ -285,6 +286,7 @@ CALLS = {
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
     "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
+    "jaxpriv.estimation.audit.audit_attributes": lambda: audit.audit_attributes(COUNTS, np.eye(3)[:, :2]),
     "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
     "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
     "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
@@ -305,8 +307,8 @@ CALLS = {
     "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
     "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
-    "jaxpriv.estimation.confidence.from_samples": lambda: lk.evaluate(
-        confidence.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
+    "jaxpriv.leakage.from_samples": lambda: lk.evaluate(
+        lk.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
     ).value,
     "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
     "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),

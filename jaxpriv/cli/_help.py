@@ -131,6 +131,11 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "AUDIT.zip",
             "The private part of a design: its certified gap is computed again from counts and dual scores.",
         ),
+        "again": (
+            "MECH.npz|DESIGN.zip",
+            "Audit what the mapping discloses together with a further draw for the same records by this one, or by "
+            "itself, independent given the useful columns; repeat the option for further draws.",
+        ),
     },
     "Table": {
         "private": ("COL", "Private column; repeat the option for several."),
@@ -298,6 +303,14 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "held_out": ("", "The mapping does not depend on these counts (fitted on other records)."),
         "bootstrap": ("N", "Resamples of the records for the column of estimates; 0: none."),
         "permutations": ("", "Permutations of the test of independence."),
+        "subsets": (
+            "N",
+            "Of a table in --pairs: for each set of at most N released columns how well they tell the private value.",
+        ),
+        "optimum": (
+            "SECONDS",
+            "With --subsets: the least that a release with the same I(X;Y) tells, in at most so many seconds for each.",
+        ),
         "show_values": ("", "Add the labels of the classes in a table to the JSON; they may be private."),
     },
     "Output": {
@@ -383,8 +396,8 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
         "method": (
             "NAME",
-            "auto (column-generation, and vertex-generation for guesses and other measures of finitely many actions,"
-            " which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
+            "auto (column-generation, vertex-generation for measures of finitely many actions and smooth ones, "
+            "posterior-limit for lift, max-lift and LDP, which prove their values), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
         "tol": ("", "Largest certified gap that counts as optimal."),

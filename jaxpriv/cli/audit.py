@@ -23,6 +23,7 @@ from jaxpriv.cli._tables import (
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.table import Table as RichTable
 
     from jaxpriv.estimation.audit import MechanismAudit, PairsAudit
@@ -41,12 +42,15 @@ def audit(
     pairs: Path | None = None,
     columns: ColumnOptions,
     released: list[str] | None = None,
+    subsets: int | None = None,
+    optimum: float | None = None,
     show_values: bool = False,
     releases: Path | None = None,
     row_order: Path | None = None,
     held_out: bool = False,
     solution: Path | None = None,
     certificate: Path | None = None,
+    again: list[Path] | None = None,
     measures: list[str] | None = None,
     bootstrap: int = 200,
     objective: str | None = None,
@@ -64,7 +68,7 @@ def audit(
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
     from jaxpriv._files import load_npz_safely
-    from jaxpriv.estimation.audit import audit_mechanism, audit_pairs, conformity
+    from jaxpriv.estimation.audit import audit_attributes, audit_mechanism, audit_pairs, conformity
     from jaxpriv.leakage import by_name, parameters_of
 
     _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
@@ -78,6 +82,10 @@ def audit(
     with_table = records is not None and is_table(records)
     if pairs is None and not with_table and columns.given:
         raise InputError(f"{columns.given[0]} is about a table in --counts or --joint")
+    if subsets is not None and (pairs is None or not is_table(pairs) or measures or order):
+        raise InputError("--subsets is about a table in --pairs, and goes without --measures and --order")
+    if optimum is not None and subsets is None:
+        raise InputError("--optimum is about --subsets")
     released_table = releases is not None and is_table(releases)
     if pairs is None and released and not released_table:
         raise InputError("--released is about --pairs, or about a table in --releases")
@@ -87,6 +95,8 @@ def audit(
         raise InputError("--row-order is about a table in --releases")
     if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
         raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
+    if again and (pairs is not None or releases is not None or solution is not None or certificate is not None):
+        raise InputError("--again is about a mapping, and goes without --releases, --solution and --certificate")
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
     if design and (counts is None or not with_table):
         raise InputError("a design is audited on a table of records in --counts")
@@ -101,7 +111,15 @@ def audit(
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:
-        table, labels, chosen = _pairs(pairs, columns, released)
+        table, attributes, labels, chosen = _pairs(pairs, columns, released)
+        if subsets is not None:
+            given = {"most": subsets, "confidence": confidence, "optimum": optimum, "seed": seed}
+            every = working("Auditing", lambda _: audit_attributes(table, attributes, **given))
+            record = {"kind": "attributes", **asdict(every)}
+            for row in record["rows"]:
+                row["columns"] = [(released or [])[column] for column in row["columns"]]
+            record["assumptions"]["statements"] += chosen
+            return _output.deliver(record, json, _attributes_text(record), private=True)
         black_box = working("Auditing", lambda _: audit_pairs(table, permutations=permutations, **options))
         record = {"kind": "pairs", "units": "nats", **_record(black_box)}
         if show_values:
@@ -146,6 +164,10 @@ def audit(
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
         elif joint is not None:
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    if again:
+        chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
+    for path in again or []:
+        channel = _drawn_again(channel, path, fitted)
     if solution is not None:
         try:
             measure = by_name(**parameters_of(objective or "mutual-information"))
@@ -165,13 +187,35 @@ def audit(
     return _output.deliver(record, json, _mechanism_text(record, units), private=True)
 
 
+def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") -> "np.ndarray":
+    """P(y, y' | x) of an output of `channel` (X, Y) and one of the mapping in a file, drawn independently given x."""
+    from jaxpriv._files import load_npz_safely
+    from jaxpriv._resources import need_memory
+    from jaxpriv._validation import mechanism_array
+
+    if design is None:
+        other = mechanism_array(load_npz_safely(path, ["mechanism"])["mechanism"], "again", inputs=len(channel))
+    else:
+        from jaxpriv.mechanism import Mechanism
+
+        second = Mechanism.load(path)
+        classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
+        if classes[0] != classes[1]:
+            raise InputError(f"--again: {path} has other useful columns, classes or symbols than the design")
+        other = second.matrix()
+    need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
+    return (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
+
+
 def _record(found: "MechanismAudit | PairsAudit") -> JsonRecord:
     record = asdict(found)
     return {"measures": record.pop("rows"), **record}
 
 
-def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tuple[Any, Any, tuple[str, ...]]:
-    """(counts (S, Y), the labels of S and Y or None, what was chosen on the records) of records or counts."""
+def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """(counts (S, Y), codes of the released columns of each y and labels of S and Y, None of counts, what was chosen on
+    the records) of records or counts.
+    """
     from jaxpriv._files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
@@ -179,7 +223,7 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
             raise InputError(
                 "--private, --released, --bins, --other, --missing are about tables of records, not about .npz"
             )
-        return load_npz_safely(path, ["counts"])["counts"], None, ()
+        return load_npz_safely(path, ["counts"])["counts"], None, None, ()
     private = columns.private
     if not private or not released:
         raise InputError("--pairs needs --private and --released: the names of columns")
@@ -198,7 +242,8 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
     if fitted:
         names = ", ".join(map(repr, fitted))
         chosen += (f"NOT so here: the classes of {names} were chosen on these records; bounds are as if given.",)
-    return data.counts, {"private": data.private_labels, "released": data.useful_labels}, chosen
+    labels = {"private": data.private_labels, "released": data.useful_labels}
+    return data.counts, data.useful_attributes, labels, chosen
 
 
 def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
@@ -307,6 +352,23 @@ def _pairs_text(record: JsonRecord, units: Units) -> str:
     return _output.rendered(
         _table(rows, columns, units), *_notes(rows, columns), *lines, *_assumptions(record["assumptions"])
     )
+
+
+def _attributes_text(record: JsonRecord) -> str:
+    columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
+    lines = [
+        "certain: the share of these records whose private value follows from the columns",
+        "best guess: the share of which the likeliest private value given the columns is right",
+        f"population: all bounds of each of the two columns hold together with confidence {record['confidence']:.6g}",
+    ]
+    if record["rows"][0]["least"] is not None:
+        columns["least"] = "optimum >="
+        lines.append("optimum: certified, no release of all columns with the same I(X;Y) has a smaller best guess here")
+    table = _output.empty_table([*columns.values()], before=["columns"], after=[])
+    for row in record["rows"]:
+        cells = [_cell(row[key], 1.0, down=key in ("lower", "least")) for key in columns]
+        table.add_row(", ".join(row["columns"]) or "(none)", *cells)
+    return _output.rendered(table, *lines, *_assumptions(record["assumptions"]))
 
 
 def _table(rows: list[JsonRecord], columns: dict[str, str], units: Units) -> "RichTable":

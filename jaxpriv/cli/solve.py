@@ -220,7 +220,7 @@ def _work(record: JsonRecord) -> dict[str, str]:
 # Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
 # Methods that prove their results; the others are run only where the user names them.
-_CERTIFYING = ("auto", "column-generation", "vertex-generation")
+_CERTIFYING = ("auto", "column-generation", "vertex-generation", "posterior-limit")
 _FUNNEL_NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "disclosure")
 
 
@@ -242,8 +242,8 @@ def funnel(
 
     Prints the value, a proved interval that contains the optimum, and its width, the gap. With several targets
     the JSON holds a list for each number. Exit code 3: a target that no mapping reaches. Exit code 4: the
-    gap of auto, column-generation or vertex-generation is above --tol, or the time limit (of all targets
-    together) or Ctrl-C came first; mapping and interval are valid and written all the same. The other methods
+    gap of auto, column-generation, vertex-generation or posterior-limit is above --tol, or the time limit (of all
+    targets together) or Ctrl-C came first; mapping and interval are valid and written all the same. The other methods
     are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
     columns.check(problem)

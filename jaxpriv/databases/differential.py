@@ -135,8 +135,8 @@ def dependent_records_privacy(
     `mechanism` (N, r) over the sequences of `sizes`. O(k n N r) work: minima over Hamming balls are taken axis by
     axis, no pair of sequences is formed. Raises `InputError` for sizes that do not fit, k outside 1 .. n and d < 0.
     """
+    extent = scalar(extent, "extent", low=0.0, infinite=True)
     if extent < math.inf:
-        extent = scalar(extent, "extent", low=0.0)
         plain = dependent_records_privacy(mechanism, sizes).per_record + extent
         return worst_record(np.minimum(plain, dependent_records_privacy(mechanism, sizes, dependent).per_record))
     sizes = universe_sizes(sizes)

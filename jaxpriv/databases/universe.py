@@ -41,8 +41,9 @@ def privacy_parameter(eps: object) -> float:
 
 def record_limits(leakage: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """Limits > 0 on the leakage of each record, (n,), from one number or one for each record."""
-    several = np.ndim(leakage) > 0
-    given = real_array(leakage, "leakage", ndim=1) if several else [leakage] * len(sizes)
+    given = real_array(leakage, "leakage", ndim=(0, 1))
+    several = given.ndim > 0
+    given = given if several else [leakage] * len(sizes)
     if len(given) != len(sizes):
         raise InputError(f"leakage has {len(given)} entries, but sizes describes {len(sizes)} records")
     names = [f"leakage[{i}]" if several else "leakage" for i in range(len(sizes))]
@@ -104,9 +105,10 @@ def distribution(value: ArrayLike, name: str) -> np.ndarray:
 
 def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """The checked prior (N,) over the sequences of `sizes`."""
-    if np.size(prior) != math.prod(sizes):
-        raise InputError(f"prior has {np.size(prior)} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
-    return distribution(prior, "prior")
+    given = real_array(prior, "prior", ndim=1)
+    if given.size != math.prod(sizes):
+        raise InputError(f"prior has {given.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
+    return distribution(given, "prior")
 
 
 def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:

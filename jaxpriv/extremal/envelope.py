@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._module import summary
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._validation import is_traced, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
@@ -97,8 +97,10 @@ def envelope_design(
 
     Raises `InputError` for another problem.
     """
-    if is_traced(problem, tol):
+    if is_traced(problem, tol, max_boxes):
         raise InputError("envelope_design runs on the host, outside of jit, vmap and grad")
+    if not isinstance(problem, DistortionProblem):
+        raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     measure, form = problem.leakage, problem.form
     limited = form.limits_leakage and not problem.limits and problem.sizes[0] == 1 and np.isfinite(form.target)
     delta = mass_of(measure)
@@ -108,6 +110,7 @@ def envelope_design(
     if not support.all():
         raise InputError("problem: the distortion forbids pairs, which envelope_design does not take")
     tol = scalar(tol, "tol", low=0.0, open_low=True)
+    max_boxes = whole(max_boxes, "max_boxes", low=1)
     joint = np.asarray(problem.joints[0], np.float64)
     seen = joint.sum(axis=1) > 0
     program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, float(form.target))
@@ -155,7 +158,7 @@ class _ThresholdPrograms:
             format="csr",
         )
         right = np.append(np.zeros(3 * private * outputs), np.full(private, self.delta * top))
-        whole = block_array(
+        sums_to = block_array(
             [
                 [kron(eye_array(inputs), one), None, None, None, None],
                 [None, sums, csr_array((private, private * outputs)), -each, csr_array((private, private))],
@@ -171,11 +174,11 @@ class _ThresholdPrograms:
         least[ends], most[ends] = low, high
         objective[: inputs * outputs] = self.cost.ravel()
         objective[-private:] = _PRICE * np.ptp(self.cost, axis=1).sum()
-        result = linprog(objective, above, right, whole, sides, np.column_stack([least, most]), method="highs")
+        result = linprog(objective, above, right, sums_to, sides, np.column_stack([least, most]), method="highs")
         if result.status != 0:  # bounded and feasible by construction, so this is a failure of the backend
             raise ArithmeticError(f"the linear program of a box failed: {result.message}")
         y, z = np.minimum(result.ineqlin.marginals, 0.0), result.eqlin.marginals
-        reduced = objective - above.T @ y - whole.T @ z
+        reduced = objective - above.T @ y - sums_to.T @ z
         bound = y @ right + z @ sides + np.minimum(reduced * least, reduced * most).sum()
         mechanism = np.maximum(result.x[: inputs * outputs].reshape(inputs, outputs), 0.0)
         return float(bound), mechanism / mechanism.sum(axis=1, keepdims=True)

@@ -19,7 +19,7 @@ from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.sampled import MOST_BASES, rays
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
-from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
+from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
 from jaxpriv.leakage.pointwise import LiftEnd
 from jaxpriv.solution import Status
 
@@ -329,6 +329,7 @@ def maximum_utility(
     source_or_joint: ArrayLike,
     limit: tuple[AbstractPointwiseLeakage, float] | Sequence[tuple[AbstractPointwiseLeakage, float]],
     *,
+    confidence: float | None = None,
     tol: float = 1e-6,
     time_limit: float | None = None,
     progress: ProgressLike = None,
@@ -357,6 +358,8 @@ def maximum_utility(
     Args:
         source_or_joint: p (X,) for a limit on X (S = X), or a joint (S, X) for a limit on S.
         limit: a pair (measure, eps in nats), or a sequence of pairs that hold together.
+        confidence: `source_or_joint` are counts, whole numbers, and the limit is to hold for the population behind them
+            with that probability (`leakage.from_samples`); I(X;Y) is that of the frequencies.
         tol: the largest upper_bound - value that counts as `optimal`, nats.
         time_limit, progress: as for `solve`: seconds after which the best mechanism so far is returned with its
             interval, and reports of the rounds. Ctrl-C works as it does there.
@@ -371,6 +374,11 @@ def maximum_utility(
     if is_traced(source_or_joint, limit, tol):
         raise InputError("maximum_utility runs on the host, outside of jit, vmap and grad")
     limits = parse_limits(limit)
+    if confidence is not None:
+        counts, pairs = source_or_joint, limits.pairs
+        limits = parse_limits([(from_samples(measure, counts, confidence), eps) for measure, eps in pairs])
+        useful = np.asarray(counts, np.float64).reshape(-1, np.shape(counts)[-1]).sum(axis=0)
+        source_or_joint = useful / useful.sum()
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     joint = joint_array(source_or_joint, "source_or_joint")
     if np.ndim(source_or_joint) == 1:
@@ -378,10 +386,11 @@ def maximum_utility(
         mass = np.asarray(source_or_joint, dtype=np.float64)
         joint = np.diag(mass / mass.sum())
     with clock_of(time_limit, progress) as clock:
-        return _solve(joint, limits, tol, clock)
+        return utility_within(joint, limits, tol, clock)
 
 
-def _solve(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:
+def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:
+    """`maximum_utility` with a clock that is held by the caller."""
     seen, used = np.flatnonzero(joint.sum(axis=1) > 0), np.flatnonzero(joint.sum(axis=0) > 0)
     core = joint[np.ix_(seen, used)]
     source, prior = core.sum(axis=0), core.sum(axis=1)

@@ -2,7 +2,8 @@
 
 `solution` defines a solver and what it and `solve` return, `bounds` the bounds that duals prove and the hull that time
 sharing reaches; `atoms` has the rounds of column generation, `pricing` the search for the next columns, `actions` both
-for adversaries of finitely many actions (`gains`). `greedy` and `local` find without a proof.
+for the measures of `gains`: of finitely many actions, and smooth. `worst` has funnels of pointwise measures. `greedy`
+and `local` find without a proof.
 """
 
 from jaxpriv._importing import names_of

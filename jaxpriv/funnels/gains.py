@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv.funnels.pricing.shapes import AbstractShape, shape_of
-from jaxpriv.leakage import AbstractAverageLeakage
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, shape_of
+from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
@@ -46,19 +46,22 @@ Interval = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Curved:
-    """phi(q) = size times shape of Tq, T = `conditional` (S, X) with columns of sum 1."""
+    """phi(q) = size ( shape of Tq - tilt.Tq ), T = `conditional` (S, X) with columns of sum 1, tilt (S,)."""
 
     shape: AbstractShape
     conditional: np.ndarray
     size: float
+    tilt: np.ndarray
 
     def value(self, posteriors: np.ndarray) -> np.ndarray:
         """phi of the rows of `posteriors`."""
-        return self.size * self.shape.value(posteriors @ self.conditional.T)
+        r = posteriors @ self.conditional.T
+        return self.size * (self.shape.value(r) - r @ self.tilt)
 
     def planes(self, posteriors: np.ndarray) -> np.ndarray:
         """C of the tangent planes C.q of phi at the rows of `posteriors`, (K, X)."""
-        return self.size * self.shape.gradient(posteriors @ self.conditional.T)[0] @ self.conditional
+        planes = self.shape.gradient(posteriors @ self.conditional.T)[0] - self.tilt
+        return self.size * planes @ self.conditional
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +137,13 @@ def best(worth: np.ndarray, single: bool) -> np.ndarray:
 
 
 def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
-    """The measure of `problem` as a table of actions or a smooth shape; None of a relative entropy, of a loss or an
+    """The measure of `problem` as a table of actions or a smooth shape; None of I(S;Y) itself, of a loss or an
     average of a user's own, and where X itself leaks without limit.
     """
     measure, joint = problem.leakage, problem.joint
-    if not (isinstance(measure, AbstractAverageLeakage) and measure.designable):
+    if isinstance(measure, MutualInformation) or not (
+        isinstance(measure, AbstractAverageLeakage) and measure.designable
+    ):
         return None
     (term,) = terms_of(measure, joint, Role.OBJECTIVE)
     if not measure.linear:
@@ -156,7 +161,8 @@ def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> G
     rows = np.asarray(term.rows, dtype=np.float64)
     rows = rows[:-1] if term.massed else rows
     total = rows.sum(axis=0)
-    curved = Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()))
+    tilt = np.log(np.asarray(term.reference)) if isinstance(shape, Entropy) else np.zeros(len(rows))
+    curved = Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()), tilt)
     if not np.isfinite(curved.value(np.eye(len(mass))[mass > 0])).all():
         return None  # a symbol alone leaks without limit
     source = mass / mass.sum()

@@ -14,12 +14,13 @@ from jaxpriv._validation import finite, real_array
 from jaxpriv.certificates import Verification
 from jaxpriv.certificates.verification import differing
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.actions.generation import proved_again
+from jaxpriv.funnels.actions.generation import VertexGeneration, proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
 from jaxpriv.funnels.bounds import contraction_proofs, elementary_bound, proved_value
 from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
+from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
@@ -152,7 +153,7 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
-    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
+    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value)) if math.isfinite(value) else 0.0
     return disclosure, (max(0.0, value - error), value, value + error)
 
 
@@ -179,6 +180,11 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
         return disclosure, leakage, mechanism
     limit = limit_of(problem)
     of_leakage, floor, target, most = limit
+    if problem.leakage.worst_outcome:  # a mixture with X leaks as much as X, and one with nothing no less than before
+        if missed(limit, disclosure, leakage) > _CONTRADICTION:
+            mechanism = _identity(problem) if floor else np.ones((len(mechanism), 1))
+            disclosure, leakage = measured(problem, mechanism)
+        return disclosure, leakage, mechanism
     found, start = mechanism, (disclosure, leakage)[of_leakage]
     for attempt in range(6):
         if missed(limit, disclosure, leakage) == 0:
@@ -376,13 +382,21 @@ def _same(prices: np.ndarray, problem: FunnelProblem | BottleneckProblem, soluti
 
 
 def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, clock: Clock) -> float:
-    """What prices and multiplier prove, by a new search over posteriors; infinite where they prove nothing."""
+    """What prices and multiplier prove, by a new search over posteriors; infinite where they prove nothing.
+
+    A pointwise measure has no prices: the limit that is the bound is searched again.
+    """
     sign = 1.0 if minimises(problem) else -1.0
+    if isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome:
+        return limit_bound(problem, float(solution.lower_bound), clock)
     funnel, lam = problem.minimises_leakage, float(solution.multiplier)
     prices = np.asarray(solution.prices, dtype=np.float64)[problem.useful]
     usable = bool(np.isfinite(prices).all()) and 0 <= lam < np.inf
     if not isinstance(problem.leakage, MutualInformation):
         gains = gains_of(problem)
+        if gains is not None and problem.form == "multiplier" and not gains.scale.proportional:
+            again = VertexGeneration().find(problem, FunnelGoal(clock=clock)).bound  # many prices: all are found again
+            return -sign * np.inf if again is None else again
         if gains is None or not usable:
             return -sign * np.inf
         return proved_value(problem, proved_again(problem, gains, prices, lam, clock))

@@ -31,6 +31,7 @@ from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.funnels.solution import Proof
+from jaxpriv.funnels.worst import PosteriorLimit
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
@@ -42,6 +43,7 @@ Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], Post
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
     "column-generation": ColumnGeneration(),
     "vertex-generation": VertexGeneration(),
+    "posterior-limit": PosteriorLimit(),
     "greedy": Greedy(),
     "greedy-bottleneck": GreedyBottleneck(),
     "greedy-ratio": Greedy(ratio=True),
@@ -53,26 +55,34 @@ FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
 
 def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
     """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), vertex generation
-    for measures of finitely many actions, which prove their bounds; a local method for other measures.
+    for measures of finitely many actions and smooth ones, limits on posteriors for pointwise ones, which prove their
+    bounds; a local method for other measures.
     """
     if isinstance(solver, AbstractFunnelSolver):
-        return type(solver).__name__, solver
+        return _fitting(type(solver).__name__, solver, problem)
     name = solver
     if isinstance(solver, str) and solver == "auto":
         name = _proving(problem) or "difference-of-convex"
     if not isinstance(name, str) or name not in FUNNEL_SOLVERS:
         raise InputError(f"solver {solver!r} is unknown for funnels; known: auto, {', '.join(FUNNEL_SOLVERS)}")
-    return name, FUNNEL_SOLVERS[name]
+    return _fitting(name, FUNNEL_SOLVERS[name], problem)
+
+
+def _fitting(
+    name: str, method: AbstractFunnelSolver, problem: FunnelProblem | BottleneckProblem
+) -> tuple[str, AbstractFunnelSolver]:
+    if problem.leakage.worst_outcome and not isinstance(method, PosteriorLimit):
+        raise InputError(f"solver: {name} takes average measures, not {type(problem.leakage).__name__}")
+    return name, method
 
 
 def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
     """The solver that proves its bound for this problem, if there is one."""
     if isinstance(problem.leakage, MutualInformation):
         return "column-generation"
-    gains = gains_of(problem)
-    if gains is None or (problem.form == "multiplier" and not gains.scale.proportional):
-        return None
-    return "vertex-generation"
+    if problem.leakage.worst_outcome:
+        return "posterior-limit"
+    return None if gains_of(problem) is None else "vertex-generation"
 
 
 def solve_funnel(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._module import summary
-from jaxpriv._validation import scalar
+from jaxpriv._validation import on_host, scalar
 from jaxpriv.leakage.evaluation import checked_pair
 
 __all__ = ["BlackwellOrder", "Garbling", "blackwell_order"]
@@ -66,8 +66,10 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
     cost gain, whatever the parameters. That one is no garbling is stated only where a gain function proves it by more
     than `tol`. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
     """
+    on_host(tol)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
-    one, other = (np.matmul(*checked_pair(joint, each)) for each in (first, second))
+    named = {"first": first, "second": second}
+    one, other = (np.matmul(*checked_pair(joint, each, name)) for name, each in named.items())
     of_first, of_second = _nearest(one, other), _nearest(other, one)
     if of_first.advantage <= tol:
         safer = "first" if of_second.advantage > tol else "equivalent"

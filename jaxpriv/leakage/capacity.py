@@ -21,7 +21,7 @@ from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._module import summary
 from jaxpriv._numerics import exponential_mean, least_on_simplex
 from jaxpriv._types import Arr
-from jaxpriv._validation import mechanism_array, per_nat, scalar
+from jaxpriv._validation import mechanism_array, on_host, per_nat, scalar
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.leakage.renyi import Sibson
 
@@ -71,6 +71,7 @@ def capacity(channel: ArrayLike, order: float = 1.0, units: str = "nats") -> Cap
         >>> print(f"{found.value:.9f} {found.prior.round(6)}")
         0.531004406 [0.5 0.5]
     """
+    on_host(channel, order)
     rows, a = mechanism_array(channel, "channel"), scalar(order, "order", low=0.0, open_low=True, infinite=True)
     unit = per_nat(units)
     rows = rows[:, rows.max(axis=0) > 0]

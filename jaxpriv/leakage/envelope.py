@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import scalar, whole
+from jaxpriv._validation import nonnegative, on_host, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
+    MOST_NATS,
     AbstractLeakage,
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
@@ -103,8 +104,9 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
 
     def limits(self, thresholds: ArrayLike, eps: float) -> "list[tuple[LiftExcess, float]]":
         """Limits of a problem under which eps(delta) <= eps, from one threshold t_s in [0, e^eps] for each symbol."""
-        top = np.exp(scalar(eps, "eps", low=0.0))
-        given = [parameter(each, f"thresholds[{s}]", low=0.0) for s, each in enumerate(np.asarray(thresholds))]
+        on_host(thresholds, eps)
+        top = np.exp(scalar(eps, "eps", low=0.0, high=MOST_NATS))
+        given = nonnegative(real_array(thresholds, "thresholds", ndim=1), "thresholds")
         for s, each in enumerate(given):
             if each > top:
                 raise InputError(f"thresholds[{s}] must be at most e^eps = {top:.6g}")

@@ -16,7 +16,7 @@ from jaxpriv._module import Shown
 from jaxpriv._numerics import unit_of
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import is_traced, joint_array, mechanism_array, per_nat
+from jaxpriv._validation import joint_array, mechanism_array, on_host, per_nat
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,
@@ -173,14 +173,13 @@ def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds on
     return found if matrix is None else matrix()
 
 
-def checked_pair(joint: ArrayLike, mechanism: object) -> tuple[np.ndarray, np.ndarray]:
+def checked_pair(joint: ArrayLike, mechanism: object, name: str = "mechanism") -> tuple[np.ndarray, np.ndarray]:
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
     mechanism = table_of(mechanism)
-    if is_traced(joint, mechanism):
-        raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
+    on_host(joint, mechanism)
     refuse_after_fork()
     joint = joint_array(joint)
-    mechanism = mechanism_array(mechanism, inputs=joint.shape[1])
+    mechanism = mechanism_array(mechanism, name, inputs=joint.shape[1])
     (private, useful), outputs = joint.shape, mechanism.shape[1]
     what, numbers = evaluated(private, useful, outputs)
     need_memory(8.0 * numbers, what, MERGE)
@@ -201,6 +200,7 @@ def evaluate_all(
                 f"measures[{place}] must be a measure such as MutualInformation(), not {type(measure).__name__}; "
                 "jaxpriv.leakage.by_name takes names"
             )
+    on_host(measures)
     joint, mechanism = checked_pair(joint, mechanism)
     with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
         return tuple(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._module import summary
-from jaxpriv._validation import mechanism_array
+from jaxpriv._validation import mechanism_array, on_host
 from jaxpriv.leakage.evaluation import checked_pair
 from jaxpriv.leakage.rule_sets import classes
 
@@ -90,6 +90,7 @@ def contraction_coefficient(channel: ArrayLike) -> float:
     which is concave in b: the root of its slope is bisected. Raises `InputError` for rows that are no distributions.
     Ordentlich and Polyanskiy 2021, "Strong data processing constant is achieved by binary inputs".
     """
+    on_host(channel)
     rows = mechanism_array(channel, "channel")
     first, second = np.triu_indices(len(rows), 1)
     if not len(first):

@@ -16,8 +16,10 @@ from typing import ClassVar
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from jaxpriv import _arrays as xp
+from jaxpriv._counts import count_array, failure, l1_radius
 from jaxpriv._types import Arr, PrivateMarginal, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.errors import InputError
@@ -25,7 +27,7 @@ from jaxpriv.leakage._base import Traits, same_symbols
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage, HostColumn, LiftEnd, LogLift, Pair, Scores, Support
 from jaxpriv.leakage.rule_sets import View
 
-__all__ = ["SampledLift"]
+__all__ = ["SampledLift", "from_samples"]
 
 # How far the prior of a joint may be from the frequencies, in any entry.
 _ROUNDING = 1e-9
@@ -34,7 +36,7 @@ _ROUNDING = 1e-9
 class SampledLift(AbstractPointwiseLeakage):
     """The largest lift, max-lift, min-lift or LDP of all populations in L1 balls around frequencies, in nats.
 
-    `jaxpriv.estimation.confidence.from_samples` makes it from counts. It is used with P(X), the frequencies `source`
+    `from_samples` makes it from counts. It is used with P(X), the frequencies `source`
     (x,) themselves (S = X); or with any joint that has them as the prior of S, where P(x|s) is known and the prior is
     from samples.
 
@@ -127,3 +129,36 @@ class SampledLift(AbstractPointwiseLeakage):
 
     def attained(self, log_lift: HostColumn) -> Pair:
         return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+
+
+def from_samples(measure: AbstractPointwiseLeakage, counts: ArrayLike, confidence: float = 0.95) -> SampledLift:
+    """A pointwise measure of the population behind counts: with probability `confidence` at least that, for all
+    mechanisms at once, also for one that was designed on these counts.
+
+        jp.DistortionProblem(f, d, leakage=from_samples(MaxLift(), counts), leakage_budget=eps)
+        jp.maximum_utility(counts, (MaxLift(), eps), confidence=0.95)        f (X,): the frequencies of X
+
+    For counts (X,) X itself is private, and P(X) is in an L1 ball; for counts (S, X) so are P(X) and P(X|s) of every s,
+    the probability of error shared equally.
+
+    Args:
+        measure: `MaxLift` (pointwise maximal leakage), `MinLift`, `Lift` or `LocalDifferentialPrivacy` of all pairs.
+        counts: whole numbers (X,) or (S, X), not all of them 0.
+        confidence: in (0, 1).
+
+    Raises `InputError` for other measures, counts, or a confidence outside (0, 1).
+    """
+    if not isinstance(measure, AbstractPointwiseLeakage) or not measure.lift_ends:
+        raise InputError("measure must be MaxLift, MinLift, Lift, or LocalDifferentialPrivacy of all pairs")
+    table = count_array(counts, "counts", ndim=(1, 2))
+    total = int(table.sum())
+    if total == 0:
+        raise InputError("counts must not all be 0")
+    beta, cells = 1.0 - failure(confidence, "confidence"), table.shape[-1]
+    useful = table.reshape(-1, cells).sum(axis=0)
+    share = beta if table.ndim == 1 else beta / (len(table) + 1)
+    radii = lambda draws: 0.5 * l1_radius(cells, int(draws), share)  # noqa: E731
+    given = None if table.ndim == 1 else np.where(table.sum(axis=1, keepdims=True) > 0, table, useful)
+    given = None if given is None else given / given.sum(axis=1, keepdims=True)
+    each = None if table.ndim == 1 else np.array([radii(row.sum()) for row in table])
+    return SampledLift(useful / total, radii(total), given, each, measure.lift_ends)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from jaxpriv._clock import Clock
+from jaxpriv._counts import failure
 from jaxpriv._module import summary
 from jaxpriv._validation import whole
 from jaxpriv.baselines import hiding
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit import SampleKind, sample_bounds
-from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.tables import Source
 from jaxpriv.estimation.tables.rules import column_distortion
 from jaxpriv.leakage import AbstractLeakage, by_name, evaluate

@@ -15,12 +15,12 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from jaxpriv._clock import Clock
+from jaxpriv._counts import failure
 from jaxpriv._module import Shown, summary
 from jaxpriv._validation import scalar
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.estimation.audit.populations import from_fitted_information
-from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.tables import ROWS_PER_SYMBOL, Codebook, Source
 from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.estimation.tables.rules import Prices, column_distortion, need_useful

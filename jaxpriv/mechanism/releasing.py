@@ -36,10 +36,10 @@ except ImportError:  # Windows: `locked` creates its lock file exclusively there
 
 # What was released for whom: a second release of a record gives what the first one gave, not a second draw.
 #
-# Fresh randomness at every release lets a reader average it away: two independent draws leak up to twice as much. A
-# ledger holds for every released record a keyed hash of who it is, one of what it was and by which design, and the
-# symbol that was drawn. Without the key, which is in the file too, nothing can be looked up by guessing; the file is
-# for its owner only.
+# Fresh randomness at every release lets a reader average it away: two independent draws may leak more than twice as
+# much as one. A ledger holds for every released record a keyed hash of who it is, one of what it was and by which
+# design, and the symbol that was drawn. Without the key, which is in the file too, nothing can be looked up by
+# guessing; the file is for its owner only.
 
 
 _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49
@@ -97,7 +97,8 @@ class Ledger:
         if changed.size:
             raise InputError(
                 f"ledger: {row_text(changed[0])} was released before with other values or by another design "
-                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out"
+                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out "
+                "(what two draws disclose together: `jaxpriv audit --again`)"
             )
         return found
 

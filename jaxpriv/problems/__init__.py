@@ -9,6 +9,7 @@ from jaxpriv.problems.distortion import (
     private_pairs,
     rate_distortion,
     replace_form,
+    with_marginal,
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
@@ -25,6 +26,7 @@ __all__ = [
     "rate_distortion",
     "replace_form",
     "sequential_release",
+    "with_marginal",
     "with_private_input",
 ]
 __dir__ = names_of(__name__)

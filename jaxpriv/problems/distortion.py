@@ -23,12 +23,13 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv import distortion as distortions
 from jaxpriv._module import Module, Shown, summary
 from jaxpriv._module.shown import nearest, numbers, sizes
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import above_minus_infinity, finite, is_traced, joint_array, real_array, scalar
+from jaxpriv._validation import above_minus_infinity, finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, Stored
@@ -288,6 +289,70 @@ def with_private_input(
         for d in as_distortions(distortion, joint.shape[1], joint.shape[0])
     ]
     return DistortionProblem(paired, tables, **form)
+
+
+def with_marginal(
+    joint: ArrayInput,
+    distortion: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion],
+    marginal: ArrayInput,
+    *,
+    budget: ArrayInput,
+    within: ScalarLike = 0.0,
+    cost: ArrayInput | None = None,
+    leakage: AbstractLeakage | None = None,
+    limits: Sequence[tuple[AbstractLeakage, ScalarLike]] = (),
+) -> DistortionProblem:
+    """A limit on the released marginal: the least leakage such that E d_k(X,Y) <= D_k and P_Y is q, or near it.
+
+    With q = P_X a released table has the marginals of the original one (rate-distortion-perception: Blau and Michaeli
+    2019); with a q of one's own it is the fair release. What near means:
+
+    * `within=0`: P_Y = q;
+    * `within=v`: TV(P_Y, q) = sum_y (P_Y(y) - q(y))^+ <= v;
+    * `within=v, cost=c`: the transport cost min E c(Y,Z) over couplings of P_Y with Z ~ q is at most v: the
+      Wasserstein-1 distance where c is a metric.
+
+    Each is budgets alone. Outputs get a second part V: whether y is kept or moved, or Z itself, so that P(kept, y) <=
+    q(y) and P(moved) <= v, or P(Z=z) = q(z) and E c(Y,Z) <= v. A V that is drawn from Y alone leaks nothing beyond Y,
+    and no V leaks less than that, for every measure that post-processing does not raise: the optimum is that of Y. The
+    mechanism of Y is `solution.mechanism.reshape(X, -1, Y).sum(axis=1)`.
+
+    Args:
+        joint, distortion, budget, leakage, limits: as for `DistortionProblem`.
+        marginal: q, shape (Y,).
+        within: v >= 0, without unit or in that of `cost`. The program has |Y| outputs for v = 0, then 2 |Y|.
+        cost: c(y, z) >= 0, shape (Y, Y); the program has |Y|^2 outputs.
+
+    Budgets without slack, as those of `within=0`, are taken outside of jit, vmap and grad.
+
+    Raises:
+        InputError: naming the argument and the position.
+    """
+    plain = DistortionProblem(joint, distortion, budget=budget, leakage=leakage, limits=limits)
+    inputs, outputs = plain.shape
+    target = joint_array(real_array(marginal, "marginal", ndim=1)[None], "marginal")[0]
+    near = xp.full((), scalar(within, "within", low=0.0), like=target)
+    if target.shape != (outputs,):
+        raise InputError(f"marginal has shape {target.shape}; the distortion has {outputs} outputs")
+    one = np.eye(outputs)
+    if cost is not None:  # outputs (z, y)
+        price = nonnegative(real_array(cost, "cost", ndim=2), "cost")
+        if price.shape != one.shape:
+            raise InputError(f"cost has shape {price.shape}; for {outputs} outputs it is {one.shape}")
+        parts, rows = outputs, [*one.repeat(outputs, axis=1), price.T.reshape(-1)]
+    elif is_traced(near) or near > 0:  # y kept, then y moved
+        parts, rows = 2, [*np.pad(one, ((0, 0), (0, outputs))), np.arange(2 * outputs) >= outputs]
+    else:
+        parts, rows = 1, [*one]
+    amounts = [plain.budget, target / target.sum(), *([near] if len(rows) > outputs else [])]
+    tables = [xp.concatenate([table] * parts, axis=1) for table in plain.entries()]
+    return DistortionProblem(
+        plain.data,
+        [*tables, *(xp.broadcast_to(row * 1.0, (inputs, len(row))) for row in rows)],
+        budget=xp.concatenate([part.reshape(-1) for part in amounts]),
+        leakage=leakage,
+        limits=limits,
+    )
 
 
 def _joints(value: ArrayInput) -> Arr:

@@ -25,7 +25,7 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractPointwiseLeakage, MutualInformation
 
 # Useful symbols of less mass than this in all are not part of the core: what they could disclose is less than what
 # float64 keeps of the rest. (Proofs and measured numbers count them.)
@@ -215,19 +215,20 @@ class FunnelProblem(_AbstractFunnelProblem):
     Args:
         joint: P(S,X), shape (S, X), total one, or P(X), shape (X,), where X itself is private (S = X); symbols
             without mass are allowed.
-        leakage: L, an average measure; mutual information by default. Global optima are proved for it, and for the
-            measures of finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
-            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`, and
-            for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`
-            (those with a logarithm not with a multiplier). The least leakage is that of a constant Y, max_s p_s for a
-            correct guess.
+        leakage: L, an average measure; mutual information by default. Global optima are proved for it; for measures of
+            finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
+            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`; and
+            for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`.
+            Without a multiplier also `Lift`, `MaxLift`, `MinLift`, `InferentialPrivacy`, and
+            `LocalDifferentialPrivacy` without neighbours: of up to about four private symbols. The least leakage is
+            that of a constant Y, max_s p_s for a correct guess.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.
         InfeasibleError: R above H(X).
     """
 
-    leakage: AbstractAverageLeakage
+    leakage: AbstractAverageLeakage | AbstractPointwiseLeakage
     disclosure: Any = None
     leakage_budget: Any = None
     multiplier: Any = None
@@ -245,11 +246,15 @@ class FunnelProblem(_AbstractFunnelProblem):
         equivocation: ScalarLike | None = None,
         leakage_budget: ScalarLike | None = None,
         multiplier: ScalarLike | None = None,
-        leakage: AbstractAverageLeakage | None = None,
+        leakage: AbstractAverageLeakage | AbstractPointwiseLeakage | None = None,
     ) -> None:
         self.leakage = MutualInformation() if leakage is None else leakage
-        if not isinstance(self.leakage, AbstractAverageLeakage):
-            raise InputError(f"leakage must be an average measure, not {type(self.leakage).__name__}")
+        limited = isinstance(self.leakage, AbstractPointwiseLeakage) and bool(self.leakage.lift_ends)
+        if not (limited or isinstance(self.leakage, AbstractAverageLeakage)):
+            kind = type(self.leakage).__name__
+            raise InputError(f"leakage must be an average measure or a limit on lifts without neighbours, not {kind}")
+        if limited and multiplier is not None:
+            raise InputError("multiplier is for average measures: give a disclosure or a leakage_budget")
         given = {
             "disclosure": disclosure,
             "equivocation": equivocation,

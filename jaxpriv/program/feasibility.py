@@ -169,8 +169,8 @@ def independent(program: Program) -> Arr | None:
 # cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the combination of rounds: own derivation.
 
 
-# Costs of a row that differ by no more than this share of their spread are a tie: some thousand units of rounding.
-# Which entries tie changes the program that is solved; the certificate is that of the whole one.
+# Costs of a row that differ by no more than this share of the spread of their parts are a tie: some thousand units of
+# rounding. Which entries tie changes the program that is solved; the certificate is that of the whole one.
 _TIE = 1e-12
 # The same for weights that a linear program found, and its tolerance: slacks and weights below are none.
 _LINEAR_TIE, _LINEAR = 1e-10, 1e-10
@@ -279,7 +279,7 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
     escape = np.where(escape > _NOTHING, escape, 0.0)
     allowed = np.asarray(program.support)
-    support = _tied(np.tensordot(escape, own, 1), allowed, tie)
+    support = _tied(escape, own, allowed, tie)
     held = constant | (escape > 0)
     while not held.all() or _independent(own[held], support).any():
         # Ends: every round takes an entry or a budget away.
@@ -291,8 +291,7 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
         if width > _NOTHING:
             break
         more = np.where(held | (more > _NOTHING), more, 0.0)
-        combined = np.tensordot(more, own, 1)
-        narrower = _tied(combined, support, _LINEAR_TIE)
+        narrower = _tied(more, own, support, _LINEAR_TIE)
         joined = held | (more > 0)
         if (narrower == support).all() and (joined == held).all():
             break
@@ -347,11 +346,16 @@ def _above_least(combined: np.ndarray, support: np.ndarray) -> np.ndarray:
     return combined - np.where(support, combined, np.inf).min(axis=1, keepdims=True)
 
 
-def _tied(combined: np.ndarray, support: np.ndarray, tie: float) -> np.ndarray:
-    """The entries of the support that are cheapest in their rows, up to rounding."""
-    excess = _above_least(combined, support)
-    spread = np.where(support, excess, 0.0).max(axis=1, keepdims=True)
-    return support & (excess <= tie * spread + 16 * np.finfo(float).eps * abs(combined).max(axis=1, keepdims=True))
+def _tied(weights: np.ndarray, own: np.ndarray, support: np.ndarray, tie: float) -> np.ndarray:
+    """The entries of the support at which the weighted costs are least in their rows, up to rounding.
+
+    The share `tie` is of what the weighted costs differ by one by one, not of what their sum does: where a row's sum is
+    constant, as that of P(y) over all outputs, all that it differs by is the error of the weights.
+    """
+    combined = np.tensordot(weights, own, 1)
+    differences = np.where(support, own, -np.inf).max(axis=2) - np.where(support, own, np.inf).min(axis=2)
+    near = tie * (abs(weights) @ differences) + 16 * np.finfo(float).eps * abs(combined).max(axis=1)
+    return support & (_above_least(combined, support) <= near[:, None])
 
 
 def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:

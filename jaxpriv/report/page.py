@@ -21,8 +21,8 @@ from importlib import resources
 
 import numpy as np
 
+from jaxpriv._counts import failure
 from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
-from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.mechanism.grouping import of_population

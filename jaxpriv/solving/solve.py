@@ -111,11 +111,12 @@ def solve(
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
     A funnel or bottleneck problem gives a `FunnelSolution`: `auto` is column generation over posteriors, which proves
-    its value (bottlenecks: of joints with a structure that has exact pricing), and for leakage to an adversary of
-    finitely many actions (a guess) column generation over vertices, which proves it, too; the other names are in
-    `jaxpriv.funnels.solve`. Inside of jit and vmap one with a `multiplier` is solved by local steps from many starts
-    (`difference-of-convex`, `bottleneck-iteration`): the best mechanism found, and a bound that needs no search. There
-    the value has the slope of the Lagrangian at that mechanism, and other results have none (NaN).
+    its value (bottlenecks: of joints with a structure that has exact pricing), also for smooth average measures,
+    column generation over vertices for leakage to an adversary of finitely many actions (a guess), and the least limit
+    on every posterior for lift, max-lift and LDP, which prove it, too; the other names are in `jaxpriv.funnels.solve`.
+    Inside of jit and vmap one with a `multiplier` is solved by local steps from many starts (`difference-of-convex`,
+    `bottleneck-iteration`): the best mechanism found, and a bound that needs no search. There the value has the slope
+    of the Lagrangian at that mechanism, and other results have none (NaN).
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that

@@ -24,7 +24,7 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
-from jaxpriv.program.certify import excess_of
+from jaxpriv.program.certify import excess_of, most_excess
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
 from jaxpriv.program.lower import (
@@ -423,7 +423,7 @@ class Stages:
                 f"{found.bound!r} of their range",
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
             )
-        if found.value > 0:
+        if found.value > most_excess(np.float64):
             raise NotCertifiedError(
                 f"{early}limits and budget: whether they can be met together is not certified; the distance to the "
                 f"budgets lies in [{found.bound!r}, {found.value!r}] of their range"

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
+from jaxpriv._counts import failure
 from jaxpriv._importing import names_of, renamed
 from jaxpriv._module import Shown, summary
 from jaxpriv._module.shown import nearest
@@ -26,7 +27,6 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.verifier.claims import lower, upper
 from jaxpriv.watchdog.draw import BestDraw, best_draw
 from jaxpriv.watchdog.perturbation import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxpriv._module import summary
 from jaxpriv._types import Joint
-from jaxpriv._validation import scalar
+from jaxpriv._validation import on_host, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems import DistortionProblem
@@ -57,6 +57,7 @@ def best_draw(
 
     Raises `InputError` for a bad argument, by name, and where no symbol with mass is withheld.
     """
+    on_host(epsilon, outside, tol)
     joint = host_joint(joint)
     released = scores_of(log_lift_of(joint)) <= scalar(epsilon, "epsilon", low=0.0)
     share = scalar(outside, "outside", low=0.0, high=1.0)

@@ -229,3 +229,48 @@ def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(run, people, tmp_
     assert found.exit_code == 0, found.output
     (row,) = [one for one in strict_json(found.stdout)["measures"] if one["name"] == "mutual-information"]
     assert 0 <= row["gap"] <= 1e-4
+
+
+def test_sets_of_quasi_identifiers(run, people):
+    """The numbers of records counted one by one; the optimum is no more than the guess from the columns themselves."""
+    line = ("audit", "--pairs", people["table"], "--private", "income", "--released", "town", "--released", "age")
+    line = (*line, "--bins", "age=edges:0,40,60,inf")
+    found = run(*line, "--subsets", 2, "--optimum", 5, "--json", "-")
+    assert found.exit_code == 0, found.output
+    rows = strict_json(found.stdout)["rows"]
+    assert [row["columns"] for row in rows] == [[], ["town"], ["age"], ["town", "age"]]
+    with people["table"].open() as file:
+        records = [(row["town"], row["income"]) for row in csv.DictReader(file)]
+    best = [max(records.count((town, income)) for income in ("high", "low")) for town in {town for town, _ in records}]
+    assert rows[1]["guess"] == pytest.approx(sum(best) / len(records))
+    assert all(row["lower"] <= row["guess"] <= row["upper"] for row in rows)
+    assert all(row["least"] <= row["optimum"] <= row["guess"] for row in rows)
+    assert "optimum >=" in run(*line, "--subsets", 1, "--optimum", 5).stdout
+    refused(run(*line, "--optimum", 5), 2, "--optimum is about --subsets")
+    refused(run(*line, "--subsets", 1, "--measures", "correct-guess"), 2, "--subsets")
+
+
+def test_two_draws_for_the_same_records(run, people, tmp_path, save):
+    """Together they are the mapping P(y, y' | x) = W(y|x) W'(y'|x), which discloses more than one draw."""
+    line = ("audit", people["design"], "--counts", people["table"], "--bootstrap", 0, "--json", "-")
+    once, twice = (strict_json(run(*line, *words).stdout) for words in ((), ("--again", people["design"])))
+    design = Mechanism.load(people["design"])
+    w = design.matrix()
+    records = design.codebook.encode(people["table"])
+    joint = np.zeros((2, len(w)))
+    np.add.at(joint, (records.private[:, 0], design.locate_codes(records.useful)), 1 / len(records.private))
+    both = np.einsum("sx,xa,xb->sab", joint, w, w).reshape(2, -1)
+    expected = np.log(both / np.outer(both.sum(axis=1), both.sum(axis=0)), where=both > 0, out=np.zeros_like(both))
+    value = {row["name"]: row for row in twice["measures"]}["mutual-information"]
+    assert value["fitted"] == pytest.approx((both * expected).sum())
+    single = {row["name"]: row for row in once["measures"]}["mutual-information"]
+    assert single["fitted"] < value["fitted"]
+    assert value["fitted"] <= value["upper"] <= value["cap"]
+    assert any("2 draws for each record" in one for one in twice["assumptions"]["statements"])
+    refused(run(*line, "--again", people["design"], "--certificate", people["design"]), 2, "--again is about")
+    other = tmp_path / "other.zip"
+    assert run("fit", people["table"], *COLUMNS[:4], "--budget", 0.2, "--out", other).exit_code == 0
+    refused(run(*line, "--again", other), 2, "has other useful columns")
+    counts, mechanism = save("c.npz", counts=[[9, 1], [2, 8]]), save("m.npz", mechanism=np.eye(2))
+    three = save("w.npz", mechanism=np.eye(3))
+    refused(run("audit", mechanism, "--counts", counts, "--again", three), 2, "--again has 3 rows")

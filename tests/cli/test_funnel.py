@@ -189,7 +189,7 @@ OPTIONS = {
     "no steps": (["--disclosure", "0.1", "--max-steps", "0"], ["--max-steps"]),
     "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown"]),
     "no order": (["--disclosure", "0.1", "--leakage", "sibson"], ["--leakage sibson", "--order"]),
-    "worst outcome": (["--disclosure", "0.1", "--leakage", "lift"], ["leakage", "average"]),
+    "worst outcome": (["--disclosure", "0.1", "--leakage", "max-information"], ["leakage", "average"]),
     "budget of a bottleneck": (["--leakage-budget", "0.1", "--bottleneck"], ["--leakage-budget", "--bottleneck"]),
     "measure of a bottleneck": (
         ["--disclosure", "0.1", "--method", "greedy-bottleneck", "--leakage", "maximal-leakage"],

@@ -106,3 +106,7 @@ def test_wrong_parameters_are_named(arguments, message):
         db.uncertain_records_privacy(np.eye(arguments[0][0]), *arguments)
     with pytest.raises(InputError, match="extent"):
         db.dependent_records_privacy(np.eye(2), (2,), 1, -0.1)
+    with pytest.raises(InputError, match="extent"):
+        db.dependent_records_privacy(np.eye(2), (2,), 1, math.nan)
+    with pytest.raises(InputError, match="prior is not a rectangular"):
+        db.dependence_extent([[0.5, 0.5], [0.5]], (2,))

@@ -10,7 +10,7 @@ from scipy.spatial import HalfspaceIntersection
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence import from_samples
+from jaxpriv.leakage import from_samples
 
 COUNTS = np.array([500, 250, 150, 100])
 TABLE = np.array([[300, 100, 60, 40], [50, 150, 200, 100]])
@@ -52,7 +52,7 @@ def test_its_value_is_that_of_the_worst_population_and_a_limit_holds(base, count
     solution = jp.solve(problem)
     assert solution.gap <= 1e-6
     assert lk.evaluate(measure, source, solution.mechanism).value <= 0.9 + 1e-7
-    design = jp.maximum_utility(source, (measure, 0.9))
+    design = jp.maximum_utility(counts, (base, 0.9), confidence=0.95)
     assert design.gap <= 1e-6
     assert lk.evaluate(measure, source, design.mechanism).value <= 0.9 + 1e-12
 

@@ -366,10 +366,8 @@ def test_open_points_of_a_curve_have_the_bounds_of_the_others():
 def test_wrong_problems_are_named():
     joint = random_joint(1, 3, 4)
     for problem, word in (
-        (jp.FunnelProblem(joint, disclosure=0.2, leakage=leakage.Sibson(1.0)), "finitely many actions"),
         (jp.FunnelProblem(joint, disclosure=0.2), "finitely many actions"),
         (jp.BottleneckProblem(joint, disclosure=0.2), "finitely many actions"),
-        (jp.FunnelProblem(joint, multiplier=0.2, leakage=leakage.MinEntropyLeakage()), "multiplier"),
     ):
         with pytest.raises(InputError, match=word):
             jp.solve(problem, "vertex-generation")

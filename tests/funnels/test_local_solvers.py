@@ -224,4 +224,7 @@ def test_time_to_compile_leads_to_less_leakage():
     measure = MEASURES["chi-squared"]
     problem = jp.FunnelProblem(joint, leakage=measure, disclosure=1.0)
     least = jp.solve(jp.FunnelProblem(joint, disclosure=1.0))
-    assert jp.solve(problem, "difference-of-convex", time_limit=1000.0).value < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4
+    assert (
+        jp.solve(problem, "difference-of-convex", time_limit=1000.0).value
+        < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4
+    )

@@ -101,6 +101,18 @@ def test_a_proof_of_a_smooth_measure_holds_of_every_mechanism():
             assert leaked - price * disclosed >= found.lower_bound
 
 
+@pytest.mark.parametrize("measure", [leakage.FInformation(leakage.KullbackLeibler()), leakage.Sibson(1.0)], ids=str)
+def test_mutual_information_under_another_name_has_its_funnel(measure):
+    joint = random_joint(5, 3, 5)
+    joint[2] = 0.5 * joint[1]  # rows in proportion are one row of a relative entropy
+    joint /= joint.sum()
+    target = 0.9 * entropy(source_of(joint))
+    found = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=measure))
+    plain = jp.solve(jp.FunnelProblem(joint, disclosure=target))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(plain.value, abs=2e-6)
+
+
 def test_a_measure_that_x_leaks_without_limit_is_left_to_the_local_method():
     joint = random_joint(7, 2, 4)
     joint[0, 0] = 0.0

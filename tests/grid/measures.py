@@ -237,11 +237,10 @@ def _scaled(
         return (lift[:, None] - lift[None, :] if pairs else lift) / scales(len(p))
 
     def cone(eps: float, p: np.ndarray) -> np.ndarray:
-        shares, table = np.eye(len(p)) / p[:, None], np.exp(eps * scales(len(p)))
+        shares, scale = np.eye(len(p)) / p[:, None], scales(len(p))
         if not pairs:
-            return shares - table[:, None]
-        chosen = np.argwhere(np.isfinite(table))
-        return np.array([shares[a] - table[a, b] * shares[b] for a, b in chosen])
+            return shares - np.exp(eps * scale)[:, None]
+        return np.array([shares[a] - math.exp(eps * scale[a, b]) * shares[b] for a, b in np.argwhere(scale < INF)])
 
     return Reference(
         kind,

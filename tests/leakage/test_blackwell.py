@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage as lk
+from jaxpriv.errors import InputError
 from jaxpriv.testing import random_joint
 
 
@@ -42,3 +43,8 @@ def test_a_symmetric_channel_is_an_erasure_channel_garbled_if_it_flips_half_as_o
         assert apart == pytest.approx(part.advantage, abs=1e-15)
         assert 0.0 <= part.gains.min() <= part.gains.max() <= 1.0
         assert (apart > 1e-9) == (part.distance > 1e-8)
+
+
+def test_the_wrong_mechanism_is_named():
+    with pytest.raises(InputError, match="second has 1 dim"):
+        lk.blackwell_order(np.eye(2) / 2, np.eye(2), [1.0, 0.0])

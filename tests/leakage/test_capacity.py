@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -38,3 +39,6 @@ def test_the_z_channel_an_unused_output_and_what_is_refused():
         lk.capacity([[0.9, 0.2]])
     with pytest.raises(InputError, match="order"):
         lk.capacity(SYMMETRIC, 0.0)
+    for traced in (lk.capacity, lk.contraction_coefficient):
+        with pytest.raises(InputError, match="runs on the host"):
+            jax.jit(traced)(np.eye(2))

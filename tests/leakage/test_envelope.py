@@ -93,3 +93,9 @@ def test_what_is_refused():
     limits = [(lk.LiftExcess(2, 1.0), 0.1)]
     with pytest.raises(InputError, match="symbol 2"):
         jp.solve(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.3, limits=limits))
+    with pytest.raises(InputError, match="thresholds has 0 dim"):
+        lk.LeakageEnvelope(0.1).limits(1.0, 0.3)
+    with pytest.raises(InputError, match="max_boxes"):
+        jp.extremal.envelope_design(problem(0.1, 0.3), max_boxes=math.nan)
+    with pytest.raises(InputError, match="problem must be a DistortionProblem"):
+        jp.extremal.envelope_design(None)

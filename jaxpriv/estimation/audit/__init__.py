@@ -1,8 +1,9 @@
 """From a sample to the population: bounds on the leakage of a release from a finite number of records.
 
-Two audits that are never mixed. The mechanism is known exactly and (S, X) was counted: `audit_mechanism`, or
-`leakage_bounds` for sweeps. A black box of which only pairs (s, y) were seen: `audit_pairs`. `conformity` tests whether
-a release comes from the mechanism that was audited, `drift` whether it is about the same population.
+Audits that are never mixed. The mechanism is known exactly and (S, X) was counted: `audit_mechanism`, or
+`leakage_bounds` for sweeps. A black box of which only pairs (s, y) were seen: `audit_pairs`. A table of records as it
+is, whose quasi-identifiers say something about a private column: `audit_attributes`. `conformity` tests whether a
+release comes from the mechanism that was audited, `drift` whether it is about the same population.
 
 An audit has for every measure four numbers that are never mixed, and the assumptions they stand on.
 
@@ -16,6 +17,7 @@ Beside them `bootstrap`, an estimate of how large the population's value may be,
 does not exist is None, and `why` has the reason.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._counts import count_array, failure
 from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import joint_array, mechanism_array
+from jaxpriv._validation import joint_array, mechanism_array, nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import (
     InformationEstimate,
@@ -33,6 +36,7 @@ from jaxpriv.estimation.audit._information import (
     information_bound,
     mutual_information,
 )
+from jaxpriv.estimation.audit.attributes import AttributeRow, attribute_rows
 from jaxpriv.estimation.audit.evidence import (
     Conformity,
     Drift,
@@ -64,13 +68,14 @@ from jaxpriv.estimation.audit.populations import (
     sample_bounds,
 )
 from jaxpriv.estimation.confidence import population
-from jaxpriv.estimation.confidence.sets import count_array, failure
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 
 __all__ = [
     "Assumptions",
+    "AttributeAudit",
+    "AttributeRow",
     "AuditRow",
     "Bound",
     "Conformity",
@@ -83,6 +88,7 @@ __all__ = [
     "SampleKind",
     "SampleLowerBounds",
     "Utility",
+    "audit_attributes",
     "audit_mechanism",
     "audit_pairs",
     "conformity",
@@ -100,6 +106,8 @@ __all__ = [
 ]
 __dir__ = names_of(__name__)
 
+
+_MOST_SETS = 4096  # each has a table of counts, and a share of the confidence
 
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
 NO_DESIGN = "no certified solution of a design problem for this measure was given"
@@ -196,6 +204,19 @@ class PairsAudit:
     estimate: InformationEstimate
     permutation: PermutationTest
     g_test: float | None
+    assumptions: Assumptions
+
+
+@dataclass(frozen=True)
+class AttributeAudit:
+    """The audit of quasi-identifiers: one of `rows` for each set of them.
+
+    The values of `upper` hold together with the confidence, and so do those of `lower` (from the second half of the
+    records, the first having chosen the guesses). The other numbers are of these records.
+    """
+
+    confidence: float
+    rows: tuple[AttributeRow, ...]
     assumptions: Assumptions
 
 
@@ -355,6 +376,49 @@ def audit_pairs(
         g_test=g_test(table),
         assumptions=_assumptions(table, table.shape, table.shape[1], table.size, (), black_box=True),
     )
+
+
+def audit_attributes(
+    counts: ArrayLike,
+    attributes: ArrayLike,
+    *,
+    most: int | None = None,
+    confidence: float = 0.95,
+    optimum: float | None = None,
+    seed: int = 0,
+) -> AttributeAudit:
+    """Audit a table of records: how well sets of its quasi-identifiers tell a private attribute.
+
+    Args:
+        counts: (S, X) whole numbers of records.
+        attributes: (X, k) whole numbers >= 0, the class of each of k quasi-identifiers of every x: those of a `Dataset`
+            are its `useful_attributes`.
+        most: the most columns of a set; by default all. At most 4096 sets.
+        confidence: of the upper bounds together, and of the lower bounds together.
+        optimum: seconds for the certified least probability of a correct guess of any release with the same I(X;Y), for
+            each set; by default it is not computed.
+        seed: of the halves for lower bounds.
+
+    Raises:
+        InputError: bad arrays, fewer than two records, or too many sets.
+    """
+    table = count_array(counts)
+    if not table.sum() >= 2:
+        raise InputError("counts has fewer than two records")
+    codes = nonnegative(real_array(attributes, "attributes", ndim=2), "attributes")
+    if len(codes) != table.shape[1] or not (codes == np.round(codes)).all():
+        raise InputError(f"attributes must hold whole numbers, a row for each of the {table.shape[1]} symbols x")
+    columns = codes.shape[1]
+    size = columns if most is None else min(whole(most, "most", low=0.0), columns)
+    if sum(math.comb(columns, count) for count in range(size + 1)) > _MOST_SETS:
+        raise InputError(f"most: more than {_MOST_SETS} sets of {columns} columns; allow fewer columns in a set")
+    level = failure(confidence, "confidence")
+    seconds = None if optimum is None else scalar(optimum, "optimum", low=0.0)
+    seen = table.any(axis=0)
+    halves = split(table[:, seen], seed)
+    rows = attribute_rows(*halves, codes[seen].astype(np.int64), size, failure(1 - level, "1 - confidence"), seconds)
+    assumptions = _assumptions(table, table.shape, table.shape[1], table.size, (), black_box=True)
+    return AttributeAudit(level, tuple(rows), assumptions)
 
 
 def _need(useful: int, released: int) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, ndtri, rel_entr, xlogy
 
-from jaxpriv.estimation.confidence.sets import count_array, failure, relative_entropy_limit
+from jaxpriv._counts import count_array, failure
+from jaxpriv.estimation.confidence.sets import relative_entropy_limit
 
 # Steps of Blahut and Arimoto at most, and the distance of the bound from the capacity at which they end. Any Q gives
 # a bound: they change its tightness only.

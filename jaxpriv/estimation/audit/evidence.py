@@ -29,10 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, rel_entr, xlogy
 
+from jaxpriv._counts import count_array, failure
 from jaxpriv._validation import mechanism_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
-from jaxpriv.estimation.confidence.sets import chord_sum, coins, count_array, failure
+from jaxpriv.estimation.confidence.sets import chord_sum, coins
 from jaxpriv.verifier.releases import conformity_of_counts
 
 # The families of statements that share beta, as the head of this file counts them: one each for a guess, guesses as
@@ -73,11 +74,7 @@ class SampleLowerBounds:
         self.ldp = max(self._event(*self._private_pairs()), self.max_lift, self.min_lift)
 
     def _guess(self) -> tuple[float, float, float]:
-        best = self._choosing.argmax(axis=0)
-        unseen = ~self._choosing.any(axis=0)
-        best = np.where(unseen, self._choosing.sum(axis=1).argmax(), best)
-        hits = int(self._counting[best, np.arange(best.size)].sum())
-        guess = float(_least(hits, self._total, self._share / 2))
+        guess = float(_least(guessed_right(self._choosing, self._counting), self._total, self._share / 2))
         shared = self._share / (2 * self._by_private.size)
         likeliest = float(_most(self._by_private, self._total, shared).max())
         gain = max(0.0, guess - likeliest)
@@ -159,6 +156,12 @@ class SampleLowerBounds:
         least, most = clopper_pearson(self._by_private, self._total, self._share / 2 / (2 * prior.size))
         moved = chord_sum(least, most, rel_entr(least, prior[:, 0]), rel_entr(most, prior[:, 0]))
         return max(0.0, float(mean - moved) - 1e-12)
+
+
+def guessed_right(choosing: np.ndarray, counting: np.ndarray) -> int:
+    """How many pairs of `counting` (S, Y) the likeliest s of each y in `choosing` is right about."""
+    best = np.where(choosing.any(axis=0), choosing.argmax(axis=0), choosing.sum(axis=1).argmax())
+    return int(counting[best, np.arange(best.size)].sum())
 
 
 def _least(hits: ArrayLike, draws: ArrayLike, beta: float) -> np.ndarray:

@@ -17,10 +17,10 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._counts import count_array
 from jaxpriv._validation import nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.confidence.sets import count_array
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
 from jaxpriv.leakage.evaluation import values_of_joints
 from jaxpriv.leakage.registry import Arguments

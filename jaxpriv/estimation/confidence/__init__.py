@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._counts import count_array, failure, l1_radius, mcdiarmid_radius, weissman_radius
 from jaxpriv._importing import names_of
 from jaxpriv._module import summary
 from jaxpriv._validation import mechanism_array
-from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence.sets import (
     AbstractConfidenceSet,
     Box,
@@ -38,19 +38,13 @@ from jaxpriv.estimation.confidence.sets import (
     bernstein_interval,
     chernoff_interval,
     clopper_pearson,
-    count_array,
     divergence_quantile,
     divergence_radius,
     divergence_tail,
     empirical_radius,
-    failure,
-    l1_radius,
-    mcdiarmid_radius,
     mean_interval,
     possible_array,
-    weissman_radius,
 )
-from jaxpriv.leakage import AbstractPointwiseLeakage, SampledLift
 
 __all__ = [
     "AbstractConfidenceSet",
@@ -68,7 +62,6 @@ __all__ = [
     "divergence_radius",
     "divergence_tail",
     "empirical_radius",
-    "from_samples",
     "l1_radius",
     "mcdiarmid_radius",
     "mean_interval",
@@ -213,39 +206,6 @@ def population(
         private_distance=_variation(by_private, private, quarter / 2),
         useful_distance=_variation(by_useful, int(allowed.any(axis=0).sum()), quarter / 2),
     )
-
-
-def from_samples(measure: AbstractPointwiseLeakage, counts: ArrayLike, confidence: float = 0.95) -> SampledLift:
-    """A pointwise measure of the population behind counts: with probability `confidence` at least that, for all
-    mechanisms at once, also for one that was designed on these counts.
-
-        jp.DistortionProblem(f, d, leakage=from_samples(MaxLift(), counts), leakage_budget=eps)
-        jp.maximum_utility(f, (from_samples(MaxLift(), counts), eps))        f (X,): the frequencies of X
-
-    For counts (X,) X itself is private, and P(X) is in an L1 ball; for counts (S, X) so are P(X) and P(X|s) of every s,
-    the probability of error shared equally.
-
-    Args:
-        measure: `MaxLift` (pointwise maximal leakage), `MinLift`, `Lift` or `LocalDifferentialPrivacy` of all pairs.
-        counts: whole numbers (X,) or (S, X), not all of them 0.
-        confidence: in (0, 1).
-
-    Raises `InputError` for other measures, counts, or a confidence outside (0, 1).
-    """
-    if not isinstance(measure, AbstractPointwiseLeakage) or not measure.lift_ends:
-        raise InputError("measure must be MaxLift, MinLift, Lift, or LocalDifferentialPrivacy of all pairs")
-    table = count_array(counts, "counts", ndim=(1, 2))
-    total = int(table.sum())
-    if total == 0:
-        raise InputError("counts must not all be 0")
-    beta, cells = 1.0 - failure(confidence, "confidence"), table.shape[-1]
-    useful = table.reshape(-1, cells).sum(axis=0)
-    share = beta if table.ndim == 1 else beta / (len(table) + 1)
-    radii = lambda draws: 0.5 * l1_radius(cells, int(draws), share)  # noqa: E731
-    given = None if table.ndim == 1 else np.where(table.sum(axis=1, keepdims=True) > 0, table, useful)
-    given = None if given is None else given / given.sum(axis=1, keepdims=True)
-    each = None if table.ndim == 1 else np.array([radii(row.sum()) for row in table])
-    return SampledLift(useful / total, radii(total), given, each, measure.lift_ends)
 
 
 def mechanism_stack(value: object, inputs: int) -> np.ndarray:

@@ -27,28 +27,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, rel_entr
 
-from jaxpriv._validation import nonnegative, real_array, scalar, whole
+from jaxpriv._counts import (
+    UP,
+    failure,
+)
+from jaxpriv._validation import nonnegative, real_array, whole
 from jaxpriv.errors import InputError
-
-# Validation of integer count tables: a proportion times n is refused.
-
-
-# Above it float64, in which the radii are computed, skips whole numbers.
-LARGEST = 2**53
-
-
-def count_array(value: object, name: str = "counts", *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
-    """`value` as int64 counts: whole numbers >= 0 with a total below 2^53; all zero is allowed (nothing was seen).
-
-    Raises `InputError` with name and position for bools, floats (a count that was divided or scaled on
-    its way is no count any more), NaN, negative entries, masked entries and empty axes.
-    """
-    array = nonnegative(real_array(value, name, ndim=ndim), name)
-    if np.asarray(value).dtype.kind == "f":
-        raise InputError(f"{name} has dtype {np.asarray(value).dtype}; counts must be integers")
-    if not float(array.sum()) < LARGEST:
-        raise InputError(f"{name} has a total of 2^53 or more")
-    return np.asarray(value).astype(np.int64)
 
 
 def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
@@ -75,14 +59,6 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
         s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
         raise InputError(f"possible[{s}, {x}] means that the pair cannot occur, but counts[{s}, {x}] is positive")
     return array
-
-
-def failure(value: object, name: str = "beta") -> float:
-    """A probability in (0, 1): of error, or of being right."""
-    number = scalar(value, name, low=0.0, open_low=True)
-    if not number < 1:
-        raise InputError(f"{name} must be a number > 0 and < 1")
-    return number
 
 
 # Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
@@ -404,46 +380,13 @@ class Intersection(AbstractConfidenceSet):
 # radius of the whole simplex, k = 1 gives 0. All are rounded up.
 
 
-_UP = 1 + 1e-12  # the roundings of a few elementary functions
-
-
-def _log_subsets(cells: int) -> float:
-    """ln(2^k - 2)."""
-    return cells * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
-
-
-def weissman_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
-    """|P^ - P|_1 <= radius with probability 1 - beta (Weissman et al. 2003)."""
-    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
-    if k == 1:
-        return 0.0
-    if n == 0:
-        return 2.0
-    return min(2.0, math.sqrt(2 / n * (_log_subsets(k) - math.log(beta))) * _UP)
-
-
-def mcdiarmid_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
-    """|P^ - P|_1 <= radius with probability 1 - beta (expectation and bounded differences)."""
-    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
-    if k == 1:
-        return 0.0
-    if n == 0:
-        return 2.0
-    return min(2.0, (math.sqrt((k - 1) / n) + math.sqrt(-2 * math.log(beta) / n)) * _UP)
-
-
-def l1_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
-    """The smaller of Weissman's and McDiarmid's radius: the choice depends on `cells`, `draws`, `beta` only."""
-    return min(weissman_radius(cells, draws, beta), mcdiarmid_radius(cells, draws, beta))
-
-
 def empirical_radius(counts: np.ndarray, beta: ArrayLike) -> np.ndarray:
     """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
     beta = failure(beta)
     n = counts.sum(axis=-1)
     kept = np.maximum(n, 1)
     half = np.sqrt(counts).sum(axis=-1) / kept + 3 * np.sqrt(math.log(2 / beta) / (2 * kept))
-    return np.where(n > 0, np.minimum(2.0, 2 * half * _UP), 2.0)
+    return np.where(n > 0, np.minimum(2.0, 2 * half * UP), 2.0)
 
 
 def divergence_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
@@ -456,7 +399,7 @@ def divergence_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> fl
     z = divergence_quantile(k - 1, beta)
     if k == 2:
         z = min(z, math.log(2 / beta))
-    return z / n * _UP
+    return z / n * UP
 
 
 @lru_cache(maxsize=4096)
@@ -470,7 +413,7 @@ def divergence_quantile(freedom: int, beta: float) -> float:
         if middle in (low, high):
             break
         low, high = (middle, high) if middle - math.log1p(middle) < target else (low, middle)
-    return freedom * (1 + high) * _UP
+    return freedom * (1 + high) * UP
 
 
 def divergence_tail(freedom: int, z: float) -> float:
@@ -479,4 +422,4 @@ def divergence_tail(freedom: int, z: float) -> float:
         return 1.0
     if freedom == 0 or math.isinf(z):
         return 0.0
-    return min(1.0, math.exp(-z + freedom * (1 + math.log(z / freedom))) * _UP)
+    return min(1.0, math.exp(-z + freedom * (1 + math.log(z / freedom))) * UP)

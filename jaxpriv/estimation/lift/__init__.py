@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 
+from jaxpriv._counts import failure
 from jaxpriv._importing import names_of
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.lift._base import (
     AbstractLiftEstimator,
     Estimate,

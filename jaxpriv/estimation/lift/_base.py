@@ -13,11 +13,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from jaxpriv._counts import failure
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, real_array, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence.sets import failure
 
 
 class Rows(eqx.Module):

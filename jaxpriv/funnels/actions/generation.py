@@ -16,6 +16,7 @@ from jaxpriv._numerics import divergence, entropy
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.actions.lagrangian import least_lagrangian
 from jaxpriv.funnels.actions.search import ActionSearch, Searched
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
 from jaxpriv.funnels.atoms.parts import first_atoms
@@ -74,12 +75,12 @@ class VertexGeneration(AbstractFunnelSolver):
     budget: int = field(default=_BUDGET, kw_only=True)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        return self._program(problem, goal.start).solve(problem, goal, self)
+        return self._program(problem, goal.start).solve_form(problem, goal, self)
 
     def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; vertices found for one of them serve the next."""
         program = self._program(problem)
-        return lambda other, goal: program.solve(other, goal, self)
+        return lambda other, goal: program.solve_form(other, goal, self)
 
     def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "VertexProgram":
         gains = gains_of(problem)
@@ -105,6 +106,19 @@ class VertexProgram:
         self._left = 0  # rounds
         self._informed: set[float] = set()  # disclosures whose releases of least mutual information are in the pool
 
+    def solve_form(
+        self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
+    ) -> PosteriorMeasure:
+        """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
+        assert isinstance(problem, FunnelProblem)
+        if self.worth.curved is not None:
+            self._inform(problem, goal)
+        if problem.form != "multiplier" or self.gains.scale.proportional:
+            return self.solve(problem, goal, solver)
+        return least_lagrangian(
+            problem, goal, self.gains, self.worth, lambda asked, fine: self.solve(asked, fine, solver)
+        )
+
     def solve(
         self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
     ) -> PosteriorMeasure:
@@ -112,8 +126,6 @@ class VertexProgram:
         objective = self._objective(problem)
         self._left = solver.rounds if goal.max_steps is None else goal.max_steps
         rounds, budget = self._left, max(1000, solver.budget // max(1, self.worth.table.size))
-        if self.worth.curved is not None:
-            self._inform(problem, goal)
 
         def shown(done: int, value: float, proof: Proof | None) -> None:
             if goal.clock.reports:
@@ -206,11 +218,6 @@ class VertexProgram:
         if problem.form == "leakage_budget":
             limit = max((gains.inner(target) - worth.base) / worth.unit - error, 0.0)
             return Objective(True, "side", limit, **steepest)
-        if not gains.scale.proportional:
-            raise InputError(
-                "solver: vertices take a multiplier of measures that are an average, not its logarithm; "
-                "use difference-of-convex, or a disclosure"
-            )
         return Objective(True, "multiplier", target / (worth.unit * gains.rate), **steepest)
 
     def _gap(self, problem: FunnelProblem | BottleneckProblem, value: float, tol: float) -> float:
@@ -238,13 +245,12 @@ class VertexProgram:
         nu = worth.unit * (prices + bound) + worth.first
         return Proof(nu, worth.unit * plan.lam, -_rounding(worth, prices, bound))
 
-    def _inform(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> None:
+    def _inform(self, problem: FunnelProblem, goal: FunnelGoal) -> None:
         """Put the releases of least mutual information for the target, or spread out, into the pool."""
         most = entropy(self.source)
         targets = [problem.target] if problem.form == "disclosure" else [share * most for share in _SHARES]
         fresh = [target for target in targets if target not in self._informed]
         if fresh:
-            assert isinstance(problem, FunnelProblem)
             known = least_information(problem, goal)
             mechanisms = [known(target) for target in fresh]
             self.pool += self._pool(np.vstack([measure_of(one, self.source)[0] for one in mechanisms]))
@@ -259,7 +265,7 @@ def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> tuple[AbstractSha
     """(shape, T', nu, lambda) of the search over boxes from prices and lambda in units of `worth`."""
     curved = worth.curved
     assert curved is not None
-    own = (worth.unit * prices + worth.first) / curved.size
+    own = (worth.unit * prices + worth.first) / curved.size + curved.tilt @ curved.conditional
     return curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size
 
 

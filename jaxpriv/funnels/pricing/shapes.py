@@ -7,7 +7,7 @@ minimiser q of value m of phi(Tq) + lambda H(q) - nu.q every symbol of its suppo
     lambda ln q_x = T_x.G(Tq) - nu_x - m.
 
     Entropy     phi = sum_s r_s ln r_s                     G_s = ln r_s
-    Divergence  phi = sum_s p_s f(u_s), u_s = r_s/p_s      G_s = f'(u_s) + sum_s p_s ( f(u_s) - u_s f'(u_s) )
+    Curved      phi = sum_s p_s f(u_s), u_s = r_s/p_s      G_s = f'(u_s) + sum_s p_s ( f(u_s) - u_s f'(u_s) )
     Norm        phi = +-N, N = ( sum_s p_s u_s^a )^{1/a}   G_s = +-u_s^{a-1} N^{1-a}      (minus for a < 1)
 
 Of a divergence T_x.G = sum_s [ T_sx f'(u_s) + p_s ( f(u_s) - u_s f'(u_s) ) ], and the term of s rises in r_s up to
@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage.f_rules import AbstractCurve, FRules
-from jaxpriv.leakage.rule_sets import Power, Term
+from jaxpriv.leakage.rule_sets import Entropic, Power, Term
 
 Two: TypeAlias = tuple[np.ndarray, np.ndarray]
 
@@ -137,7 +137,7 @@ class Entropy(AbstractShape):
 
 
 @dataclass(frozen=True, eq=False)
-class Divergence(AbstractShape):
+class Curved(AbstractShape):
     """sum_s p_s f(r_s/p_s), p = `reference` (S,), f = `curve` >= 0 with f(1) = 0."""
 
     curve: AbstractCurve
@@ -264,9 +264,13 @@ class Norm(AbstractShape):
 
 
 def shape_of(term: Term) -> AbstractShape | None:
-    """The shape of a smooth term whose rows add up to the mass of the output; None of other sets."""
+    """The shape of a smooth term whose rows add up to the mass of the output, of a relative entropy without its
+    reference; None of other sets.
+    """
+    if isinstance(term.rule_set, Entropic):
+        return Entropy(len(term.reference))
     if isinstance(term.rule_set, FRules):
-        return Divergence(term.rule_set.curve, np.asarray(term.reference, dtype=np.float64)[:-1])
+        return Curved(term.rule_set.curve, np.asarray(term.reference, dtype=np.float64)[:-1])
     if isinstance(term.rule_set, Power):
         order = float(term.parameter) / (float(term.parameter) - 1.0)
         return Norm(order, np.asarray(term.reference, dtype=np.float64))

@@ -1,0 +1,104 @@
+"""Funnels of pointwise measures: the least limit eps on every posterior under which a release can disclose R.
+
+L is the largest value over the outputs, so a release leaks at most eps where all its posteriors are within the limit
+eps. The most that such releases disclose, U(eps), is the optimum of `extremal.maximum_utility`, with a proved upper
+bound, and does not fall in eps. Therefore
+
+    U(eps) <  R   proves that every release with I(X;Y) >= R leaks more than eps,
+    U(eps) >= R   gives a release that leaks eps at most,
+
+and a search for the root of U(eps) = R has a proof on both of its sides.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv._clock import Clock
+from jaxpriv.errors import InputError
+from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
+from jaxpriv.leakage import evaluate
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+
+_EPS = float(np.finfo(np.float64).eps)
+# Limits beyond this are none to float64, and one to begin with where X itself leaks without limit.
+_MOST, _FIRST = 300.0, 1.0
+# The utility is computed to this share of the tolerance, at least to this. Steps of the search; cuts stay this share of
+# the interval inside, and every so many steps halve it.
+_FINE, _FINEST, _STEPS, _INSET, _HALVED = 1e-2, 1e-12, 60, 0.02, 4
+NAME = "posterior-limit"
+
+
+@dataclass(frozen=True)
+class PosteriorLimit(AbstractFunnelSolver):
+    """The least limit on every posterior, for `Lift`, `MaxLift`, `MinLift`, `LocalDifferentialPrivacy` and
+    `InferentialPrivacy` without neighbours; for up to about four private symbols.
+    """
+
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+        if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
+            raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
+        if problem.form == "leakage_budget":
+            best = _utility(problem, problem.target, 0.5 * goal.tol, goal.clock)
+            return _measure(problem, best, best.upper_bound, 1)
+        low, best, steps = _least_limit(problem, goal)
+        return _measure(problem, best, low, steps)
+
+
+def _measure(problem: FunnelProblem, best: MaximumUtility, bound: float, steps: int) -> PosteriorMeasure:
+    return PosteriorMeasure(
+        *measure_of(best.mechanism[problem.useful], problem.reduction.source), bound=bound, steps=steps
+    )
+
+
+def _utility(problem: FunnelProblem, limit: float, tol: float, clock: Clock) -> MaximumUtility:
+    """U(limit)."""
+    with clock.quiet():
+        return utility_within(problem.joint, parse_limits((problem.leakage, limit)), tol, clock)
+
+
+def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, MaximumUtility, int]:
+    """(a limit that is too small, the release within one that is not, steps)."""
+    fine, clock, most = max(_FINE * goal.tol, _FINEST), goal.clock, whole_entropy(problem.joint)
+    # What is measured may be below what was computed.
+    target = min(problem.target + 8 * _EPS * sum(problem.joint.shape) * (1.0 + most), most)
+
+    def at(limit: float) -> MaximumUtility:
+        return _utility(problem, limit, fine, clock)
+
+    low, under = 0.0, at(0.0)
+    if under.value >= target:
+        return 0.0, under, 1
+    high = min(evaluate(problem.leakage, problem.joint, np.eye(problem.joint.shape[1])).value, _FIRST)
+    best = at(high)
+    steps = 2
+    while best.value < target and high < _MOST and not clock.expired():
+        low, under = (high, best) if best.upper_bound < target else (low, under)
+        high, steps = min(2 * high, _MOST), steps + 1
+        best = at(high)
+    side = 1.0
+    while high - low > 0.9 * goal.tol and steps < _STEPS and not clock.expired():
+        steps += 1
+        share = (target - under.upper_bound) / max(best.value - under.upper_bound, _EPS)
+        cut = low + share * (high - low) + side * 0.4 * goal.tol
+        inset = min(_INSET * (high - low), 0.4 * goal.tol)
+        cut = 0.5 * (low + high) if steps % _HALVED == 0 else min(max(cut, low + inset), high - inset)
+        found = at(cut)
+        if found.value >= target:
+            high, best, side = cut, found, -1.0
+        elif found.upper_bound < target:
+            low, under, side = cut, found, 1.0
+        else:
+            break  # the interval of the utility itself holds the target
+        clock.report(NAME, steps, high, low)
+    return low, best, steps
+
+
+def limit_bound(problem: FunnelProblem, claimed: float, clock: Clock) -> float:
+    """The bound that one more search proves: that of a budget, or `claimed` if no release within it is enough."""
+    limit = problem.target if problem.form == "leakage_budget" else max(claimed, 0.0)
+    proved = _utility(problem, limit, _FINEST, clock).upper_bound
+    if problem.form == "leakage_budget":
+        return proved
+    return limit if proved < problem.target else 0.0
