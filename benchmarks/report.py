@@ -100,6 +100,10 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
         name = re.sub("[^a-z0-9]+", "-", part.title.lower())
         missing = [solver for solver in dict.fromkeys(row.solver for row in ran) if solver not in reached[gap]]
         absent = [solver for solver in reading.solvers_of(document, part) if all(row.solver != solver for row in ran)]
+        at_gap = [row for row in document.rows if row.case in cases and row.accuracy == f"{gap:g}"]
+        spared = {row.solver for row in at_gap} - {row.solver for row in at_gap if row.status != "skipped"}
+        absent += [f"{solver} to this gap" for solver in missing if solver in spared]
+        missing = [solver for solver in missing if solver not in spared]
         caption = f"{part.title}: time to a certified gap of {gap:g} and peak memory against size."
         caption += f" Never reached by {', '.join(missing)}." if missing else ""
         caption += f" Not run: {', '.join(absent)}." if absent else ""

@@ -639,10 +639,18 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     if scale.proportional:
         return Goal(scale.inner(goal.tol), goal.rtol, shift)
     most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
-    slope = 0.0
-    for value in (0.0, most):  # differences over 1e-6 of the range: half of the digits of float64 are left in the slope
-        step = 1e-6 * (1.0 + most)
-        slope = max(slope, 1e-6 * (1.0 + most) / abs(scale.inner(value + step) - scale.inner(value)))
+    step = 1e-6 * (1.0 + most)  # of the range: half of the digits of float64 are left in the slope
+
+    def slope_at(value: float) -> float:
+        return step / abs(float(scale.inner(value + step) - scale.inner(value)))
+
+    slope = slope_at(0.0)
+    # Slopes of orders below 1 grow without end: no mechanism leaks more than X itself.
+    if slope_at(most) > slope:
+        if isinstance(problem, DistortionProblem) and not is_traced(problem):
+            whole = np.eye(problem.shape[0])
+            most = min(most, max(float(problem.leakage(joint, whole)) for joint in problem.joints))
+        slope = slope_at(most)
     # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
     # afterwards.
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)

@@ -120,6 +120,15 @@ def test_the_page_has_a_table_and_a_plot_of_the_limits(tmp_path):
     assert (tmp_path / "worst-worst-outcome.png").exists()
 
 
+def test_what_was_not_asked_for_so_small_a_gap_is_not_called_unreached(tmp_path):
+    made = document()
+    made.rows[-1] = dataclasses.replace(made.rows[-1], status="skipped")
+    made.rows.append(Row("cube n=32", "scs", "0.01", "ok", seconds=1.0, gap=1e-2))
+    machine = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
+    page = report.write(dataclasses.replace(made, machine=machine), tmp_path / "cube.json").read_text()
+    assert "against size. Not run: scs to this gap." in page
+
+
 def test_what_was_not_run_is_not_called_unreached(tmp_path):
     made = document()
     made.rows.append(Row("cube n=32", "ecos", "1e-06", "skipped", "the time budget was spent"))
