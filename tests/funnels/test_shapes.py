@@ -119,3 +119,14 @@ def test_a_measure_that_x_leaks_without_limit_is_left_to_the_local_method():
     measure = leakage.FInformation(leakage.ReverseKullbackLeibler())
     found = jp.solve(jp.FunnelProblem(joint / joint.sum(), leakage=measure, leakage_budget=0.05), time_limit=1e-9)
     assert found.solver != "vertex-generation"
+
+
+def test_powers_of_a_large_order_do_not_overflow():
+    joint = np.array([[0.3, 0.1, 0.001], [0.1, 0.4, 0.099]])
+    problem = jp.FunnelProblem(joint, leakage=leakage.Sibson(500.0), disclosure=0.5)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    assert found.lower_bound <= found.value
+    price = 0.01
+    found = jp.solve(jp.FunnelProblem(joint, leakage=leakage.Sibson(500.0), multiplier=price), time_limit=0.5)
+    assert -price * entropy(source_of(joint)) - 1e-9 <= found.lower_bound <= found.upper_bound

@@ -163,7 +163,8 @@ def _weighted(shape: AbstractShape, w: np.ndarray, mixed: np.ndarray, cost: np.n
             break
         if step < MIRROR:
             trial = w[todo] * np.exp(-length[todo, None] * (slope - lowest[:, None]))
-            trial /= trial.sum(axis=1, keepdims=True)
+            with np.errstate(invalid="ignore"):  # where all weights underflow the value is NaN, which is not better
+                trial /= trial.sum(axis=1, keepdims=True)
             r2, value2 = at(trial, todo)
             tried = length[todo] >= 1e-3
             better = tried & (value2 <= value[todo])

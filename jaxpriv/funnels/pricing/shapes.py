@@ -217,22 +217,25 @@ class Norm(AbstractShape):
         top = np.maximum(u.max(axis=-1), _TINY)
         return top * (self.reference * (u / top[..., None]) ** self.order).sum(axis=-1) ** (1.0 / self.order)
 
-    def _power(self, r: np.ndarray, extra: float = 1.0) -> np.ndarray:
-        """u^{a - extra}, (..., S)."""
-        return (np.maximum(r, _LEAST) / self.reference) ** (self.order - extra)
+    def _power(self, r: np.ndarray, size: np.ndarray, extra: float = 1.0) -> np.ndarray:
+        """(u/N)^{a - extra}, (..., S), N = `size`; neither power alone, which may overflow."""
+        ratio = np.maximum(r, _LEAST) / self.reference / size
+        if self.order > 1:  # N >= p_s^{1/a} u_s
+            ratio = np.minimum(ratio, (1 + _BEYOND) * self.reference ** (-1.0 / self.order))
+        return ratio ** (self.order - extra)
 
     def value(self, r: np.ndarray) -> np.ndarray:
         return self._sign * self._size(r)
 
     def gradient(self, r: np.ndarray) -> Two:
         r = np.maximum(r, _LEAST)
-        found = self._sign * self._power(r) * self._size(r)[..., None] ** (1.0 - self.order)
+        found = self._sign * self._power(r, self._size(r)[..., None])
         return found, np.abs(found).max(axis=-1)
 
     def curvature(self, r: np.ndarray) -> np.ndarray:
         r = np.maximum(r, _LEAST)
-        size = self._size(r)[..., None] ** (1.0 - self.order)
-        return abs(self.order - 1.0) * self._power(r, 2.0) * size / self.reference
+        size = self._size(r)[..., None]
+        return abs(self.order - 1.0) * self._power(r, size, 2.0) / (size * self.reference)
 
     def _sizes(self, low: np.ndarray, high: np.ndarray) -> Two:
         """(N least, N most) (..., 1) of r with sum 1 between `low` and `high`."""
@@ -243,19 +246,19 @@ class Norm(AbstractShape):
 
     def bend(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         sizes = self._sizes(low, high)
-        size = sizes[0 if self.order > 1 else 1] ** (1.0 - self.order)
+        size = sizes[0 if self.order > 1 else 1]
         end = low if self.order < 2 else high
-        found = abs(self.order - 1.0) * self._power(end, 2.0) * size / self.reference
+        found = abs(self.order - 1.0) * self._power(end, size, 2.0) / (size * self.reference)
         return np.where((end > _LEAST) | (self.order >= 2), found, np.inf)
 
     def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         less, more = self._sizes(low, high)
         if self.order > 1:
-            small, large = (low / self.reference) ** (self.order - 1.0), (high / self.reference) ** (self.order - 1.0)
-            return small @ symbols.T * more ** (1.0 - self.order), large @ symbols.T * less ** (1.0 - self.order)
+            small = (low / self.reference / more) ** (self.order - 1.0)
+            return small @ symbols.T, self._power(high, less) @ symbols.T
         unknown = ((symbols > 0)[None] & (low <= _LEAST)[:, None]).any(axis=2)
-        least = -self._power(low) @ symbols.T * more ** (1.0 - self.order)
-        most = -self._power(high) @ symbols.T * less ** (1.0 - self.order)
+        least = -self._power(low, more) @ symbols.T
+        most = -self._power(high, less) @ symbols.T
         return np.where(unknown, -np.inf, least), most
 
     @property
