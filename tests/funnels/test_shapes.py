@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
-from jaxpriv.funnels.pricing.shapes import shape_of
+from jaxpriv.funnels.pricing.shapes import Norm, shape_of
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.lower import terms_of
 
@@ -122,11 +122,11 @@ def test_a_measure_that_x_leaks_without_limit_is_left_to_the_local_method():
 
 
 def test_powers_of_a_large_order_do_not_overflow():
-    joint = np.array([[0.3, 0.1, 0.001], [0.1, 0.4, 0.099]])
-    problem = jp.FunnelProblem(joint, leakage=leakage.Sibson(500.0), disclosure=0.5)
-    found = jp.solve(problem)
-    assert found.status == "optimal"
-    assert found.lower_bound <= found.value
-    price = 0.01
-    found = jp.solve(jp.FunnelProblem(joint, leakage=leakage.Sibson(500.0), multiplier=price), time_limit=0.5)
-    assert -price * entropy(source_of(joint)) - 1e-9 <= found.lower_bound <= found.upper_bound
+    shape, one, all_of = Norm(500.0, np.array([0.1, 0.9])), np.array([[1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 1.0]])
+    np.testing.assert_allclose(shape.gradient(one)[0], [[0.1 ** (-499 / 500), 0.0]], atol=1e-12)
+    least, most = shape.slopes(np.eye(2), all_of[:1], all_of[1:])
+    assert (least >= 0.0).all()
+    assert (most <= [[10.0, 1 / 0.9]]).all()
+    problem = jp.FunnelProblem(np.diag([0.1, 0.9]), leakage=leakage.Sibson(500.0), multiplier=0.01)
+    found = jp.solve(problem, time_limit=0.5)
+    assert -0.01 <= found.lower_bound <= found.upper_bound
