@@ -127,7 +127,7 @@ def minimise(
     max_steps: int = 10_000,
     progress: ProgressLike = None,
 ) -> Minimum:
-    """Minimise f(x, *args) over probability vectors x, with a lower bound on the optimum.
+    """Minimise `f(x, *args)` over probability vectors x, with a lower bound on the optimum.
 
     x is an array whose last axis holds probability vectors (one of shape (n,), a conditional distribution of shape
     (m, n), ...), or a pytree of such arrays. The problem is

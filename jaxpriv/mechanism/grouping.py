@@ -162,9 +162,9 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
         budget: the sum of the mean distortions is at most this. It is split so that the sum of the groups' leakages is
             small: all groups have one price, leakage saved per distortion spent; or
         leakage_budget: the leakage of all groups together is at most this (nats), certified. Exactly one of the two.
-        source, private, rules, shared, distortion, weights, split, seed, confidence, unseen, resolution, tol, sparse,
-            time_limit, progress, clock: as for `fit`. A confidence is that of each group's audit by itself, and of the
-            bound on the leakage of all groups by itself.
+        confidence: that of each group's audit by itself, and of the bound on the leakage of all groups by itself.
+        source, private, rules, shared, distortion, weights, split, seed, unseen, resolution, tol: as for `fit`.
+        sparse, time_limit, progress, clock: the same.
 
     Groups may reveal much together even where each reveals nothing by itself: because columns depend on S in
     combination, which then belong in one group, or because there are few records for so many combinations, so that who
