@@ -183,8 +183,9 @@ class Greedy(AbstractFunnelSolver):
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
-        core = problem.reduction
-        table = PairTable(core.joint, problem.leakage)
+        core, measure = problem.reduction, problem.leakage
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
+        table = PairTable(core.joint, measure)
         rule = Rule.RATIO if self.ratio else Rule.PRIVACY
         if problem.form == "disclosure":
             return _alone(core.source, table.run(rule, problem.target))
@@ -211,8 +212,9 @@ class GreedyBottleneck(AbstractFunnelSolver):
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):
             raise InputError("solver: greedy-bottleneck is for bottleneck problems; greedy is the one for funnels")
-        core = problem.reduction
-        table = PairTable(core.joint, problem.leakage)
+        core, measure = problem.reduction, problem.leakage
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
+        table = PairTable(core.joint, measure)
         if problem.form == "relevance":
             return _alone(core.source, table.run(Rule.RELEVANCE, problem.target))
         runs = [table.run(Rule.RELEVANCE, k / self.points * table.most_leakage) for k in range(self.points)]

@@ -41,7 +41,7 @@ from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
-from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 
@@ -343,6 +343,7 @@ class AlongTheHull(_FromStarts):
         """
         solve, whole = self.steps(problem), _of_value(problem)
         measure, sign = problem.leakage, 1.0 if problem.minimises_leakage else -1.0
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
         if problem.form == "disclosure":
             target = Target("disclosure", problem.target)
         elif problem.form == "multiplier":
@@ -473,6 +474,7 @@ class DifferenceOfConvex(AlongTheHull):
         if not isinstance(problem, FunnelProblem):
             raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
         measure, whole = problem.leakage, _of_value(problem)
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
 
         def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
             return descend(given, measure, prices, starts, jnp.asarray(tol), jnp.asarray(most), whole=whole)

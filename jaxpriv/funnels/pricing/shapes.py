@@ -148,7 +148,7 @@ class Separable(AbstractShape):
 
     def _parts(self, u: np.ndarray) -> Two:
         """(f'(u), p ( f(u) - u f'(u) )), (..., S)."""
-        slope = self.curve.slope(u)
+        slope = np.asarray(self.curve.slope(u))
         return slope, self.reference * (self.curve.value(u) - u * slope)
 
     def value(self, r: np.ndarray) -> np.ndarray:
@@ -160,7 +160,7 @@ class Separable(AbstractShape):
         return slope + rest.sum(axis=-1, keepdims=True), size
 
     def curvature(self, r: np.ndarray) -> np.ndarray:
-        return 1.0 / (self.curve.conjugate(self.curve.slope(self._ratio(r)))[2] * self.reference)
+        return np.asarray(1.0 / (self.curve.conjugate(self.curve.slope(self._ratio(r)))[2] * self.reference))
 
     def bend(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         # f'' falls for every curve of the library; nothing is known of that of a user.
