@@ -119,8 +119,8 @@ def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
         )
     if not measure.lift_ends and measure.inequalities(0.0) is None:
         raise InputError(
-            f"limit[{number}]: {type(measure).__name__} with limits of its own for symbols or pairs (neighbours, scales) "
-            "is not supported"
+            f"limit[{number}]: {type(measure).__name__} with limits of its own for symbols or pairs "
+            "(neighbours, scales) is not supported"
         )
     return measure.lift_ends
 
