@@ -153,7 +153,12 @@ def _grad(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
         problem = problem_of(cell, data, jnp, joint=joints, tables=tables, target=target + step * moves[2])
         return jp.optimal_value(problem, solver=cell.solver, tol=tol)
 
-    found, slope = jax.value_and_grad(value)(jnp.zeros(()))
+    try:
+        found, slope = jax.value_and_grad(value)(jnp.zeros(()))
+    except jp.InputError as error:  # outside of jit, where the derivative is NaN inside
+        if "has no derivative here" not in str(error):
+            raise
+        found = slope = jnp.nan
     return [(data, Found("optimal", float(found), float(found) - tol, None, tol, 1e-9, float(slope)))]
 
 
