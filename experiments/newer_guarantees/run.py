@@ -11,7 +11,7 @@
   variation of .02, and kept exactly, where R = 2 h(p) - H(1-p-D/2, D/2, D/2, p-D/2).
 * sequence: I(S;Z,Y) of a fair bit S that was released as Z through a binary symmetric channel of .1, and is released
   again with a share D of changes: by a channel that does not look at Z, and at the optimum.
-* metric: the least E|X-Y| of eight ordered symbols where neighbours may be told apart by eps, and that of the geometric
+* metric: the least E|X-Y| of eight ordered symbols where log-ratios of neighbours are at most eps, and that of the geometric
   mechanism with the best remapping, which Ghosh, Roughgarden and Sundararajan prove to be optimal.
 
 `value` is attained, `bound` proved; both agree where a number is exact. In nats, but for distortions.

@@ -65,5 +65,5 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
 def _within(lifts: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Which lifts (n, X) meet the limits up to rounding."""
     most, least = lifts.max(axis=1), lifts.min(axis=1)
-    told = np.column_stack([lifts, most, -least])
-    return (least >= -_ROUNDING * most) & ((told @ limits.T).max(axis=1) <= _ROUNDING * most)
+    extended = np.column_stack([lifts, most, -least])
+    return (least >= -_ROUNDING * most) & ((extended @ limits.T).max(axis=1) <= _ROUNDING * most)

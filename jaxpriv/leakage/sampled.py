@@ -122,8 +122,8 @@ class SampledLift(AbstractPointwiseLeakage):
         same_symbols("source", self.source, 0, log_lift.shape[-1])
         lift = xp.where(support, xp.exp(xp.where(support, log_lift, 0.0)), 0.0)
         most, least = lift.max(axis=-1, keepdims=True), xp.where(support, lift, np.inf).min(axis=-1, keepdims=True)
-        told = xp.concatenate([lift, most, -least], axis=-1)
-        above, below = (xp.matmul(told, xp.asarray(part.T, told)) for part in self._ratios)
+        extended = xp.concatenate([lift, most, -least], axis=-1)
+        above, below = (xp.matmul(extended, xp.asarray(part.T, extended)) for part in self._ratios)
         ratio = above / xp.where(below > 0, below, 1.0)
         return xp.log(xp.where(below > 0, ratio, np.inf)).max(axis=-1)
 
