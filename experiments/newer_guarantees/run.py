@@ -10,9 +10,9 @@
 * marginal: least I(X;Y) of a bit with P(1) = .3 at a share of changes D: free, with the marginal kept within a total
   variation of .02, and kept exactly, where R = 2 h(p) - H(1-p-D/2, D/2, D/2, p-D/2).
 * sequence: I(S;Z,Y) of a fair bit S that was released as Z through a binary symmetric channel of .1, and is released
-  again with a share D of changes: by a channel that does not look at Z, and at the optimum.
-* metric: the least E|X-Y| of eight ordered symbols where log-ratios of neighbours are at most eps, and that of the geometric
-  mechanism with the best remapping, which Ghosh, Roughgarden and Sundararajan prove to be optimal.
+  again with a share D of changes: by a channel that does not depend on Z, and at the optimum.
+* metric: the least E|X-Y| of eight ordered symbols where log-ratios of neighbours are at most eps, and that of the
+  geometric mechanism with the best remapping, which Ghosh, Roughgarden and Sundararajan prove to be optimal.
 
 `value` is attained, `bound` proved; both agree where a number is exact. In nats, but for distortions.
 """
