@@ -30,12 +30,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import rel_entr
 
-from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import Solution, Status
+from jaxpriv.solution import SearchResult, Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.prior_saddle import saddle_point
 from jaxpriv.solving.solve import solve_within
@@ -56,7 +56,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class RobustSolution:
+class RobustSolution(SearchResult):
     """A mechanism, what it leaks at worst over the ball, and what every mechanism must.
 
     Attributes:
@@ -85,11 +85,6 @@ class RobustSolution:
     stopped: int = 0
 
     __repr__ = summary
-
-    @property
-    def message(self) -> str:
-        """What the status means, after why it was stopped if it was."""
-        return Stop(self.stopped).message + Status[self.status.upper()].message
 
     @property
     def gap(self) -> float:

@@ -93,6 +93,18 @@ def status_of(code: Arr) -> PyTree:
     return np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
 
 
+class SearchResult:
+    """What a search on the host returns: numbers that hold whenever it ended."""
+
+    status: Any  # the label of a `Status`
+    stopped: int
+
+    @property
+    def message(self) -> str:
+        """What the status means, after why it was stopped if it was."""
+        return Stop(self.stopped).message + Status[self.status.upper()].message
+
+
 class AbstractSolution(Shown):
     """What a solve returns and `jaxpriv.certify` checks again."""
 

@@ -18,14 +18,14 @@ from typing import Literal
 
 import numpy as np
 
-from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
 from jaxpriv._validation import is_traced, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import Status
+from jaxpriv.solution import SearchResult
 
 # Shares of a release that ignores the data, the least of which brings the measured envelope within the limit.
 _MIXTURES = (0.0, *(10.0**power for power in range(-14, -3)))
@@ -33,12 +33,13 @@ _MIXTURES = (0.0, *(10.0**power for power in range(-14, -3)))
 _PRICE = 1e3
 # How far a split stays from the ends of a box, relative to its width.
 _INSIDE = 0.1
+_EPS = float(np.finfo(np.float64).eps)
 # By how much a relative envelope may exceed the limit and count as rounding.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class EnvelopeDesign:
+class EnvelopeDesign(SearchResult):
     """A mechanism within a limit on a leakage envelope, and what every such mechanism costs at least.
 
     Attributes:
@@ -62,11 +63,6 @@ class EnvelopeDesign:
     stopped: int = 0
 
     __repr__ = summary
-
-    @property
-    def message(self) -> str:
-        """What the status means, after why it was stopped if it was."""
-        return Stop(self.stopped).message + Status[self.status.upper()].message
 
     @property
     def gap(self) -> float:
@@ -180,6 +176,9 @@ class _ThresholdPrograms:
         y, z = np.minimum(result.ineqlin.marginals, 0.0), result.eqlin.marginals
         reduced = objective - above.T @ y - sums_to.T @ z
         bound = y @ right + z @ sides + np.minimum(reduced * least, reduced * most).sum()
+        # A sum of k terms errs by less than k units of rounding of their sizes.
+        sizes = (objective + abs(above).T @ abs(y) + abs(sums_to).T @ abs(z)) @ most + abs(y) @ right + abs(z) @ sides
+        bound -= len(objective) * _EPS * float(sizes)
         mechanism = np.maximum(result.x[: inputs * outputs].reshape(inputs, outputs), 0.0)
         return float(bound), mechanism / mechanism.sum(axis=1, keepdims=True)
 

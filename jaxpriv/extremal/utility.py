@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import ENDLESS, Clock, ProgressLike, Stop, clock_of
+from jaxpriv._clock import ENDLESS, Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
 from jaxpriv._numerics import entropy, information_below
 from jaxpriv._validation import is_traced, joint_array, scalar
@@ -21,7 +21,7 @@ from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
 from jaxpriv.leakage.pointwise import LiftEnd
-from jaxpriv.solution import Status
+from jaxpriv.solution import SearchResult
 
 # Pointwise limits as bounds on the lift t = q/p of every posterior q.
 #
@@ -291,7 +291,7 @@ _NARROW = 1e-12
 
 
 @dataclass(frozen=True)
-class MaximumUtility:
+class MaximumUtility(SearchResult):
     """A mechanism, its disclosure I(X;Y), and an upper bound on that of any mechanism within the limit.
 
     Attributes:
@@ -314,11 +314,6 @@ class MaximumUtility:
     stopped: int = 0
 
     __repr__ = summary
-
-    @property
-    def message(self) -> str:
-        """What the status means, after why it was stopped if it was."""
-        return Stop(self.stopped).message + Status[self.status.upper()].message
 
     @property
     def gap(self) -> float:

@@ -175,11 +175,8 @@ class Separable(AbstractShape):
         steepest = -np.inf if self.curve.users else self.curve.slopes[0]  # the slope at 0
         zero = symbols * steepest + self.reference * self.curve.exact(np.zeros(1)) if np.isfinite(steepest) else -np.inf
         first = np.where(known[:, None], ends[0], zero)
-        top, falls = (
-            self.reference * self.curve.exact(symbols / self.reference),
-            known[:, None] & (symbols <= low[:, None]),
-        )
-        most = np.where(symbols >= high[:, None], ends[1], np.where(falls, first, top))
+        top, falls = self.reference * self.curve.exact(symbols / self.reference), symbols <= low[:, None]
+        most = np.where(symbols >= high[:, None], ends[1], np.where(known[:, None] & falls, first, top))
         return np.minimum(first, ends[1]).sum(axis=2), most.sum(axis=2)
 
     @property
