@@ -12,12 +12,13 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SIGN = {"least": 1.0, "most": -1.0}
 
 
-def rows_of(folder, name, boundary):
+def rows_of(folder, name, **values):
+    """The rows of a stored table that have these values."""
     path = EXPERIMENTS / folder / "data" / name
     if not path.exists():
         pytest.skip(f"{path} is not here")
     with open(path, newline="") as stream:
-        return [row for row in csv.DictReader(stream) if row["boundary"] == boundary]
+        return [row for row in csv.DictReader(stream) if values.items() <= row.items()]
 
 
 def column(rows, name):
@@ -27,7 +28,7 @@ def column(rows, name):
 @pytest.mark.parametrize("boundary", SIGN)
 @pytest.mark.parametrize("folder", ["census_funnel", "heart_funnel"])
 def test_boundaries_are_proved_and_nothing_else_crosses_them(folder, boundary):
-    rows, sign = rows_of(folder, "boundaries.csv", boundary), SIGN[boundary]
+    rows, sign = rows_of(folder, "boundaries.csv", boundary=boundary), SIGN[boundary]
     reached, proved, gap = (column(rows, name) for name in ("reached", "proved", "gap"))
     assert (sign * (reached - proved) >= 0).all()
     np.testing.assert_allclose(gap, sign * (reached - proved), atol=1e-14)
@@ -44,7 +45,7 @@ def test_boundaries_are_proved_and_nothing_else_crosses_them(folder, boundary):
 @pytest.mark.parametrize("boundary", SIGN)
 def test_both_boundaries_bend_one_way(boundary):
     """PF is convex and IB concave, up to the gap of each point."""
-    rows = rows_of("census_funnel", "boundaries.csv", boundary)
+    rows = rows_of("census_funnel", "boundaries.csv", boundary=boundary)
     for binning in {row["binning"] for row in rows}:
         part = [row for row in rows if row["binning"] == binning]
         rate, reached, proved = (column(part, name) for name in ("R", "reached", "proved"))
@@ -55,7 +56,7 @@ def test_both_boundaries_bend_one_way(boundary):
 
 def test_binary_pairs_meet_the_closed_forms():
     for boundary, sign in SIGN.items():
-        for row in rows_of("binary_funnel", "binary.csv", boundary):
+        for row in rows_of("binary_funnel", "binary.csv", boundary=boundary):
             p, delta, rate = float(row["p"]), float(row["delta"]), float(row["R"])
             exact = binary_funnel_at(p, delta, rate).leakage if sign > 0 else binary_bottleneck(delta, rate)
             assert float(row["reached"]) == pytest.approx(exact, abs=1e-7)
@@ -64,11 +65,7 @@ def test_binary_pairs_meet_the_closed_forms():
 
 
 def test_three_private_attributes_are_proved_and_greedy_leaks_more():
-    path = EXPERIMENTS / "census_three_private" / "data" / "boundary.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = rows_of("census_three_private", "boundary.csv")
     reached, proved, gap = (column(rows, name) for name in ("reached", "proved", "gap"))
     assert (reached >= proved).all()
     np.testing.assert_allclose(gap, reached - proved, atol=1e-14)
@@ -81,11 +78,7 @@ def test_three_private_attributes_are_proved_and_greedy_leaks_more():
 
 def test_no_mechanism_beats_the_least_of_a_measure():
     """Factors between measures are at least 1, up to the tolerance of 1e-6 over the least that counts, 1e-3."""
-    path = EXPERIMENTS / "ldp_and_information" / "data" / "factors.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = rows_of("ldp_and_information", "factors.csv")
     q10, median, q90 = (column(rows, name) for name in ("q10", "median", "q90"))
     assert (q10 >= 1.0 - 1e-3).all()
     assert (median >= q10).all()
@@ -96,11 +89,7 @@ def test_no_mechanism_beats_the_least_of_a_measure():
 
 
 def test_no_mapping_of_records_beats_the_best_of_the_count():
-    path = EXPERIMENTS / "input_perturbation" / "data" / "curves.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = rows_of("input_perturbation", "curves.csv")
     output, lower, best, bound = (column(rows, name) for name in ("output", "output_lower", "input", "input_lower"))
     assert (output >= lower).all()
     assert (best >= np.maximum(bound, lower)).all()
@@ -110,11 +99,7 @@ def test_no_mapping_of_records_beats_the_best_of_the_count():
 
 
 def test_newer_guarantees_meet_what_is_known_of_them():
-    path = EXPERIMENTS / "newer_guarantees" / "data" / "curves.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = rows_of("newer_guarantees", "curves.csv")
 
     def curve(guarantee, name, what="value"):
         return column([row for row in rows if (row["guarantee"], row["curve"]) == (guarantee, name)], what)
@@ -151,11 +136,7 @@ FIELD = {
 def test_figures_of_the_field_are_proved(name):
     """Values do not cross their bounds, gaps are what is said, closed forms lie between, and no rival does better."""
     file, (reached, proved), sign, widest = FIELD[name]
-    path = EXPERIMENTS / name / "data" / file
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = rows_of(name, file)
     value, bound, gap = (column(rows, one) for one in (reached, proved, "gap"))
     assert len(rows) >= 18
     assert (sign * (value - bound) >= -1e-12).all()
