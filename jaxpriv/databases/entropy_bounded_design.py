@@ -102,8 +102,8 @@ def entropy_bounded_mechanism(
 
     `distortion` is d(x, r) >= 0, shape (N, r), over the sequences of `sizes`; its mean is taken with `prior` (N,),
     uniform by default. Exactly one of `leakage` (nats, > 0; one number, or one for each record, (n,)) and `budget` is
-    given. The search ends at a gap of `tol`
-    (units of d, or nats) or after `max_rounds` linear programs for one leakage; `lower_bound` holds in any case.
+    given. The search ends at a gap of `tol` (units of d, or nats) or after `max_rounds` linear programs for one
+    leakage; `lower_bound` holds in any case.
 
     Where no mechanism within the budget was found to have a finite leakage the result has leakage infinity. Raises
     `InputError` for arguments that do not fit and for a budget below the mean of min_r d(x, r).

@@ -10,7 +10,7 @@ By duality eps_s(delta) <= e if and only if some threshold t in [0, e^e] has
     sum_y max( P(y|s) - t P(y), 0 ) <= delta (e^e - t) ,
 
 the tightest t being the lift at which the mass delta is reached. For a given t the left-hand side is convex in the
-mechanism (`LiftExcess`), and a linear program holds it; over all t it is not (`jaxpriv.extremal.envelope_design`).
+mechanism (`HockeyStick`), and a linear program holds it; over all t it is not (`jaxpriv.extremal.envelope_design`).
 """
 
 from functools import partial
@@ -40,7 +40,7 @@ from jaxpriv.leakage._base import (
 from jaxpriv.leakage.population import Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import LINEAR, Rules, View
 
-__all__ = ["LeakageEnvelope", "LiftExcess"]
+__all__ = ["HockeyStick", "LeakageEnvelope"]
 
 
 def _delta(value: object) -> float:
@@ -102,7 +102,7 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
         taken = jnp.where(positive(jnp.sum(taken)), taken, jnp.zeros_like(taken).at[0].set(1.0))
         return jnp.sum(taken * lift[order]) / jnp.sum(taken)
 
-    def limits(self, thresholds: ArrayLike, eps: float) -> "list[tuple[LiftExcess, float]]":
+    def limits(self, thresholds: ArrayLike, eps: float) -> "list[tuple[HockeyStick, float]]":
         """Limits of a problem under which eps(delta) <= eps, from one threshold t_s in [0, e^eps] for each symbol."""
         on_host(thresholds, eps)
         top = np.exp(scalar(eps, "eps", low=0.0, high=MOST_NATS))
@@ -110,7 +110,7 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
         for s, each in enumerate(given):
             if each > top:
                 raise InputError(f"thresholds[{s}] must be at most e^eps = {top:.6g}")
-        return [(LiftExcess(s, each), float(self.delta * (top - each))) for s, each in enumerate(given)]
+        return [(HockeyStick(s, each), float(self.delta * (top - each))) for s, each in enumerate(given)]
 
 
 def mass_of(measure: AbstractLeakage) -> float:
@@ -120,25 +120,25 @@ def mass_of(measure: AbstractLeakage) -> float:
     return measure.delta
 
 
-class LiftExcess(AbstractMeanLeakage):
+class HockeyStick(AbstractMeanLeakage):
     """sum_y max( P(y|s) - gamma P(y), 0 ) of one symbol s: the hockey-stick divergence of its outputs from all outputs.
 
     A probability. `symbol` is s, its row in the joint, and `gamma` >= 0 an array, like an order. Raises `InputError`
     for a symbol without mass, and for a gamma that is negative or not finite.
     """
 
-    words: ClassVar[str] = "lift excess"
+    words: ClassVar[str] = "hockey-stick divergence"
 
     symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
     gamma: Scalar = eqx.field(converter=partial(parameter, name="gamma", low=0.0))
 
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LiftExcess":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "HockeyStick":
         del prior
         if not seen[self.symbol]:
             raise InputError(f"symbol {self.symbol} has no mass under the joint")
-        return LiftExcess(int(seen[: self.symbol].sum()), self.gamma)
+        return HockeyStick(int(seen[: self.symbol].sum()), self.gamma)
 
     def rules(self, view: View) -> Rules:
         given = view.joint[self.symbol] / view.prior[self.symbol]

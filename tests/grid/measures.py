@@ -333,8 +333,8 @@ MEASURES = {
     ),
     "total-variation": _polyhedral("box", lambda _: lk.FInformation(lk.TotalVariation()), _subsets(1.0)),
     "e-gamma": _polyhedral("box", lambda _: lk.FInformation(lk.EGamma(1.2)), _subsets(1.2)),
-    "lift-excess": _polyhedral(
-        "box", lambda _: lk.LiftExcess(0, 1.2), lambda p: np.stack([0.0 * p, np.eye(len(p))[0] / p[0] - 1.2])
+    "hockey-stick": _polyhedral(
+        "box", lambda _: lk.HockeyStick(0, 1.2), lambda p: np.stack([0.0 * p, np.eye(len(p))[0] / p[0] - 1.2])
     ),
     "user-f": _divergence(
         "user-f", _LE_CAM, lambda t: (t - 1.0) ** 2 / (t + 1.0), lambda t: (t - 1.0) * (t + 3.0) / (t + 1.0) ** 2

@@ -90,7 +90,7 @@ def test_what_is_refused():
         lk.LeakageEnvelope(0.1).limits([1.0, 2.0], 0.3)
     with pytest.raises(InputError, match="LeakageEnvelope"):
         jp.extremal.envelope_design(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), leakage_budget=0.3))
-    limits = [(lk.LiftExcess(2, 1.0), 0.1)]
+    limits = [(lk.HockeyStick(2, 1.0), 0.1)]
     with pytest.raises(InputError, match="symbol 2"):
         jp.solve(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.3, limits=limits))
     with pytest.raises(InputError, match="thresholds has 0 dim"):

@@ -387,7 +387,7 @@ def audit_attributes(
     optimum: float | None = None,
     seed: int = 0,
 ) -> AttributeAudit:
-    """Audit a table of records: how well sets of its quasi-identifiers tell a private attribute.
+    """Audit a table of records: what sets of its quasi-identifiers say about a private attribute.
 
     Args:
         counts: (S, X) whole numbers of records.
