@@ -268,6 +268,8 @@ class DivergenceBall(AbstractConfidenceSet):
         below = np.maximum(top[..., None] - shared, 0.0)  # (B, m, k)
         centre = self.centre[:, None, :]
         kept = np.exp(-self.radius)[:, None]
+        if not kept.any():  # every distribution is in the ball
+            return top
         counted = np.where(centre > 0, below, 0.0)
         span = counted.max(axis=-1)
         scale = np.where(span > 0, span, 1.0)
