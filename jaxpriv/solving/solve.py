@@ -113,6 +113,9 @@ def solve(
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
+    A `LexicographicProblem` is two problems, one after the other, within one time limit: value, bound and gap are those
+    of the least distortion, and `least_leakage` is the solution of the first.
+
     A funnel or bottleneck problem gives a `FunnelSolution`: `auto` is column generation over posteriors, which proves
     its value (bottlenecks: of joints with a structure that has exact pricing), also for smooth average measures,
     column generation over vertices for leakage to an adversary of finitely many actions (a guess), and the least limit
