@@ -130,7 +130,7 @@ _EQUAL = 1e-15
 def _less(one: Arr, other: Arr) -> Arr:
     """one - other, 0 where they are equal up to rounding: no release makes up for the rounding of a limit of 0."""
     rest = one - other
-    return xp.where(abs(rest) <= _EQUAL * other, 0.0, rest)
+    return rest * (abs(rest) > _EQUAL * other).astype(rest.dtype)
 
 
 def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
