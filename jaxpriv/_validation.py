@@ -7,8 +7,9 @@ so under `jit` only shapes and dtypes are checked. The overloads have that in th
 """
 
 import math
-from collections.abc import Sequence
-from typing import TypeVar, overload
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,8 @@ from jaxpriv._types import Arr, ArrLike
 from jaxpriv.errors import InputError
 
 A = TypeVar("A", bound=Arr)
+T = TypeVar("T")
+P = ParamSpec("P")
 
 # A distribution whose total is this close to one is taken as rounded and renormalised; in a precision below float64
 # it may be this many roundings (of its own epsilon) away.
@@ -48,6 +51,18 @@ def on_host(*values: object) -> None:
     """Refuse traced values."""
     if is_traced(values):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
+
+
+def host_only(function: Callable[P, T]) -> Callable[P, T]:
+    """`function`, which refuses traced values in its arguments."""
+
+    @wraps(function)
+    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+        if is_traced(args, kwargs):
+            raise InputError(f"{function.__name__} runs on the host, outside of jit, vmap and grad")
+        return function(*args, **kwargs)
+
+    return refusing
 
 
 def per_nat(units: str) -> float:

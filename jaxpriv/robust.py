@@ -32,7 +32,7 @@ from scipy.special import rel_entr
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._validation import host_only, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import SearchResult, Solution
@@ -92,6 +92,7 @@ class RobustSolution(SearchResult):
         return self.value - self.lower_bound
 
 
+@host_only
 def solve_prior_ball(
     problem: DistortionProblem,
     radius: float,
@@ -126,8 +127,6 @@ def solve_prior_ball(
         )
     if problem.sizes[0] > 1:
         raise InputError("problem: a ball is drawn around one joint; a set of joints was given")
-    if is_traced(problem, radius, tol):
-        raise InputError("solve_prior_ball runs on the host, outside of jit, vmap and grad")
     if problem.forbids:
         raise InputError("distortion: solve_prior_ball takes finite costs; inf, which forbids a pair, is for `solve`")
     radius = scalar(radius, "radius", low=0.0, high=2.0)

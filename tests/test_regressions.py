@@ -57,6 +57,26 @@ def test_host_only_functions_say_so():
         jax.jit(lambda j: jp.with_private_input(j, TABLE, budget=0.5).joints)(JOINT)
 
 
+# Of one traced array or number each.
+HOST_ONLY = {
+    "all_priors_privacy": jp.databases.all_priors_privacy,
+    "audit_attributes": lambda a: jp.estimation.audit.audit_attributes(a, np.eye(2)),
+    "counting_query": lambda a: jp.databases.counting_query(2, a[0, 0]),
+    "dependence_extent": lambda a: jp.databases.dependence_extent(a[0], (2,)),
+    "entropy_bounded_mechanism": lambda a: jp.databases.entropy_bounded_mechanism(a, (2,), 0.1, leakage=0.1),
+    "geometric_count": lambda a: jp.databases.geometric_count(2, a[0, 0]),
+    "group_privacy_bound": lambda a: jp.databases.group_privacy_bound(a[0, 0], 2),
+    "independent_prior": jp.databases.independent_prior,
+    "uncertain_records_privacy": lambda a: jp.databases.uncertain_records_privacy(a, (2,), 0.1),
+}
+
+
+@pytest.mark.parametrize("name", HOST_ONLY)
+def test_functions_of_databases_and_tables_refuse_traced_arguments(name):
+    with pytest.raises(jp.InputError, match=rf"^{name} runs on the host, outside of jit, vmap and grad"):
+        jax.jit(HOST_ONLY[name])(jnp.full((2, 2), 0.5))
+
+
 @pytest.mark.parametrize("steps", [0, 2.5, np.nan, np.inf, "a", [1], True, 10**30])
 @pytest.mark.parametrize("noise", [False, True])
 def test_step_limits_are_checked_for_every_problem(steps, noise):

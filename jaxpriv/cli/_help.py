@@ -231,6 +231,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "R ...",
             "Least leakage with I(X;Y) >= R (most with I(X;Y) <= R for --bottleneck), in nats; several: a curve.",
         ),
+        "equivocation": ("D ...", "Least leakage with H(X|Y) <= D, in nats."),
         "relevance": ("D ...", "Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats."),
         "frontier:bottleneck": ("", "Most I(S;Y) with I(X;Y) of at most R nats, in place of the funnel."),
         "funnel:bottleneck": ("", "The other boundary: the most that can leak; implied where needed."),
@@ -257,6 +258,11 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
             "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
             "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
+        ),
+        "marginal": (
+            "V",
+            "With --budget: the released marginal P(y) is within the total variation V of P(x), or of `marginal` (Y,) "
+            "in PROBLEM.npz; 0: it is the same.",
         ),
         "frontier:limit": ("MEASURE=VALUE", "A further limit on a measure, as for `jaxpriv solve`."),
         "distortion": (

@@ -27,6 +27,7 @@ def solve(
     columns: CostOptions,
     measure: FormOptions,
     limit: list[str] | None = None,
+    marginal: float | None = None,
     budget: list[float] | None = None,
     leakage_budget: float | None = None,
     leakage_tolerance: float | None = None,
@@ -59,11 +60,12 @@ def solve(
     results.check()
     if leakage_tolerance is not None and not budget:
         raise InputError("--leakage-tolerance goes with --budget: it is above the least leakage that a budget allows")
-    arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
+    arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours", "marginal"])
     files = book_file(results.codebook_out, table)
-    asked = distortion_problem(
+    stated = distortion_problem(
         arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget
     )
+    asked = stated if marginal is None else _near_marginal(arrays, stated, marginal)
     whole = asked if leakage_tolerance is None else LexicographicProblem(asked, tolerance=leakage_tolerance)
     begun = time.perf_counter()
     clock, goal = run.clock(), Goal(run.tol, rtol)
@@ -73,14 +75,16 @@ def solve(
         )
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
-        _output.deliver(_infeasible(error, len(asked.distortions), seconds), results.json, "")
+        _output.deliver(_infeasible(error, len(stated.distortions), seconds), results.json, "")
         raise
-    record = _record(solution, asked.leakage.unit)
+    record = {**_record(solution, asked.leakage.unit), "distortion": solution.distortion[: len(stated.distortions)]}
     of_distortion = leakage_budget is not None or leakage_tolerance is not None
     objective = "distortion" if of_distortion else "objective" if multiplier else "leakage"
     found = not np.isnan(solution.leakage)
     if found:
-        files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays))
+        inputs, outputs = stated.shape
+        mapping = np.asarray(solution.mechanism).reshape(inputs, -1, outputs).sum(axis=1)
+        files |= results.files(lambda: mapping, symbols_of(arrays))
     _output.deliver(record, results.json, _summary(record, objective, results.units), files)
     if not found:
         raise NotCertifiedError("no mapping was found that meets every limit; the lower bound is valid")
@@ -128,6 +132,22 @@ def distortion_problem(
     leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
     limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
     return DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
+
+
+def _near_marginal(
+    arrays: "Mapping[str, np.ndarray]", stated: "DistortionProblem", within: float
+) -> "DistortionProblem":
+    """The problem with P_Y within a total variation of `marginal` in the file, or of P(X)."""
+    from jaxpriv._validation import scalar
+    from jaxpriv.problems import with_marginal
+
+    scalar(within, "--marginal", low=0.0)
+    joint = arrays["joint"]
+    if stated.budget is None or joint.ndim != 2:
+        raise InputError("--marginal goes with --budget and one joint (S,X)")
+    target = arrays.get("marginal", joint.sum(axis=0))
+    given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
+    return with_marginal(joint, stated.distortions, target, within=within, **given)
 
 
 def parsed_limit(text: str) -> MeasureOption:
@@ -242,6 +262,7 @@ def funnel(
     problem: Path,
     columns: CountOptions,
     disclosure: list[float] | None = None,
+    equivocation: list[float] | None = None,
     leakage_budget: list[float] | None = None,
     relevance: list[float] | None = None,
     multiplier: list[float] | None = None,
@@ -269,8 +290,8 @@ def funnel(
     leakage = measure.option.measure(None)
     known_solver(method, True, "method")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
-    given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "relevance": relevance}
-    form, targets = _target({**given, "multiplier": multiplier})
+    given = {"disclosure": disclosure, "equivocation": equivocation, "leakage_budget": leakage_budget}
+    form, targets = _target({**given, "relevance": relevance, "multiplier": multiplier})
     _check_form(form, bottleneck, method, measure.leakage)
     run.check()
     if results.out is not None and len(targets) > 1:
@@ -334,8 +355,9 @@ def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:
     if not bottleneck:
         return
     why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
-    if form == "leakage_budget":
-        raise InputError(f"--leakage-budget is for the funnel, not for {why}; use --relevance or --disclosure")
+    if form in ("equivocation", "leakage_budget"):
+        option = form.replace("_", "-")
+        raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
     if leakage != "mutual-information":
         raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
 
@@ -386,6 +408,7 @@ def _funnel_summary(record: JsonRecord, form: str, bottleneck: bool, units: Unit
     per, name = (units.per_nat, str(units)) if form in ("leakage_budget", "relevance") else (scale, unit)
     best = {
         "disclosure": "most relevance" if bottleneck else "least leakage",
+        "equivocation": "least leakage",
         "leakage_budget": "most disclosure",
         "relevance": "least disclosure",
         "multiplier": "best objective",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, expit, gammaln, xlog1py, xlogy
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import finite, mechanism_array, nonnegative, real_array, scalar
+from jaxpriv._validation import finite, host_only, mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.databases.universe import FEWER, distribution, privacy_parameter, sequences, universe_sizes, whole
 from jaxpriv.errors import InputError
 
@@ -29,6 +29,7 @@ def counts(sizes: int | Sequence[int], symbol: int = 1) -> np.ndarray:
     return (sequences(sizes) == symbol).sum(axis=1)
 
 
+@host_only
 def perturbed_records(sizes: int | Sequence[int], eps: float) -> np.ndarray:
     """Input perturbation: every record through randomised response on its own, (N, N) over sequences.
 
@@ -52,6 +53,7 @@ def log_binomial(trials: int, probability: float) -> np.ndarray:
     return choose + xlogy(b, probability) + xlog1py(trials - b, -probability)
 
 
+@host_only
 def perturbed_count(records: int, eps: float) -> np.ndarray:
     """Input perturbation seen through the count: P(noisy count | count), (n + 1, n + 1), n = `records`.
 
@@ -75,6 +77,7 @@ def count_channel(records: int, lost: float, gained: float) -> np.ndarray:
     return np.array(rows) / np.sum(rows, axis=1, keepdims=True)
 
 
+@host_only
 def geometric_count(records: int, eps: float) -> np.ndarray:
     """Output perturbation: the count plus two-sided geometric noise, clamped to 0 .. n: (n + 1, n + 1).
 
@@ -145,6 +148,7 @@ class DeterministicQuery:
             residual[end] = float(share @ hidden[cell] + entr(share).sum())
         return _query(merged, np.where(merged > 0, residual, -np.inf), self.entropy)
 
+    @host_only
     def outcomes(self, mechanism: ArrayLike) -> np.ndarray:
         """H(S) - H(S|Y=y) in nats for every output of `mechanism` (x, y); NaN for outputs without mass."""
         array = mechanism_array(mechanism)
@@ -164,6 +168,7 @@ class DeterministicQuery:
         return max(float(np.nanmax(self.outcomes(mechanism))), 0.0)
 
 
+@host_only
 def deterministic_query(prior: ArrayLike, residual: ArrayLike) -> DeterministicQuery:
     """From P_X, (x,), and H(S|X=x) in nats, (x,): `residual[x]` is ignored where P_X(x) = 0.
 
@@ -184,6 +189,7 @@ def _query(prior: np.ndarray, exponent: np.ndarray, entropy: float) -> Determini
     return DeterministicQuery(prior, exponent - total, min(entropy - total, 0.0), entropy)
 
 
+@host_only
 def counting_query(
     records: int, probability: float, *, inside: float = 0.0, outside: float = 0.0
 ) -> DeterministicQuery:
@@ -223,6 +229,7 @@ def counting_query(
 # All values are in nats, exact to about 1e-12 of rounding.
 
 
+@host_only
 def sparse_count_leakage(records: int, spacing: int, eps: float, noise: str = "laplace") -> float:
     """I(X;Y) in nats for X uniform on the multiples of k = `spacing` up to n = `records`, Y = X + noise.
 
@@ -237,6 +244,7 @@ def sparse_count_leakage(records: int, spacing: int, eps: float, noise: str = "l
     return min(max(value, 0.0), float(np.log1p(groups)))
 
 
+@host_only
 def sparse_count_bound(records: int, spacing: int, eps: float) -> float:
     """(1 - e^(-k eps/2)) ln(1 + n/k) - ln 2, a lower bound on `sparse_count_leakage` in nats; may be negative.
 
@@ -251,6 +259,7 @@ def sparse_count_bound(records: int, spacing: int, eps: float) -> float:
     return float(-np.expm1(-spacing * eps / 2.0) * np.log1p(groups) - np.log(2.0))
 
 
+@host_only
 def sparse_count_recovery(records: int, spacing: int, eps: float, noise: str = "laplace") -> float:
     """The probability that an adversary learns ALL of S from Y, for ordered records: S_1 = .. = S_X = 1, the others 0.
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import mechanism_array, scalar
+from jaxpriv._validation import host_only, mechanism_array, scalar
 from jaxpriv.databases.universe import checked_neighbours, over_universe, prior_over, universe_sizes, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import Witness
@@ -63,6 +63,7 @@ def _excess(raised: np.ndarray, lowered: np.ndarray) -> np.ndarray:
         return np.where(raised == -np.inf, -np.inf, raised - lowered)
 
 
+@host_only
 def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPrivacy:
     """The eps of differential privacy: max over r and x ~ x' of ln M(r|x)/M(r|x').
 
@@ -88,6 +89,7 @@ def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPri
     return PairPrivacy(max(best, 0.0), witness)
 
 
+@host_only
 def all_priors_privacy(mechanism: ArrayLike) -> PairPrivacy:
     """The eps of information privacy under EVERY prior: max over x, x', r of ln M(r|x)/M(r|x').
 
@@ -113,6 +115,7 @@ def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
     return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
 
 
+@host_only
 def dependent_records_privacy(
     mechanism: ArrayLike, sizes: int | Sequence[int], dependent: int = 1, extent: float = math.inf
 ) -> RecordPrivacy:
@@ -156,6 +159,7 @@ def dependent_records_privacy(
     return worst_record(per_record)
 
 
+@host_only
 def dependence_extent(prior: ArrayLike, sizes: int | Sequence[int]) -> RecordPrivacy:
     """I_inf(X_i; X_rest) = max over x of ln P(x)/(P(x_i) P(x_rest)) for every record i; 0 for independent records.
 
@@ -168,6 +172,7 @@ def dependence_extent(prior: ArrayLike, sizes: int | Sequence[int]) -> RecordPri
     return worst_record(np.array([_log_lift(table).max() for table in tables]))
 
 
+@host_only
 def group_privacy_bound(eps: float, records: int) -> float:
     """k eps: what eps-differential privacy guarantees a group of k = `records` (Wu, Xia and He, Lemma 1).
 
@@ -176,6 +181,7 @@ def group_privacy_bound(eps: float, records: int) -> float:
     return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
 
 
+@host_only
 def information_bound(eps: float, records: int) -> float:
     """An upper bound on I(S;U) in nats of any eps-differentially private U, whatever the prior of the n = `records`.
 
@@ -211,6 +217,7 @@ def _group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
     return group
 
 
+@host_only
 def record_joint(
     mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
 ) -> np.ndarray:
@@ -235,6 +242,7 @@ def _log_lift(joint: np.ndarray) -> np.ndarray:
     return log_mechanism(channel) - np.log(joint.sum(axis=0))
 
 
+@host_only
 def group_information(
     mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
 ) -> float:
@@ -247,6 +255,7 @@ def group_information(
     return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
 
 
+@host_only
 def information_privacy(
     mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], *, two_sided: bool = False
 ) -> RecordPrivacy:
@@ -284,6 +293,7 @@ class Ladder:
     mutual_information: RecordPrivacy
 
 
+@host_only
 def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -> Ladder:
     """All measures of Proposition 2 under one prior; see `Ladder`. `mechanism` (N, r), `prior` (N,)."""
     sizes = universe_sizes(sizes)
@@ -302,6 +312,7 @@ def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -
 # Two answers about the same database: the product channel, and what is left to be known after one.
 
 
+@host_only
 def entropy_after(mechanism: ArrayLike, entropy: float) -> float:
     """The least entropy, in nats, that H(P) >= b = `entropy` leaves of the knowledge P(x|r) after any one result r.
 
@@ -323,6 +334,7 @@ def entropy_after(mechanism: ArrayLike, entropy: float) -> float:
     return max(0.0, (bound - mixing - (1.0 - share) * log_size - rounding) / share)
 
 
+@host_only
 def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
     """M(r_1, r_2, ... | x) = prod_k M_k(r_k|x): independent runs on one database, (x, r_1 r_2 ...) row-major.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, expit, logit
 
-from jaxpriv._validation import scalar
+from jaxpriv._validation import host_only, scalar
 from jaxpriv.databases.universe import over_universe, universe_sizes, whole
 from jaxpriv.errors import InputError
 
@@ -301,6 +301,7 @@ class EntropyBoundedPrivacy:
         return self.upper - self.lower
 
 
+@host_only
 def entropy_bounded_privacy(
     mechanism: ArrayLike,
     sizes: int | Sequence[int],

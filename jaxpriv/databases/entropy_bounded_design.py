@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from jaxpriv._validation import nonnegative, real_array, scalar
+from jaxpriv._validation import host_only, nonnegative, real_array, scalar
 from jaxpriv.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy, with_entropy
 from jaxpriv.databases.universe import prior_over, record_limits, universe_sizes, whole
 from jaxpriv.errors import InputError
@@ -84,6 +84,7 @@ class EntropyBoundedMechanism:
         return float(self.distortion if self.minimised == "distortion" else self.leakage) - self.lower_bound
 
 
+@host_only
 def entropy_bounded_mechanism(
     distortion: ArrayLike,
     sizes: int | Sequence[int],

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from jaxpriv._validation import scalar
+from jaxpriv._validation import host_only, scalar
 from jaxpriv.databases.counting import count_channel, log_binomial
 from jaxpriv.databases.universe import whole
 from jaxpriv.leakage.shannon import average_leakage
@@ -57,6 +57,7 @@ class RecordMapping:
         return self.leakage - self.lower_bound
 
 
+@host_only
 def record_mapping(
     records: int, probability: float, budget: float, *, tol: float = 1e-3, max_steps: int = 20_000
 ) -> RecordMapping:

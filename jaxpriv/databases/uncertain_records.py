@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import scalar
+from jaxpriv._validation import host_only, scalar
 from jaxpriv.databases.differential import RecordPrivacy, log_mechanism, worst_record
 from jaxpriv.databases.entropy_bounded import least_share
 from jaxpriv.databases.universe import over_universe, universe_sizes, whole
 from jaxpriv.errors import InputError
 
 
+@host_only
 def uncertain_records_privacy(
     mechanism: ArrayLike, sizes: int | Sequence[int], uncertain: int, entropy: float
 ) -> RecordPrivacy:

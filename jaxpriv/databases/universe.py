@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import mechanism_array, nonnegative, real_array, scalar
+from jaxpriv._validation import host_only, mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 
 # Checks of single arguments that this package needs beside those of `jaxpriv._validation`.
@@ -111,6 +111,7 @@ def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     return distribution(given, "prior")
 
 
+@host_only
 def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
     """P(x) = prod_i P_i(x_i), (N,): the prior of independent records, from one distribution for each record.
 
@@ -184,6 +185,7 @@ def neighbours_from_pairs(pairs: Iterable[Sequence[SupportsIndex]], size: int, *
     return relation
 
 
+@host_only
 def checked_neighbours(value: object, *, size: int | None = None, symmetric: bool = False) -> np.ndarray:
     """A relation as a bool (x, x') array: square, of `size` databases, entries bool or 0/1, symmetric if promised.
 

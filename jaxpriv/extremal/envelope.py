@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
-from jaxpriv._validation import is_traced, scalar, whole
+from jaxpriv._validation import host_only, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
@@ -70,6 +70,7 @@ class EnvelopeDesign(SearchResult):
         return self.value - self.lower_bound
 
 
+@host_only
 def envelope_design(
     problem: DistortionProblem,
     *,
@@ -93,8 +94,6 @@ def envelope_design(
 
     Raises `InputError` for another problem.
     """
-    if is_traced(problem, tol, max_boxes):
-        raise InputError("envelope_design runs on the host, outside of jit, vmap and grad")
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     measure, form = problem.leakage, problem.form

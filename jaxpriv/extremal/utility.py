@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._clock import ENDLESS, Clock, ProgressLike, clock_of
 from jaxpriv._module import summary
 from jaxpriv._numerics import entropy, information_below
-from jaxpriv._validation import is_traced, joint_array, scalar
+from jaxpriv._validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
@@ -321,6 +321,7 @@ class MaximumUtility(SearchResult):
         return self.upper_bound - self.value
 
 
+@host_only
 def maximum_utility(
     source_or_joint: ArrayLike,
     limit: tuple[AbstractPointwiseLeakage, float] | Sequence[tuple[AbstractPointwiseLeakage, float]],
@@ -367,8 +368,6 @@ def maximum_utility(
     Kairouz, Oh and Viswanath 2016, Theorem 4 (LDP: staircase mechanisms, a linear program with 2^|X|
     variables); Grosse, Saeidian and Oechtering 2023 (extremal mechanisms for pointwise maximal leakage).
     """
-    if is_traced(source_or_joint, limit, tol):
-        raise InputError("maximum_utility runs on the host, outside of jit, vmap and grad")
     limits = parse_limits(limit)
     if confidence is not None:
         counts, pairs = source_or_joint, limits.pairs

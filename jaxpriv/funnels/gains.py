@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, shape_of
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Separable, shape_of
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role, Term
@@ -118,6 +118,12 @@ class Gains:
         """`inner`, rounded up."""
         total = self.inner(value)
         return total + _OUTER * _EPS * (1.0 + abs(self.shift) + (1.0 + abs(value)) * abs(total + self.shift))
+
+    @property
+    def strict(self) -> bool:
+        """Whether a smooth measure is known to be least where S and Y are independent, and nowhere else."""
+        shape = None if self.curved is None else self.curved.shape
+        return shape is not None and not (isinstance(shape, Separable) and shape.curve.users)
 
     @property
     def largest(self) -> float:

@@ -70,7 +70,9 @@ class SampledLift(AbstractPointwiseLeakage):
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "SampledLift":
         same_symbols("source", self.source, 0, len(seen))
-        if not is_traced(prior) and np.max(abs(np.asarray(prior) - self.source)) > _ROUNDING:
+        if is_traced(prior):
+            raise InputError("the prior of the joint, the frequencies of the samples, is traced; pass NumPy arrays")
+        if np.max(abs(np.asarray(prior) - self.source)) > _ROUNDING:
             raise InputError("the prior of the joint must be the frequencies of the samples: pass P(X), shape (X,)")
         given = None if self.given is None else self.given[:, seen]
         return SampledLift(self.source[seen], self.source_radius, given, self.given_radius, self.ends)

@@ -118,6 +118,13 @@ def test_several_targets_give_lists(run, problem):
         assert words in text
 
 
+def test_what_is_left_of_x_is_a_target(run, problem):
+    left = solved(run, problem, "--equivocation", WHOLE - 0.7, "--method", "greedy")
+    assert left["value"] == solved(run, problem, "--disclosure", 0.7, "--method", "greedy")["value"]
+    text = run("funnel", problem, "--equivocation", WHOLE - 0.7, "--method", "greedy").stdout
+    assert f"least leakage  {left['value']:.5f}" in text
+
+
 def test_text_rounds_the_interval_outwards(run, problem, tmp_path):
     target = tmp_path / "result.json"
     text = run("funnel", problem, "--disclosure", 0.7, "--method", "greedy", "--json", target).stdout
@@ -191,6 +198,7 @@ OPTIONS = {
     "no order": (["--disclosure", "0.1", "--leakage", "sibson"], ["--leakage sibson", "--order"]),
     "worst outcome": (["--disclosure", "0.1", "--leakage", "max-information"], ["leakage", "average"]),
     "budget of a bottleneck": (["--leakage-budget", "0.1", "--bottleneck"], ["--leakage-budget", "--bottleneck"]),
+    "entropy of a bottleneck": (["--equivocation", "0.1", "--bottleneck"], ["--equivocation", "--bottleneck"]),
     "measure of a bottleneck": (
         ["--disclosure", "0.1", "--method", "greedy-bottleneck", "--leakage", "maximal-leakage"],
         ["--leakage", "greedy-bottleneck"],

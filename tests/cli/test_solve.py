@@ -223,6 +223,21 @@ def test_limits_beside_the_objective(run, problem, tmp_path):
     assert both["value"] >= alone["lower_bound"] - 1e-9
 
 
+def test_the_released_marginal(run, save, tmp_path):
+    """That of x, or the one of the file: the mapping is one of the outputs of the distortion."""
+    out = tmp_path / "m.npz"
+    target = np.array([0.4, 0.2, 0.2, 0.2])
+    same, near = save(**other()), save("q.npz", **other(marginal=target))
+    for path, within, marginal in ((same, 0, JOINT.sum(axis=0)), (near, 0.02, target)):
+        record = solved(run, path, "--budget", 0.4, "--marginal", within, "--out", out)
+        mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+        assert mechanism.shape == DISTORTION.shape
+        released = JOINT.sum(axis=0) @ mechanism
+        assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
+        assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
+        assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
+
+
 def test_ldp_between_neighbours_of_the_file(run, save):
     def value(name, **more):
         path = save(name, joint=JOINT, distortion=DISTORTION, **more)
@@ -365,6 +380,8 @@ OPTIONS = {
     "limit with an order of none": (["--budget", "0.1", "--limit", "lift:2=1"], ["--limit lift", "order"]),
     "limit with a word": (["--budget", "0.1", "--limit", "sibson:two=1"], ["--limit", "'two'", "number"]),
     "limit with two orders": (["--budget", "0.1", "--limit", "sibson:2:3=1"], ["--limit", "order twice"]),
+    "marginal without budget": (["--leakage-budget", "0.1", "--marginal", "0"], ["--marginal", "--budget"]),
+    "negative marginal": (["--budget", "0.1", "--marginal", "-1"], ["--marginal", ">= 0"]),
     "unknown form": (["--budget", "0.1", "--form", "best"], ["--form"]),
     "zero tolerance": (["--budget", "0.1", "--tol", "0"], ["--tol"]),
     "nan tolerance": (["--budget", "0.1", "--tol", "nan"], ["--tol"]),

@@ -76,6 +76,8 @@ def refusal(cell: Cell) -> str | None:
             return "solver takes linear programs only"
         if cell.solver == "hybrid-gradient" and _own_loss(cell):
             return "solver takes no loss of one's own"
+        if cell.measure == "sampled" and (cell.also == "joints" or cell.transform in ("jit", "jit-float32", "grad")):
+            return "the frequencies of the samples are the prior of one joint"
         if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
             return refused
         if cell.transform == "frontier" and cell.form == "leakage-budget" and cell.level == "beyond":
@@ -302,7 +304,6 @@ def problem_of(cell: Cell, data: Data, xp: Any = np, joint: Any = None, tables: 
     """The cell's problem; joint, tables and target in place of the data's own (tracers, other precisions)."""
     joint = data.given if joint is None else joint
     joint = joint if cell.also == "joints" else joint[0]
-    symbols = data.joints.shape[1]
     if tables is None:
         distortion = _distortion(cell, data)
     else:
@@ -310,7 +311,7 @@ def problem_of(cell: Cell, data: Data, xp: Any = np, joint: Any = None, tables: 
     target = data.target if target is None else target
     form = {data.name: target if np.ndim(target) != 1 or len(data.tables) > 1 else target[0]}
     if measured(cell):
-        form["leakage"] = MEASURES[cell.measure].measure(symbols)
+        form["leakage"] = MEASURES[cell.measure].measure(data.joints[0].sum(axis=1))
         form["limits"] = [(measure, bound) for _, measure, bound in data.limits]
     if cell.also == "private-input":
         return jp.with_private_input(joint, distortion, **form)

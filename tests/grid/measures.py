@@ -23,13 +23,14 @@ INF = math.inf
 class Reference:
     """One measure: what jaxpriv is asked for, and its definition.
 
-    `kind` says which measures are one kind of program (they share what jaxpriv compiles). `column(w, p)` and
-    `tangent(w, p)` as above. `facets(p)`: all tangents of a piecewise linear column. `cone(eps, p)`: rows h of the
-    inequalities h.w <= 0 that a limit eps on a log-ratio is. `strict`: least only where S and Y are independent.
+    `measure(p)`: of a prior, which may have zeros. `kind` says which measures are one kind of program (they share what
+    jaxpriv compiles). `column(w, p)` and `tangent(w, p)` as above. `facets(p)`: all tangents of a piecewise linear
+    column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio is. `strict`: least only
+    where S and Y are independent.
     """
 
     kind: str
-    measure: Callable[[int], Any]
+    measure: Callable[[np.ndarray], Any]
     column: Callable[[np.ndarray, np.ndarray], float]
     tangent: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     facets: Callable[[np.ndarray], np.ndarray] | None = None
@@ -68,7 +69,7 @@ def _xlogy(w: np.ndarray, ratio: np.ndarray) -> float:
 # -- averages ----------------------------------------------------------------------------------------
 
 
-def _information(kind: str, measure: Callable[[int], Any], worst: bool = False) -> Reference:
+def _information(kind: str, measure: Callable[[np.ndarray], Any], worst: bool = False) -> Reference:
     return Reference(
         kind,
         measure,
@@ -106,7 +107,7 @@ def _renyi(measure: Any, order: float, sibson: bool) -> Reference:
 
 def _polyhedral(
     kind: str,
-    measure: Callable[[int], Any],
+    measure: Callable[[np.ndarray], Any],
     facets: Callable[[np.ndarray], np.ndarray],
     log: bool = False,
     worst: bool = False,
@@ -152,7 +153,7 @@ def _divergence(
 
 
 def _cost(
-    kind: str, measure: Callable[[int], Any], costs: Callable[[np.ndarray], np.ndarray], worst: bool
+    kind: str, measure: Callable[[np.ndarray], Any], costs: Callable[[np.ndarray], np.ndarray], worst: bool
 ) -> Reference:
     """c0 |w| - sum_s w_s C(s, q), C(., q) = costs(posterior) of the best announcement."""
 
@@ -181,7 +182,7 @@ def _cubic(posterior: np.ndarray) -> np.ndarray:
 
 
 def _largest_information(
-    kind: str, measure: Callable[[int], Any], hidden: Callable[[int], np.ndarray] | None = None
+    kind: str, measure: Callable[[np.ndarray], Any], hidden: Callable[[int], np.ndarray] | None = None
 ) -> Reference:
     """H(S) - H(S|Y=y), where symbol s stands for a class of entropy hidden[s]."""
 
@@ -199,7 +200,7 @@ def _largest_information(
 
 def _ratio(
     kind: str,
-    measure: Callable[[int], Any],
+    measure: Callable[[np.ndarray], Any],
     raised: bool,
     lowered: bool,
     pairs: Callable[[int], np.ndarray] | None = None,
@@ -244,13 +245,34 @@ def _scaled(
 
     return Reference(
         kind,
-        lambda n: measure(scales(n)),
+        lambda p: measure(scales(len(p))),
         lambda w, p: float(w.sum() * np.nanmax(apart(w, p), initial=0.0)),
         cone=cone,
         worst=True,
         strict=False,
         singular=pairs,
     )
+
+
+def _sampled(p: np.ndarray) -> lk.SampledLift:
+    return lk.SampledLift(p, _RADIUS, None, None, ("raised", "lowered"))
+
+
+def _sampled_lift(w: np.ndarray, p: np.ndarray) -> float:
+    """Of all priors within 2 r of p in L1: ln of the largest of P(y|s)/P(y) and P(y)/P(y|s)."""
+    shares = w / p
+    moved = _RADIUS * (shares.max() - shares.min())
+    low = w.sum() - moved
+    return float(w.sum() * np.log(max(shares.max() / low if low > 0 else INF, (w.sum() + moved) / shares.min())))
+
+
+def _sampled_cone(eps: float, p: np.ndarray) -> np.ndarray:
+    """For any pair in the places of the largest and the smallest share."""
+    shares, total = np.eye(len(p)) / p[:, None], np.ones(len(p))
+    one, other = np.nonzero(~np.eye(len(p), dtype=bool))
+    moved = _RADIUS * (shares[one] - shares[other])
+    raised, lowered = shares[one] - math.exp(eps) * (total - moved), total + moved - math.exp(eps) * shares[other]
+    return np.concatenate([raised, lowered])
 
 
 def _by_symbol(symbols: int) -> np.ndarray:
@@ -293,6 +315,8 @@ def _hidden(symbols: int) -> np.ndarray:
     return np.log(1.0 + np.arange(symbols))
 
 
+_RADIUS = 0.03  # half of how far the population may be from the frequencies
+
 # One object each: a fresh function would be compiled again.
 _LE_CAM = lk.UserDivergence(lambda t: (t - 1.0) ** 2 / (t + 1.0), at_zero=1.0)
 _USER_BRIER = lk.CustomLoss(lambda q: jnp.sum(q * q) + 1.0 - 2.0 * q)
@@ -316,7 +340,10 @@ MEASURES = {
     "min-entropy": _polyhedral("gain", lambda _: lk.MinEntropyLeakage(), lambda p: np.eye(len(p)) / p.max(), log=True),
     "correct-guess": _polyhedral("gain", lambda _: lk.CorrectGuess(), lambda p: np.eye(len(p))),
     "gain": _polyhedral(
-        "gain", lambda n: lk.GainLeakage(_gains(n)), lambda p: _gains(len(p)) / (_gains(len(p)) @ p).max(), log=True
+        "gain",
+        lambda p: lk.GainLeakage(_gains(len(p))),
+        lambda p: _gains(len(p)) / (_gains(len(p)) @ p).max(),
+        log=True,
     ),
     "chi-squared": _divergence("chi-squared", lk.ChiSquared(), lambda t: (t - 1.0) ** 2, lambda t: 2.0 * (t - 1.0)),
     "reverse-kl": _divergence(
@@ -341,25 +368,30 @@ MEASURES = {
     ),
     "gain-zero-one": _polyhedral("gain", lambda _: lk.AverageCostGain(lk.ZeroOneLoss()), _guess_facets),
     "gain-brier": _cost("brier", lambda _: lk.AverageCostGain(lk.BrierLoss()), _brier, False),
-    "gain-losses": _polyhedral("gain", lambda n: lk.AverageCostGain(lk.LossMatrix(_losses(n))), _loss_facets),
+    "gain-losses": _polyhedral("gain", lambda p: lk.AverageCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets),
     "user-loss": _cost("user-loss", lambda _: lk.AverageCostGain(_USER_BRIER), _brier, False),
     "user-cubic": _cost("user-cubic", lambda _: lk.AverageCostGain(_USER_CUBIC), _cubic, False),
     "max-information": _largest_information("worst-entropic", lambda _: lk.MaxInformation()),
-    "max-information-hidden": _largest_information("worst-entropic", lambda n: lk.MaxInformation(_hidden(n)), _hidden),
+    "max-information-hidden": _largest_information(
+        "worst-entropic", lambda p: lk.MaxInformation(_hidden(len(p))), _hidden
+    ),
     "max-gain-log-loss": _largest_information("worst-entropic", lambda _: lk.MaxCostGain(lk.LogLoss())),
     "relative-entropy": _information("worst-entropic", lambda _: lk.RelativeEntropyPrivacy(), worst=True),
     "max-gain-zero-one": _polyhedral("ratio", lambda _: lk.MaxCostGain(lk.ZeroOneLoss()), _guess_facets, worst=True),
     "max-gain-brier": _cost("worst-brier", lambda _: lk.MaxCostGain(lk.BrierLoss()), _brier, True),
     "max-gain-losses": _polyhedral(
-        "ratio", lambda n: lk.MaxCostGain(lk.LossMatrix(_losses(n))), _loss_facets, worst=True
+        "ratio", lambda p: lk.MaxCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets, worst=True
     ),
     "max-user-loss": _cost("worst-user-loss", lambda _: lk.MaxCostGain(_USER_BRIER), _brier, True),
     "lift": _ratio("lift", lambda _: lk.Lift(), **_BOTH),
     "max-lift": _ratio("ratio", lambda _: lk.MaxLift(), raised=True, lowered=False),
     "min-lift": _ratio("ratio", lambda _: lk.MinLift(), raised=False, lowered=True),
     "ldp": _ratio("ldp", lambda _: lk.LocalDifferentialPrivacy(), **_BOTH, pairs=_all),
-    "ldp-chain": _ratio("ldp-chain", lambda n: lk.LocalDifferentialPrivacy(_chain(n)), **_BOTH, pairs=_chain),
+    "ldp-chain": _ratio("ldp-chain", lambda p: lk.LocalDifferentialPrivacy(_chain(len(p))), **_BOTH, pairs=_chain),
     "max-lift-by-symbol": _scaled("scaled", lk.SymbolMaxLift, _by_symbol, False),
     "metric": _scaled("scaled-pairs", lk.MetricPrivacy, _line, True),
+    "sampled": Reference(
+        "sampled", _sampled, _sampled_lift, cone=_sampled_cone, worst=True, strict=False, singular=True
+    ),
     "inferential": _ratio("ldp", lambda _: lk.InferentialPrivacy(), **_BOTH, pairs=_all),
 }  # fmt: skip

@@ -5,11 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
+import jaxpriv as jp
+from jaxpriv import leakage as lk
 from jaxpriv.leakage import exact_values
 
 from .cells import AXES, Cell, data_of, refusal
 from .covering import class_of, covering, pairs
-from .judge import Found, judge, run
+from .judge import ALTERNATIVE, Found, judge, run
 from .measures import MEASURES
 
 DENSE = Cell("auto", "leakage-budget", "nothing", "mutual-information", "dense", "inside", "host")
@@ -56,7 +58,7 @@ def test_two_definitions_of_a_measure_agree(name):
     rng = np.random.default_rng(1)
     joint = np.pad(rng.dirichlet(np.ones(12)).reshape(3, 4), ((0, 1), (0, 0)))
     mechanism = rng.dirichlet(np.ones(5), 4)
-    (value,) = exact_values((MEASURES[name].measure(4),), joint, mechanism)
+    (value,) = exact_values((MEASURES[name].measure(joint.sum(axis=1)),), joint, mechanism)
     assert MEASURES[name].of(joint, mechanism) == pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
@@ -92,3 +94,11 @@ def test_the_checker_rejects_what_is_wrong(form, measure):
     assert judge(cell, data, found) == []
     for name, wrong in _wrong_solutions(found).items():
         assert judge(cell, data, wrong), name
+
+
+@pytest.mark.parametrize("form", [{"budget": 0.3}, {"multiplier": 1.0}, {"leakage_budget": 0.3}], ids=str)
+@pytest.mark.parametrize("measure", [lk.LeakageEnvelope(0.1), lk.MaximalAlphaLeakage(2.0, 3.0)], ids=str)
+def test_what_is_measured_and_never_designed_for_is_refused_with_another_way(measure, form):
+    joint = np.full((2, 3), 1.0 / 6.0)
+    with pytest.raises(jp.InputError, match=ALTERNATIVE):
+        jp.solve(jp.DistortionProblem(joint, 1.0 - np.eye(3), leakage=measure, **form))

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._counts import count_array, failure
 from jaxpriv._importing import names_of
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import joint_array, mechanism_array, nonnegative, real_array, scalar, whole
+from jaxpriv._validation import host_only, joint_array, mechanism_array, nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import (
     InformationEstimate,
@@ -378,6 +378,7 @@ def audit_pairs(
     )
 
 
+@host_only
 def audit_attributes(
     counts: ArrayLike,
     attributes: ArrayLike,
