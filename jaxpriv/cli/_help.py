@@ -411,7 +411,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "method": (
             "NAME",
             "auto (column-generation, vertex-generation for measures of finitely many actions and smooth ones, "
-            "posterior-limit for lift, max-lift and LDP, which prove their values), greedy, greedy-ratio, "
+            "posterior-limit for measures of the worst outcome, which prove their values), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
         "tol": ("", "Largest certified gap that counts as optimal."),

@@ -126,8 +126,7 @@ def _vertices(cuts: np.ndarray, faces: list[np.ndarray]) -> np.ndarray:
             np.put_along_axis(whole, on[inside], np.maximum(q[inside], 0.0), axis=1)
             found.append(whole[(whole @ cuts.T <= _ROUNDING).all(axis=1)])
     every = np.vstack(found)
-    every /= every.sum(axis=1, keepdims=True)
-    return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
+    return every / every.sum(axis=1, keepdims=True)
 
 
 def _orthogonal(rows: list[list[np.ndarray]]) -> np.ndarray:
