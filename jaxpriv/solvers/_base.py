@@ -30,7 +30,7 @@ from jaxpriv.solvers._newton_system import small_solve
 _TOGETHER = 16
 
 # Mutual information alone; averages whose rules have a gradient; every convex measure.
-Measures: TypeAlias = Literal["information", "smooth", "convex"]
+Measures: TypeAlias = Literal["information", "smooth", "average", "convex"]
 
 
 class AbstractSolver(Module):

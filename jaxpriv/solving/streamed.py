@@ -25,7 +25,7 @@ from jaxpriv.program.lower import streamed_program
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
-from jaxpriv.solvers.two_grid import Coarse, coarsen
+from jaxpriv.solvers.two_grid import Coarse, coarsen, mean_costs
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
@@ -37,6 +37,8 @@ _COARSE_SHARE = 0.3
 _STILL_FALLING = 0.75
 # Pairs (x, y) above which a coarse grid is solved first.
 _LARGE_PASS = 2**25
+# Cells of a coarse problem on tables: the interior-point method takes half a minute at 256.
+_MOST_ON_TABLES = 256
 # A price of distortion beyond which products would leave the range of float64.
 _HIGHEST_PRICE = 1e100
 
@@ -87,7 +89,7 @@ def solve_streamed(
     if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
         found = _nearest(task, program, known, np.zeros(len(program.distortions)))._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
-        found = _two_grid(task, program, known, solver)
+        found = _two_grid(task, program, known, solver, problem)
     if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found.certificate)):
         on_all = solver if isinstance(solver, AcceleratedMirrorDescent) else AcceleratedMirrorDescent()
         on_all = dataclasses.replace(on_all, mesh=mesh)
@@ -338,7 +340,9 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
 # ---------------------------------------------------------------------------------- two grids
 
 
-def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> StreamedResult:
+def _two_grid(
+    task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid, problem: DistortionProblem
+) -> StreamedResult:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
     A full pass over the symbols is expensive, so a gap is tried on a grid between first: cells of its own that
@@ -349,27 +353,34 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
     on_cells = AcceleratedMirrorDescent(single=False)
     inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
     best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
+    most = solver.most_cells if program.term.smooth else min(solver.most_cells, _MOST_ON_TABLES)
     while True:
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
         coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
         left = task.left
         name = f"{len(coarse.x.centres)} cells"
-        (solved, *_), used = iterate(task, name, coarse.program, seen, on_cells, inner)  # every process by itself
-        solved, used = of_first(mesh, (solved, np.asarray(used)))
-        used = int(used)
-        task.left = left - used
-        steps += used
-        moves = _gibbs(coarse.program, solved).matrix()
+        if program.term.smooth:
+            (solved, *_), used = iterate(task, name, coarse.program, seen, on_cells, inner)  # every process by itself
+            parts = _gibbs(coarse.program, solved).matrix(), solved.rule, solved.multipliers, np.asarray(used)
+        else:
+            parts = _on_tables(task, problem, program, coarse, inner)
+        moves, rules, multipliers, used = of_first(mesh, parts)
+        task.left = left - int(used)
+        steps += int(used)
 
         def read(
-            on: StreamedProgram, seen: Survey, by: Coarse, moves: Arr = moves, solved: StreamedCandidate = solved
+            on: StreamedProgram,
+            seen: Survey,
+            by: Coarse,
+            moves: Arr = moves,
+            rules: Arr = rules,
+            multipliers: Arr = multipliers,
         ) -> StreamedResult:
             mechanism = _repaired(on, seen, by.lift(moves), mesh)
-            rule = by.rule(np.asarray(solved.rule))
-            return _certified(task, on, mechanism, rule, solved.multipliers, "two-grid")
+            return _certified(task, on, mechanism, by.rule(np.asarray(rules)), multipliers, "two-grid")
 
-        stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.expired(mesh)
+        stop = cells >= min(most, symbols) or task.left <= 0 or task.expired(mesh)
         large = program.shape[0] * program.shape[1] > _LARGE_PASS and not task.expired(mesh)
         between = max(1, width // solver.refine) if large else 1
         promising = between == 1
@@ -391,3 +402,29 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
                 return best._replace(steps=steps, solver="two-grid")
             last = min(last, gap)
         cells = min(2 * cells, symbols)
+
+
+def _on_tables(
+    task: Task, problem: DistortionProblem, program: StreamedProgram, coarse: Coarse, goal: Goal
+) -> tuple[Arr, Arr, Arr, Arr]:
+    """(mechanism, rules, prices, steps) on cells, by the interior-point method.
+
+    The mechanism is the best one that releases middle symbols, at their mean costs. Its rules would be of an adversary
+    to whom no x is nearer to the middle of its cell than on average: the rules are those of costs between middles.
+    """
+    at, cells = coarse.program, len(coarse.x.centres)
+    costs = np.asarray(mean_costs(program.joint, program.distortions, coarse.x.cell, coarse.middles, cells, task.mesh))
+    goal = Goal(goal.tol, goal.rtol)
+    found = []
+    for distortion in (at.distortions, costs):
+        small = DistortionProblem(
+            np.asarray(at.joint.matrix()),
+            distortion,
+            budget=problem.budget,
+            multiplier=problem.multiplier,
+            leakage=problem.leakage,
+        )
+        with task.clock.quiet():
+            one = solve_dense(small, "interior-point", InteriorPoint(), goal, min(200, task.left), True, task.clock)
+        found.append(one)
+    return np.asarray(one.mechanism), found[0].scores[0], found[0].multipliers, np.asarray(sum(s.steps for s in found))
