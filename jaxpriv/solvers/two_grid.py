@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from jaxpriv._types import Arr
 from jaxpriv.channel import AbstractChannel, Middles, ShiftedCoset, SpreadCoset
@@ -246,20 +246,23 @@ def _sum_cells(joint: AbstractJoint, cell: Arr, cells: int, mesh: Mesh | None) -
 _merged = jax.jit(_sum_cells, static_argnames=("cells", "mesh"))
 
 
-def _mean_costs(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], cell: Arr, middles: Arr, cells: int, mesh: Mesh | None
+def _sum_costs(
+    joint: AbstractJoint,
+    distortions: tuple[AbstractDistortion, ...],
+    cell: Arr,
+    middles: Arr,
+    cells: int,
+    mesh: Mesh | None,
 ) -> Arr:
-    """E[d_k(X, y) | cell of X] of the middle symbols y, (M, cells, n); 0 for a cell without mass."""
+    """sum of p_x d_k(x, y) over the x of a cell, for the middle symbols y, (M, cells, n)."""
 
-    def on_block(parts: tuple[AbstractJoint, tuple[AbstractDistortion, ...]], index: Arr, valid: Arr) -> tuple[Arr, None]:
+    def on_block(parts: tuple[PyTree, PyTree], index: Arr, valid: Arr) -> tuple[Array, None]:
         joint, distortions = parts
         mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
-        costs = jnp.stack([jnp.ones((len(index), len(middles)))] + [d.pairs(index[:, None], middles) for d in distortions])
-        return jnp.zeros((len(costs), cells, len(middles))).at[:, cell[index]].add(mass[:, None] * costs), None
+        costs = jnp.stack([mass[:, None] * d.pairs(index[:, None], middles) for d in distortions])
+        return jnp.zeros((len(costs), cells, len(middles))).at[:, cell[index]].add(costs), None
 
-    size = block_size(len(middles) * (1 + len(distortions)), 8)
-    sums = stream(on_block, (joint, distortions), joint.shape[1], size, mesh)[0]
-    return jnp.where(sums[0] > 0, sums[1:] / jnp.where(sums[0] > 0, sums[0], 1.0), 0.0)
+    return stream(on_block, (joint, distortions), joint.shape[1], block_size(len(middles), 8), mesh)[0]
 
 
-mean_costs = jax.jit(_mean_costs, static_argnames=("cells", "mesh"))
+sum_costs = jax.jit(_sum_costs, static_argnames=("cells", "mesh"))

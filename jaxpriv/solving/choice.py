@@ -116,7 +116,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
 
 
 def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
-    """Why a solver of averages, where decision rules may have `ties` or not, does not take the problem, if that is so."""
+    """Why a solver of averages, with `ties` of decision rules or without, does not take the problem, if that is so."""
     for form, measure in problem.measures:
         if measure.worst_outcome or not (measure.smooth or (ties and measure.linear)):
             kind = "decision rules are in closed form" if ties else "decision rules have no ties"
@@ -190,7 +190,11 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
     elif isinstance(chosen, InteriorPoint):
         need = newton_bytes(problem) / 8.0
         smaller = (
-            "accelerated" if problem.streams and problem.leakage.smooth else "mirror-descent" if problem.of_information else "hybrid-gradient"
+            "accelerated"
+            if problem.streams and problem.leakage.smooth
+            else "mirror-descent"
+            if problem.of_information
+            else "hybrid-gradient"
         )
         other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, PrimalDualHybridGradient):

@@ -25,7 +25,7 @@ from jaxpriv.program.lower import streamed_program
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
-from jaxpriv.solvers.two_grid import Coarse, coarsen, mean_costs
+from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
@@ -412,19 +412,21 @@ def _on_tables(
     The mechanism is the best one that releases middle symbols, at their mean costs. Its rules would be of an adversary
     to whom no x is nearer to the middle of its cell than on average: the rules are those of costs between middles.
     """
-    at, cells = coarse.program, len(coarse.x.centres)
-    costs = np.asarray(mean_costs(program.joint, program.distortions, coarse.x.cell, coarse.middles, cells, task.mesh))
-    goal = Goal(goal.tol, goal.rtol)
+    table = np.asarray(coarse.program.joint.matrix())
+    costs = sum_costs(program.joint, program.distortions, coarse.x.cell, coarse.middles, table.shape[1], task.mesh)
+    costs = np.asarray(costs) / np.maximum(table.sum(axis=0), np.finfo(float).tiny)[:, None]
+    target = {problem.form.name: problem.form.target, "leakage": problem.leakage}
     found = []
-    for distortion in (at.distortions, costs):
-        small = DistortionProblem(
-            np.asarray(at.joint.matrix()),
-            distortion,
-            budget=problem.budget,
-            multiplier=problem.multiplier,
-            leakage=problem.leakage,
-        )
+    for distortion in (coarse.program.distortions, costs):
+        small = DistortionProblem(table, distortion, **target)
         with task.clock.quiet():
-            one = solve_dense(small, "interior-point", InteriorPoint(), goal, min(200, task.left), True, task.clock)
+            few = min(200, task.left)
+            one = solve_dense(
+                small, "interior-point", InteriorPoint(), Goal(goal.tol, goal.rtol), few, False, task.clock
+            )
         found.append(one)
-    return np.asarray(one.mechanism), found[0].scores[0], found[0].multipliers, np.asarray(sum(s.steps for s in found))
+    # Budgets below the mean costs: the nearest symbol is mixed in until they are met.
+    moves = [one.mechanism for one in found if one.status != "infeasible"]
+    moves = moves or [np.eye(costs.shape[2])[costs[0].argmin(axis=1)]]
+    steps = np.asarray(found[0].steps + found[1].steps)
+    return np.asarray(moves[-1]), found[0].scores[0], found[0].multipliers, steps
