@@ -126,15 +126,15 @@ def test_ordered_symbols_are_solved_on_cells(name):
     assert jp.certify(problem, solution).valid
 
 
-@pytest.mark.parametrize(("budget", "status"), [(0.1, "optimal"), (0.002, "not_certified")])
-def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget, status):
+@pytest.mark.parametrize("budget", [0.1, 0.002])
+def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
     """A budget below the mean cost within a cell is met too, and neither end is false."""
     problem = jp.DistortionProblem(
         smooth_joint(120, 3), DISTORTIONS["absolute"](120), budget=budget, leakage=lk.MaximalLeakage()
     )
-    solution = jp.solve(problem, jp.TwoGrid(cells=30, most_cells=60), rtol=5e-2)
+    solution = jp.solve(problem, jp.TwoGrid(cells=60), rtol=3e-2)
     exact = jp.solve(problem, "interior-point", tol=1e-7)
-    assert solution.status == status
+    assert solution.status == "optimal"
     assert solution.lower_bound <= exact.value
     assert exact.lower_bound <= solution.value
     checked = jp.certify(problem, solution)
