@@ -18,10 +18,11 @@ from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.leakage._base import Scale
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
-from jaxpriv.program.lower import streamed_program
+from jaxpriv.program.lower import streamed_program, terms_of
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
@@ -420,13 +421,14 @@ def _on_tables(
     for distortion in (coarse.program.distortions, costs):
         small = DistortionProblem(table, distortion, **target)
         with task.clock.quiet():
-            few = min(200, task.left)
-            one = solve_dense(
-                small, "interior-point", InteriorPoint(), Goal(goal.tol, goal.rtol), few, False, task.clock
-            )
+            limit = min(200, task.left)
+            one = solve_dense(small, "interior-point", InteriorPoint(), goal, limit, False, task.clock)
         found.append(one)
     # Budgets below the mean costs: the nearest symbol is mixed in until they are met.
     moves = [one.mechanism for one in found if one.status != "infeasible"]
     moves = moves or [np.eye(costs.shape[2])[costs[0].argmin(axis=1)]]
-    steps = np.asarray(found[0].steps + found[1].steps)
-    return np.asarray(moves[-1]), found[0].scores[0], found[0].multipliers, steps
+    # Rows that are equal, or of symbols without mass, are left out there.
+    few, all_rows = (terms_of(problem.leakage, table, Role.OBJECTIVE, whole=whole)[0].rows for whole in (False, True))
+    rules = np.zeros((costs.shape[2], len(all_rows)))
+    rules[:, abs(few[:, None] - all_rows).sum(axis=2).argmin(axis=1)] = found[0].scores[0]
+    return np.asarray(moves[-1]), rules, found[0].multipliers, np.asarray(found[0].steps + found[1].steps)
