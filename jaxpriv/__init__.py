@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import BottleneckProblem as BottleneckProblem
     from jaxpriv.problems import DistortionProblem as DistortionProblem
     from jaxpriv.problems import FunnelProblem as FunnelProblem
+    from jaxpriv.problems import LexicographicProblem as LexicographicProblem
     from jaxpriv.problems import NoiseProblem as NoiseProblem
     from jaxpriv.problems import max_entropy_noise as max_entropy_noise
     from jaxpriv.problems import private_pairs as private_pairs
@@ -114,6 +115,7 @@ else:
                 "BottleneckProblem",
                 "DistortionProblem",
                 "FunnelProblem",
+                "LexicographicProblem",
                 "NoiseProblem",
                 "max_entropy_noise",
                 "private_pairs",

@@ -180,6 +180,8 @@ class Solution(AbstractSolution):
         notes: what `auto` and the solvers for large alphabets did on the way, in order.
         stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt (as an integer,
             so that it batches). The status is then `best_known`, unless what was there met the tolerance.
+        least_leakage: of a `LexicographicProblem` the solution of its first step; None elsewhere. All else is of the
+            second, whose objective is E d, but the status: it is that of the first step where that is not `optimal`.
     """
 
     # With an axis more in a batch.
@@ -197,6 +199,7 @@ class Solution(AbstractSolution):
     seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
     stopped: Result = 0
+    least_leakage: "Solution | None" = None
 
     def __repr__(self) -> str:
         """Status, value and gap, then what the arrays are: what they hold may be private, and is too long to read."""

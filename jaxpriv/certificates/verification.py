@@ -24,6 +24,7 @@ from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_val
 from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
+from jaxpriv.problems.lexicographic import LexicographicProblem
 from jaxpriv.program.certify import certify_program, column_values, excess_of, most_excess, violation_of
 from jaxpriv.program.lower import (
     ProblemStack,
@@ -195,7 +196,8 @@ def certify(problem: object, solution: object, *, time_limit: float | None = Non
     bound is valid: they are moved into the sets in which they prove something first.
 
     Takes a `DistortionProblem` in every form, with every measure, limits, several distortions, a private input, a set
-    of joints, tables or operators, and a `NoiseProblem`; a `FunnelProblem` and a `BottleneckProblem` with a
+    of joints, tables or operators, a `LexicographicProblem` (with the solution of its first step) and a `NoiseProblem`;
+    a `FunnelProblem` and a `BottleneckProblem` with a
     `FunnelSolution`. There the bound follows from `prices` and `multiplier`, at which the best posterior is searched
     for again: one search, where the solve made many. The bound without any leakage comes from the linear program over
     the vertices of a fibre, solved again. Where a solution holds no prices the bound is the elementary one.
@@ -229,10 +231,13 @@ def certify(problem: object, solution: object, *, time_limit: float | None = Non
 
 
 def certify_solution(problem: object, solution: Solution) -> Verification:
-    """`certify` of a convex problem."""
+    """`certify` of a convex problem, or of two in an order."""
+    if isinstance(problem, LexicographicProblem):
+        return _of_both_steps(problem, solution)
     if not isinstance(problem, (DistortionProblem, NoiseProblem)):
         raise InputError(
-            f"problem must be the DistortionProblem or NoiseProblem of this solution, not {type(problem).__name__}"
+            f"problem must be the DistortionProblem, LexicographicProblem or NoiseProblem of this solution, not "
+            f"{type(problem).__name__}"
         )
     if is_traced(problem, solution):
         raise InputError("certify runs outside of jit, vmap and grad; pass what a compiled function returned to it")
@@ -264,6 +269,17 @@ def certify_solution(problem: object, solution: Solution) -> Verification:
     return Verification(
         float(value), float(bound), float(value), float(violation), float(leakage), np.asarray(distortion), differences
     )
+
+
+def _of_both_steps(problem: LexicographicProblem, solution: Solution) -> Verification:
+    """The least distortion; its bound needs a mechanism within the budget that leaks what the first step claims."""
+    first = solution.least_leakage
+    if first is None:
+        raise InputError("solution.least_leakage is None: solve the LexicographicProblem itself")
+    least = certify_solution(problem.least_leakage, first)
+    found = certify_solution(problem.least_distortion(least.value), solution)
+    differences = (*(f"least_leakage.{one}" for one in least.differences), *found.differences)
+    return dataclasses.replace(found, violation=max(found.violation, least.violation), differences=differences)
 
 
 def differing(stored: Mapping[str, tuple[ScalarLike, float]], coarser: float = 1.0) -> tuple[str, ...]:

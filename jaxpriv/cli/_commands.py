@@ -25,7 +25,7 @@ _USUAL = {
 }
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
-    *("codebook", "disclosure", "target_leakage", "population"),
+    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population"),
     *("leakage", "order", "divergence", "gamma", "form"),
 )
 

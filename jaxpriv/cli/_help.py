@@ -206,6 +206,14 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "frontier:budget": ("D ...", "Least leakage at these expected distortions."),
         "fit:leakage_budget": ("EPS", "Least mean distortion with at most this leakage."),
         "solve:leakage_budget": ("EPS", "Minimise the distortion with at most this leakage (logarithms in nats)."),
+        "solve:leakage_tolerance": (
+            "T",
+            "With --budget: of all mappings whose leakage is within T of the least, the one of least distortion.",
+        ),
+        "fit:leakage_tolerance": (
+            "T",
+            "With --budget: least mean distortion with a leakage within T of the least that the budget allows.",
+        ),
         "frontier:leakage_budget": ("EPS ...", "Least distortion at these leakages (logarithms in nats)."),
         "funnel:leakage_budget": ("D ...", "Largest I(X;Y) with at most this leakage."),
         "solve:multiplier": (
@@ -403,7 +411,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "method": (
             "NAME",
             "auto (column-generation, vertex-generation for measures of finitely many actions and smooth ones, "
-            "posterior-limit for lift, max-lift and LDP, which prove their values), greedy, greedy-ratio, "
+            "posterior-limit for measures of the worst outcome, which prove their values), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
         "tol": ("", "Largest certified gap that counts as optimal."),
@@ -459,7 +467,10 @@ _RANGES: Mapping[str, Mapping[str, float]] = {
     "seed": {"min": 0},
     "confidence": {"min": 0.0, "max": 1.0},
     "resolution": {"min": 8, "max": 62},
-    **{f"fit:{name}": {"min": 0.0} for name in ("budget", "leakage_budget", "disclosure", "target_leakage")},
+    **{
+        f"fit:{name}": {"min": 0.0}
+        for name in ("budget", "leakage_budget", "leakage_tolerance", "disclosure", "target_leakage")
+    },
 }
 # Options that have another name in Python.
 _NAMES = {"identity": "id", "listed": "list"}

@@ -78,6 +78,7 @@ def fit(
     columns: CostOptions,
     budget: float | None = None,
     leakage_budget: float | None = None,
+    leakage_tolerance: float | None = None,
     disclosure: float | None = None,
     target_leakage: float | None = None,
     group: list[str] | None = None,
@@ -110,7 +111,8 @@ def fit(
     budgets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget}
     targets: dict[str, Any] = {**budgets, "disclosure": disclosure, "target_leakage": target_leakage}
     _output.only_one(targets)
-    given = {**vars(measure), **targets, "population": population}
+    further = {"leakage_tolerance": leakage_tolerance, "population": population}
+    given = {**vars(measure), **targets, **further}
     alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
     in_one = not (group or grouped)
     if not in_one:
@@ -122,7 +124,7 @@ def fit(
 
     def work(_: object) -> "Fitted | FittedGroups":
         if in_one:
-            return mechanism.fit(source, mechanism.FitRequest(**asked, **targets, population=population))
+            return mechanism.fit(source, mechanism.FitRequest(**asked, **targets, **further))
         own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
         return mechanism.fit_groups(source, mechanism.GroupsRequest(**own, **of_groups, **budgets))
 

@@ -30,6 +30,7 @@ def solve(
     marginal: float | None = None,
     budget: list[float] | None = None,
     leakage_budget: float | None = None,
+    leakage_tolerance: float | None = None,
     multiplier: list[float] | None = None,
     solver: str = "auto",
     run: RunOptions,
@@ -48,6 +49,7 @@ def solve(
 
     columns.check(problem)
     from jaxpriv._validation import scalar
+    from jaxpriv.problems import LexicographicProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
@@ -56,24 +58,28 @@ def solve(
     run.check()
     scalar(rtol, "--rtol", low=0.0)
     results.check()
+    if leakage_tolerance is not None and not budget:
+        raise InputError("--leakage-tolerance goes with --budget: it is above the least leakage that a budget allows")
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours", "marginal"])
     files = book_file(results.codebook_out, table)
     stated = distortion_problem(
         arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget
     )
     asked = stated if marginal is None else _near_marginal(arrays, stated, marginal)
+    whole = asked if leakage_tolerance is None else LexicographicProblem(asked, tolerance=leakage_tolerance)
     begun = time.perf_counter()
     clock, goal = run.clock(), Goal(run.tol, rtol)
     try:
         solution = working(
-            "Solving", lambda _: solve_within(clock, asked, solver, goal, run.max_steps, True, checkpoint), clock
+            "Solving", lambda _: solve_within(clock, whole, solver, goal, run.max_steps, True, checkpoint), clock
         )
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(stated.distortions), seconds), results.json, "")
         raise
     record = {**_record(solution, asked.leakage.unit), "distortion": solution.distortion[: len(stated.distortions)]}
-    objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
+    of_distortion = leakage_budget is not None or leakage_tolerance is not None
+    objective = "distortion" if of_distortion else "objective" if multiplier else "leakage"
     found = not np.isnan(solution.leakage)
     if found:
         inputs, outputs = stated.shape
@@ -187,6 +193,8 @@ def _record(solution: "Solution", unit: str) -> dict[str, object]:
     own: dict[str, object] = {} if unit == "nats" else {"leakage_units": unit}
     if solution.notes:
         own["notes"] = list(solution.notes)  # what `auto` did
+    if solution.least_leakage is not None:
+        own["least_leakage"] = _record(solution.least_leakage, unit)
     names = ("status", "value", "lower_bound", "gap", "leakage", "distortion", "solver")
     return {
         **{name: getattr(solution, name) for name in names},
@@ -216,12 +224,17 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
     # Only logarithms are converted. A distortion has its own units, an objective with a multiplier its leakage's.
     per, unit = units.of(record.get("leakage_units", "nats"))
     scale, name = (1.0, "") if objective == "distortion" else (per, f" {unit}")
+    first = {}
+    if (least := record.get("least_leakage")) is not None:
+        ends = _output.lower(least["lower_bound"] * per), _output.upper(least["value"] * per)
+        first["least leakage"] = f"{ends[0]} to {ends[1]} {unit}"
     lines = {
         "status": record["status"].replace("_", " "),
         f"least {objective}": f"{_output.upper(record['value'] * scale)}{name}",
         "lower bound": f"{_output.lower(record['lower_bound'] * scale)}{name}",
         "certified gap": f"{_output.upper(record['gap'] * scale, 2)}{name}",
         **({} if objective == "leakage" else {"leakage": f"{_output.upper(record['leakage'] * per)} {unit}"}),
+        **first,
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
         **_work(record),
     }

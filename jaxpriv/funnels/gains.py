@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, shape_of
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Separable, shape_of
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role, Term
@@ -55,13 +55,19 @@ class Curved:
 
     def value(self, posteriors: np.ndarray) -> np.ndarray:
         """phi of the rows of `posteriors`."""
-        r = posteriors @ self.conditional.T
+        return self.at(posteriors @ self.conditional.T)
+
+    def at(self, r: np.ndarray) -> np.ndarray:
+        """phi where Tq is a row of `r`."""
         return self.size * (self.shape.value(r) - r @ self.tilt)
 
     def planes(self, posteriors: np.ndarray) -> np.ndarray:
         """C of the tangent planes C.q of phi at the rows of `posteriors`, (K, X)."""
-        planes = self.shape.gradient(posteriors @ self.conditional.T)[0] - self.tilt
-        return self.size * planes @ self.conditional
+        return self.slopes(posteriors @ self.conditional.T) @ self.conditional
+
+    def slopes(self, r: np.ndarray) -> np.ndarray:
+        """G of the tangent planes G.Tq of phi where Tq is a row of `r`, (K, S)."""
+        return self.size * (self.shape.gradient(r)[0] - self.tilt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +126,12 @@ class Gains:
         return total + _OUTER * _EPS * (1.0 + abs(self.shift) + (1.0 + abs(value)) * abs(total + self.shift))
 
     @property
+    def strict(self) -> bool:
+        """Whether a smooth measure is known to be least where S and Y are independent, and nowhere else."""
+        shape = None if self.curved is None else self.curved.shape
+        return shape is not None and not (isinstance(shape, Separable) and shape.curve.users)
+
+    @property
     def largest(self) -> float:
         """At least |C_a.q| of every q, of actions that are taken each on its own in all."""
         seen = self.mass > 0
@@ -154,17 +166,23 @@ def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
     return Gains(rows, joint.sum(axis=0), single, measure.scale_for(len(joint)), float(shift_of(measure, joint)))
 
 
-def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> Gains | None:
-    shape, mass = shape_of(term), joint.sum(axis=0)
+def curved_of(term: Term, mass: np.ndarray) -> Curved | None:
+    """phi of the rules of a smooth measure, `mass` (X,) its P_X; None of other rules."""
+    shape = shape_of(term)
     if shape is None:
         return None
     rows = np.asarray(term.rows, dtype=np.float64)
     rows = rows[:-1] if term.massed else rows
     total = rows.sum(axis=0)
     tilt = np.log(np.asarray(term.reference)) if isinstance(shape, Entropy) else np.zeros(len(rows))
-    curved = Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()), tilt)
-    if not np.isfinite(curved.value(np.eye(len(mass))[mass > 0])).all():
-        return None  # a symbol alone leaks without limit
+    return Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()), tilt)
+
+
+def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> Gains | None:
+    mass = joint.sum(axis=0)
+    curved = curved_of(term, mass)
+    if curved is None or not np.isfinite(curved.value(np.eye(len(mass))[mass > 0])).all():
+        return None  # or a symbol alone leaks without limit
     source = mass / mass.sum()
     planes = curved.planes(np.vstack([(1 - _INSIDE) * np.eye(len(mass)) + _INSIDE * source, source]))
     return Gains(planes * mass, mass, True, measure.scale_for(len(joint)), float(shift_of(measure, joint)), curved)

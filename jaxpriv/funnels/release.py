@@ -150,6 +150,8 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     gains = gains_of(problem)
     if gains is not None and gains.curved is None:
         return disclosure, gains.value(mechanism)
+    if gains is not None and gains.strict and information_interval(problem.joint, mechanism)[2] <= NOTHING:
+        return disclosure, (0.0, 0.0, NOTHING)  # independent but for rounding
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
@@ -370,7 +372,9 @@ def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution,
     # Prices that need no search are not searched: often all posteriors are equally good at them.
     if not any(one.multiplier == solution.multiplier and _same(one.prices, problem, solution) for one in known):
         bounds.append(_of_prices(problem, solution, clock))
-    if isinstance(problem.leakage, MutualInformation) and problem.form == "leakage_budget" and problem.target == 0:
+    gains = gains_of(problem)
+    strict = isinstance(problem.leakage, MutualInformation) if gains is None else gains.strict
+    if strict and problem.form == "leakage_budget" and problem.target == 0:
         blocks = blocks_of(problem.core)
         if all(vertices_of(block) is not None for block in blocks):
             bounds.append(sum(block.mass * perfect_release(block, clock).bound for block in blocks))

@@ -1,8 +1,8 @@
-"""Funnels of pointwise measures: the least limit eps on every posterior under which a release can disclose R.
+"""Funnels of worst-outcome measures: the least limit eps on every posterior under which a release can disclose R.
 
 L is the largest value over the outputs, so a release leaks at most eps where all its posteriors are within the limit
-eps. The most that such releases disclose, U(eps), is the optimum of `extremal.maximum_utility`, with a proved upper
-bound, and does not fall in eps. Therefore
+eps. The most that such releases disclose, U(eps), is the optimum of `extremal.maximum_utility`, or of `CurvedSet` where
+the measure is smooth, with a proved upper bound, and does not fall in eps. Therefore
 
     U(eps) <  R   proves that every release with I(X;Y) >= R leaks more than eps,
     U(eps) >= R   gives a release that leaks eps at most,
@@ -10,15 +10,18 @@ bound, and does not fall in eps. Therefore
 and a search for the root of U(eps) = R has a proof on both of its sides.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jaxpriv._clock import Clock
 from jaxpriv.errors import InputError
 from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
+from jaxpriv.funnels.curved import CurvedSet
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
-from jaxpriv.leakage import evaluate
+from jaxpriv.leakage import Lift, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -33,14 +36,15 @@ NAME = "posterior-limit"
 @dataclass(frozen=True)
 class PosteriorLimit(AbstractFunnelSolver):
     """The least limit on every posterior, for `Lift`, `MaxLift`, `MinLift`, `LocalDifferentialPrivacy` and
-    `InferentialPrivacy` without neighbours; for up to about four private symbols.
+    `InferentialPrivacy` without neighbours, `MaxInformation`, `RelativeEntropyPrivacy` and `MaxCostGain` of `LogLoss`
+    or `BrierLoss`; for up to about four private symbols.
     """
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
             raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
         if problem.form == "leakage_budget":
-            best = _utility(problem, problem.target, 0.5 * goal.tol, goal.clock)
+            best = _utility(problem, goal.clock)(problem.target, 0.5 * goal.tol)
             return _measure(problem, best, best.upper_bound, 1)
         low, best, steps = _least_limit(problem, goal)
         return _measure(problem, best, low, steps)
@@ -52,10 +56,22 @@ def _measure(problem: FunnelProblem, best: MaximumUtility, bound: float, steps: 
     )
 
 
-def _utility(problem: FunnelProblem, limit: float, tol: float, clock: Clock) -> MaximumUtility:
-    """U(limit)."""
-    with clock.quiet():
-        return utility_within(problem.joint, parse_limits((problem.leakage, limit)), tol, clock)
+def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtility]:
+    """U, a function of a limit, a tolerance, and of what is enough: more need not be known."""
+    joint, measure = problem.joint, problem.leakage
+    used = joint.sum(axis=0) > 0
+    smooth = CurvedSet(joint[:, used], measure) if measure.smooth else None
+
+    def at(limit: float, tol: float, enough: float = math.inf) -> MaximumUtility:
+        with clock.quiet():
+            if smooth is None or limit == 0:  # without leakage all measures are one
+                return utility_within(joint, parse_limits((measure if smooth is None else Lift(), limit)), tol, clock)
+            found = smooth.utility(limit, tol, clock, enough)
+        whole = np.empty((len(used), found.mechanism.shape[1]))
+        whole[:], whole[used] = joint[:, used].sum(axis=0) @ found.mechanism, found.mechanism
+        return replace(found, mechanism=whole)
+
+    return at
 
 
 def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, MaximumUtility, int]:
@@ -64,8 +80,10 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
     # What is measured may be below what was computed.
     target = min(problem.target + 8 * _EPS * sum(problem.joint.shape) * (1.0 + most), most)
 
+    utility = _utility(problem, clock)
+
     def at(limit: float) -> MaximumUtility:
-        return _utility(problem, limit, fine, clock)
+        return utility(limit, fine, target)
 
     low, under = 0.0, at(0.0)
     if under.value >= target:
@@ -98,7 +116,7 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
 def limit_bound(problem: FunnelProblem, claimed: float, clock: Clock) -> float:
     """The bound that one more search proves: that of a budget, or `claimed` if no release within it is enough."""
     limit = problem.target if problem.form == "leakage_budget" else max(claimed, 0.0)
-    proved = _utility(problem, limit, _FINEST, clock).upper_bound
+    proved = _utility(problem, clock)(limit, _FINEST).upper_bound
     if problem.form == "leakage_budget":
         return proved
     return limit if proved < problem.target else 0.0

@@ -14,9 +14,10 @@ further line.
 
 # isort: off
 # In the order in which measures are listed by name.
-from jaxpriv._importing import names_of
+from typing import TYPE_CHECKING
+
+from jaxpriv._importing import attach
 from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
-from jaxpriv.leakage import metric, sampled, envelope
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
 from jaxpriv.leakage.f_rules import *
@@ -24,9 +25,6 @@ from jaxpriv.leakage.cost import *
 from jaxpriv.leakage.custom_loss import *
 from jaxpriv.leakage.user_divergence import *
 from jaxpriv.leakage.pointwise import *
-from jaxpriv.leakage.metric import *
-from jaxpriv.leakage.sampled import *
-from jaxpriv.leakage.envelope import *
 
 # isort: on
 from jaxpriv.leakage._base import (
@@ -39,9 +37,6 @@ from jaxpriv.leakage._base import (
     lift_of,
     posterior_of,
 )
-from jaxpriv.leakage.actions import Adversary, adversary
-from jaxpriv.leakage.blackwell import BlackwellOrder, Garbling, blackwell_order
-from jaxpriv.leakage.capacity import Capacity, capacity
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
     Evaluation,
@@ -54,14 +49,46 @@ from jaxpriv.leakage.evaluation import (
     prior_free_cap,
     report,
 )
-from jaxpriv.leakage.hyper import (
-    HyperDistribution,
-    contraction_coefficient,
-    guesswork,
-    hyper_distribution,
-    maximal_correlation,
-)
 from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
+
+if TYPE_CHECKING:  # what few programs use, imported when it is
+    from jaxpriv.leakage.actions import Adversary as Adversary
+    from jaxpriv.leakage.actions import adversary as adversary
+    from jaxpriv.leakage.blackwell import BlackwellOrder as BlackwellOrder
+    from jaxpriv.leakage.blackwell import Garbling as Garbling
+    from jaxpriv.leakage.blackwell import blackwell_order as blackwell_order
+    from jaxpriv.leakage.capacities import Capacity as Capacity
+    from jaxpriv.leakage.capacities import capacity as capacity
+    from jaxpriv.leakage.envelope import HockeyStick as HockeyStick
+    from jaxpriv.leakage.envelope import LeakageEnvelope as LeakageEnvelope
+    from jaxpriv.leakage.hyper import HyperDistribution as HyperDistribution
+    from jaxpriv.leakage.hyper import contraction_coefficient as contraction_coefficient
+    from jaxpriv.leakage.hyper import guesswork as guesswork
+    from jaxpriv.leakage.hyper import hyper_distribution as hyper_distribution
+    from jaxpriv.leakage.hyper import maximal_correlation as maximal_correlation
+    from jaxpriv.leakage.metric import MetricPrivacy as MetricPrivacy
+    from jaxpriv.leakage.metric import SymbolMaxLift as SymbolMaxLift
+    from jaxpriv.leakage.sampled import SampledLift as SampledLift
+    from jaxpriv.leakage.sampled import from_samples as from_samples
+else:
+    __getattr__, __dir__, _ = attach(
+        __name__,
+        {
+            "jaxpriv.leakage.actions": ["Adversary", "adversary"],
+            "jaxpriv.leakage.blackwell": ["BlackwellOrder", "Garbling", "blackwell_order"],
+            "jaxpriv.leakage.capacities": ["Capacity", "capacity"],
+            "jaxpriv.leakage.envelope": ["HockeyStick", "LeakageEnvelope"],
+            "jaxpriv.leakage.hyper": [
+                "HyperDistribution",
+                "contraction_coefficient",
+                "guesswork",
+                "hyper_distribution",
+                "maximal_correlation",
+            ],
+            "jaxpriv.leakage.metric": ["MetricPrivacy", "SymbolMaxLift"],
+            "jaxpriv.leakage.sampled": ["SampledLift", "from_samples"],
+        },
+    )
 
 __all__ = [
     "NAMES",
@@ -76,9 +103,14 @@ __all__ = [
     "CostGainBounds",
     "Evaluation",
     "Garbling",
+    "HockeyStick",
     "HyperDistribution",
+    "LeakageEnvelope",
+    "MetricPrivacy",
     "Report",
     "Row",
+    "SampledLift",
+    "SymbolMaxLift",
     "Traits",
     "Witness",
     "adversary",
@@ -92,6 +124,7 @@ __all__ = [
     "evaluate_all",
     "exact_values",
     "forms_of",
+    "from_samples",
     "guesswork",
     "hyper_distribution",
     "lift_of",
@@ -109,7 +142,3 @@ __all__ += cost.__all__
 __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__
 __all__ += pointwise.__all__
-__all__ += metric.__all__
-__all__ += sampled.__all__
-__all__ += envelope.__all__
-__dir__ = names_of(__name__)

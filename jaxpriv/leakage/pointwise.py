@@ -123,14 +123,24 @@ def _lowest(log_lift: Arr, support: Arr) -> Arr:
     return xp.where(support, log_lift, np.inf).min(axis=-1)
 
 
+# What two probabilities that are equal may differ by after a few operations, relative to their size.
+_EQUAL = 1e-15
+
+
+def _less(one: Arr, other: Arr) -> Arr:
+    """one - other, 0 where they are equal up to rounding: no release makes up for the rounding of a limit of 0."""
+    rest = one - other
+    return rest * (abs(rest) > _EQUAL * other).astype(rest.dtype)
+
+
 def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x|s) <= e^limit P(x)."""
-    return xp.exp(-limit) * lift - view.mass[..., None, :]
+    return _less(xp.exp(-limit) * lift, view.mass[..., None, :])
 
 
 def _below(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x) <= e^limit P(x|s)."""
-    return xp.exp(-limit) * view.mass[..., None, :] - lift
+    return _less(xp.exp(-limit) * view.mass[..., None, :], lift)
 
 
 def _not_positive(rows: Arr) -> tuple[Arr, Arr]:

@@ -34,6 +34,7 @@ from jaxpriv.mechanism.table import (
 )
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
+from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
@@ -125,6 +126,7 @@ class FitRequest(DesignRequest, MeasureRequest):
 
     disclosure: float | None = None
     target_leakage: float | None = None
+    leakage_tolerance: float | None = None
     population: bool = False
 
     @property
@@ -135,6 +137,9 @@ class FitRequest(DesignRequest, MeasureRequest):
             raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
         ((problem, target),) = given.items()
         target = float(scalar(target, _TARGETS[problem], low=0.0))
+        if self.leakage_tolerance is not None and (problem != "budget" or self.population):
+            raise InputError("leakage_tolerance goes with `budget`, and without `population`")
+        scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
         if self.unseen not in UNSEEN:
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
@@ -159,6 +164,8 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         leakage_budget: least mean distortion with at most this leakage; or
         disclosure: least leakage with I(X;Y) of at least this (nats); or
         target_leakage: the watchdog with at most this lift leakage (nats). Exactly one of the four.
+        leakage_tolerance: with `budget`: of the mechanisms whose leakage is within this of the least, the one of least
+            mean distortion (`jaxpriv.LexicographicProblem`); the sum of both is then the leakage budget of the design.
         leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`; of the library, which
             `jaxpriv verify` knows.
         distortion, weights: as `kinds` and `weights` of `column_distortion`; by default the number of changed columns.
@@ -200,7 +207,13 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     if asked.problem in ("budget", "leakage-budget"):
         kinds, weights = request.distortion, request.weights
         costs = column_distortion(records.codebook, records.useful, kinds=kinds, weights=weights)[:, records.seen]
-    work, limit = _Work(asked, request, records, costs, clock), None
+    work, limit, sources = _Work(asked, request, records, costs, clock), None, ()
+    if request.leakage_tolerance is not None:
+        clock.begin("the least leakage")
+        least = work.least_leakage()
+        asked = replace(asked, problem="leakage-budget", target=float(least.value) + request.leakage_tolerance)
+        sources = (_limited_by(request, least),)
+        work = replace(work, asked=asked)
     clock.begin("designing")
     with nullcontext() if request.clock else clock:  # otherwise whoever has the clock handles Ctrl-C
         if not request.population:
@@ -231,7 +244,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
-    statements = _statements(seen, learned)
+    statements = sources + _statements(seen, learned)
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
@@ -308,6 +321,12 @@ class _Work:
         if not level < 1:
             raise InputError("confidence must be below 1")
         return self.records.held_out, level
+
+    def least_leakage(self) -> Solution:
+        """The least leakage that the budget allows."""
+        joint = self.counts / self.counts.sum()
+        problem = DistortionProblem(joint, self.prices, budget=self.asked.target, leakage=self.measure)
+        return solve_within(self.clock, problem, "auto", Goal(self.request.tol, 0.0))
 
     def design(self, target: float) -> _Rounded:
         """The best mechanism for a target, rounded to whole numbers that meet it."""
@@ -466,6 +485,15 @@ def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:
     found = watchdog(counts / counts.sum(), target_leakage=target)
     causes = explain(found, counts=counts, target_leakage=target)
     return tuple(cause.sentence for cause in causes[:_CAUSES])
+
+
+def _limited_by(request: FitRequest, least: Solution) -> str:
+    """Where a leakage budget comes from that was not given."""
+    return (
+        f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
+        f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second number "
+        f"and {request.leakage_tolerance:g}."
+    )
 
 
 def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:

@@ -13,12 +13,14 @@ from jaxpriv.problems.distortion import (
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.lexicographic import LexicographicProblem
 from jaxpriv.problems.sequential import sequential_release
 
 __all__ = [
     "BottleneckProblem",
     "DistortionProblem",
     "FunnelProblem",
+    "LexicographicProblem",
     "MaxEntropyNoise",
     "NoiseProblem",
     "max_entropy_noise",

@@ -25,7 +25,12 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.leakage import AbstractAverageLeakage, AbstractPointwiseLeakage, MutualInformation
+from jaxpriv.leakage import (
+    AbstractAverageLeakage,
+    AbstractPointwiseLeakage,
+    AbstractWorstOutcomeLeakage,
+    MutualInformation,
+)
 
 # Useful symbols of less mass than this in all are not part of the core: what they could disclose is less than what
 # float64 keeps of the rest. (Proofs and measured numbers count them.)
@@ -219,16 +224,17 @@ class FunnelProblem(_AbstractFunnelProblem):
             finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
             `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`; and
             for smooth ones: `FInformation` of other divergences, `Sibson`, `Arimoto`, `AverageCostGain` of `BrierLoss`.
-            Without a multiplier also `Lift`, `MaxLift`, `MinLift`, `InferentialPrivacy`, and
-            `LocalDifferentialPrivacy` without neighbours: of up to about four private symbols. The least leakage is
-            that of a constant Y, max_s p_s for a correct guess.
+            Without a multiplier also `Lift`, `MaxLift`, `MinLift`, `InferentialPrivacy`, `LocalDifferentialPrivacy`
+            without neighbours, `MaxInformation`, `RelativeEntropyPrivacy`, and `MaxCostGain` of `LogLoss` or
+            `BrierLoss`: of up to about four private symbols. The least leakage is that of a constant Y, max_s p_s for
+            a correct guess.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.
         InfeasibleError: R above H(X).
     """
 
-    leakage: AbstractAverageLeakage | AbstractPointwiseLeakage
+    leakage: AbstractAverageLeakage | AbstractWorstOutcomeLeakage
     disclosure: Any = None
     leakage_budget: Any = None
     multiplier: Any = None
@@ -246,13 +252,17 @@ class FunnelProblem(_AbstractFunnelProblem):
         equivocation: ScalarLike | None = None,
         leakage_budget: ScalarLike | None = None,
         multiplier: ScalarLike | None = None,
-        leakage: AbstractAverageLeakage | AbstractPointwiseLeakage | None = None,
+        leakage: AbstractAverageLeakage | AbstractWorstOutcomeLeakage | None = None,
     ) -> None:
         self.leakage = MutualInformation() if leakage is None else leakage
-        limited = isinstance(self.leakage, AbstractPointwiseLeakage) and bool(self.leakage.lift_ends)
+        on_lifts = isinstance(self.leakage, AbstractPointwiseLeakage) and bool(self.leakage.lift_ends)
+        limited = isinstance(self.leakage, AbstractWorstOutcomeLeakage) and (on_lifts or self.leakage.smooth)
         if not (limited or isinstance(self.leakage, AbstractAverageLeakage)):
             kind = type(self.leakage).__name__
-            raise InputError(f"leakage must be an average measure or a limit on lifts without neighbours, not {kind}")
+            raise InputError(
+                f"leakage must be an average measure, a smooth one of the worst outcome, or a limit on lifts without "
+                f"neighbours, not {kind}"
+            )
         if limited and multiplier is not None:
             raise InputError("multiplier is for average measures: give a disclosure or a leakage_budget")
         given = {

@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, overload
 
 import jax
+import numpy as np
 from jax.sharding import Sharding
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
@@ -14,13 +15,15 @@ from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.solution import Solution
+from jaxpriv.problems.lexicographic import LexicographicProblem
+from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import (
     STREAMING,
     Solver,
     default_tolerance,
     pick_for_start,
+    pick_solver,
     step_limit,
     table_solver,
 )
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 @overload
 def solve(
-    problem: DistortionProblem | NoiseProblem,
+    problem: DistortionProblem | NoiseProblem | LexicographicProblem,
     solver: str | Solver = "auto",
     *,
     tol: ScalarLike | None = None,
@@ -69,7 +72,7 @@ def solve(
 
 
 def solve(
-    problem: DistortionProblem | NoiseProblem | FunnelProblem | BottleneckProblem,
+    problem: DistortionProblem | NoiseProblem | LexicographicProblem | FunnelProblem | BottleneckProblem,
     solver: "str | Solver | AbstractFunnelSolver" = "auto",
     *,
     tol: ScalarLike | None = None,
@@ -109,6 +112,9 @@ def solve(
     method has 0.6 where the rest is long enough for the next one, and all of it otherwise.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
+
+    A `LexicographicProblem` is two problems, one after the other, within one time limit: value, bound and gap are those
+    of the least distortion, and `least_leakage` is the solution of the first.
 
     A funnel or bottleneck problem gives a `FunnelSolution`: `auto` is column generation over posteriors, which proves
     its value (bottlenecks: of joints with a structure that has exact pricing), also for smooth average measures,
@@ -201,7 +207,7 @@ def solve(
 @overload
 def solve_within(
     clock: Clock,
-    problem: DistortionProblem | NoiseProblem,
+    problem: DistortionProblem | NoiseProblem | LexicographicProblem,
     solver: "str | Solver | AbstractFunnelSolver",
     goal: Goal,
     max_steps: int | None = None,
@@ -246,8 +252,10 @@ def solve_within(
         return _noise(clock, problem, solver, goal, max_steps, throw)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
         return _funnel(clock, problem, solver, goal, max_steps, start)
+    if isinstance(problem, LexicographicProblem):
+        return _lexicographic(clock, problem, solver, goal, max_steps, throw, start)
     if not isinstance(problem, DistortionProblem):
-        known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
+        known = "DistortionProblem, NoiseProblem, LexicographicProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
     name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
@@ -275,6 +283,45 @@ def solve_within(
         if solver == "auto":
             return solve_by_methods(problem, name, chosen, goal, max_steps, throw, clock, start)
         return solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
+
+
+def _lexicographic(
+    clock: Clock,
+    problem: LexicographicProblem,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None,
+    throw: bool,
+    start: object,
+) -> Solution:
+    """The least leakage, then the least distortion; the mechanism of the first step where the second finds no better.
+
+    The limit of the second step is above the least leakage itself, not only above its lower bound: so the bound on the
+    distortion holds for every mechanism within the tolerance.
+    """
+    if is_traced(problem, goal):
+        raise InputError(
+            "problem: a LexicographicProblem is solved outside of jit and vmap only; inside, solve with a budget, then "
+            "with its value and the tolerance as leakage_budget"
+        )
+    pick_solver(solver, problem.least_distortion(np.inf), goal)  # refuse before the first step what the second refuses
+    first = solve_within(clock, problem.least_leakage, solver, goal, max_steps, throw, start=start)
+    if not np.isfinite(first.value):  # none exists, or none was found, and nothing is proved about distortions
+        bound = np.inf if first.code == Status.INFEASIBLE else -np.inf
+        return dataclasses.replace(first, lower_bound=np.float64(bound), least_leakage=first)
+    second = solve_within(clock, problem.least_distortion(first.value), solver, goal, max_steps)
+    if not second.value <= first.distortion[0]:
+        reached = first.distortion[0]
+        second = dataclasses.replace(
+            second,
+            value=reached,
+            lower_bound=min(second.lower_bound, reached),
+            mechanism=first.mechanism,
+            leakage=first.leakage,
+            distortion=first.distortion,
+        )
+    code = second.code if first.code == Status.OPTIMAL else first.code
+    return dataclasses.replace(second, code=code, least_leakage=first)
 
 
 def _noise(

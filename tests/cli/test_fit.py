@@ -126,6 +126,18 @@ def test_a_target_that_x_itself_meets_is_refused_or_stated(run, people, tmp_path
     assert np.array_equal(table, np.eye(len(table)))
 
 
+def test_a_leakage_tolerance_is_above_the_least_leakage(run, people, tmp_path):
+    out, options = tmp_path / "design.zip", (*COLUMNS, "--budget", "0.2", "--leakage-tolerance", "0.01")
+    record = strict_json(run("fit", people, *options, "--out", out, "--json", "-").stdout)
+    target = Mechanism.load(out).asked
+    assert target.problem == "leakage-budget"
+    plain = strict_json(run("fit", people, *COLUMNS, "--budget", "0.2", "--out", out, "--json", "-").stdout)
+    assert target.target == pytest.approx(float(plain["on_the_design"]["leakage"]["upper"]) + 0.01, abs=2e-6)
+    assert float(record["on_the_design"]["distortion"]["upper"]) < 0.2
+    assert any("least leakage on the records" in one for one in record["statements"])
+    refused(run("fit", people, *options, "--population", "--out", out), 2, "--leakage-tolerance goes with --budget")
+
+
 def test_a_time_limit_and_progress(run, people, tmp_path):
     """At 0 s there is a design that meets its target, and the command says that it is not the best one."""
     out = tmp_path / "design.zip"

@@ -196,7 +196,7 @@ OPTIONS = {
     "no steps": (["--disclosure", "0.1", "--max-steps", "0"], ["--max-steps"]),
     "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown"]),
     "no order": (["--disclosure", "0.1", "--leakage", "sibson"], ["--leakage sibson", "--order"]),
-    "worst outcome": (["--disclosure", "0.1", "--leakage", "max-information"], ["leakage", "average"]),
+    "worst outcome": (["--multiplier", "0.1", "--leakage", "max-information"], ["multiplier", "average"]),
     "budget of a bottleneck": (["--leakage-budget", "0.1", "--bottleneck"], ["--leakage-budget", "--bottleneck"]),
     "entropy of a bottleneck": (["--equivocation", "0.1", "--bottleneck"], ["--equivocation", "--bottleneck"]),
     "measure of a bottleneck": (

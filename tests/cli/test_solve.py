@@ -54,6 +54,20 @@ def test_json_has_exactly_the_promised_fields(run, problem, tmp_path):
     assert record["leakage"] == pytest.approx(measured.value, abs=1e-12)
 
 
+def test_a_leakage_tolerance_adds_the_least_leakage(run, problem):
+    options = ("--budget", 0.2, "--leakage-tolerance", 0.01)
+    record = strict_json(run("solve", problem, *options, "--json", "-").stdout)
+    assert list(record) == [*FIELDS, "least_leakage"]
+    least = record["least_leakage"]
+    assert list(least) == FIELDS
+    assert 0.2 > record["value"] == pytest.approx(record["distortion"][0])
+    assert least["value"] < record["leakage"] <= least["value"] + 0.01
+    shown = run("solve", problem, *options).stdout
+    assert "least distortion" in shown
+    assert "least leakage" in shown
+    refused(run("solve", problem, "--leakage-budget", 0.1, "--leakage-tolerance", 0.01), 2, "goes with --budget")
+
+
 def test_json_file_and_text(run, problem, tmp_path):
     target = tmp_path / "result.json"
     nats = run("solve", problem, "--budget", 0.2, "--json", target)

@@ -15,7 +15,7 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, Releases, greedy, greedy_curve
 from jaxpriv.funnels.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
-from jaxpriv.leakage import CorrectGuess, FInformation, MaxInformation, MutualInformation, Sibson
+from jaxpriv.leakage import CorrectGuess, FInformation, MaxCostGain, MutualInformation, Sibson, ZeroOneLoss
 from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
 
 # Small counts: zeros, duplicated symbols and ties all over.
@@ -382,7 +382,7 @@ BAD = {
     "above the entropy": ({"disclosure": 1.2}, InfeasibleError, "disclosure is above H"),
     "above the information": ({"relevance": 0.2}, InfeasibleError, "relevance is above the leakage"),
     "ratio of relevance": ({"relevance": 0.01, "ratio": True}, InputError, "ratio"),
-    "worst outcome": ({"disclosure": 0.1, "leakage": MaxInformation()}, InputError, "average measure"),
+    "worst outcome": ({"disclosure": 0.1, "leakage": MaxCostGain(ZeroOneLoss())}, InputError, "average measure"),
 }
 
 

@@ -57,7 +57,7 @@ def test_joints_and_measures():
     with pytest.raises(jp.InputError, match="joint sums to"):
         jp.BottleneckProblem([[6.0, 1.0], [2.0, 3.0]], disclosure=0.1)
     with pytest.raises(jp.InputError, match="leakage must be an average measure"):
-        jp.FunnelProblem(JOINT, disclosure=0.1, leakage=jp.leakage.MaxInformation())
+        jp.FunnelProblem(JOINT, disclosure=0.1, leakage=jp.leakage.MaxCostGain(jp.leakage.ZeroOneLoss()))
     with pytest.raises(jp.InputError, match="mutual information only"):
         jp.solve(jp.FunnelProblem(JOINT, disclosure=0.1, leakage=jp.leakage.MaximalLeakage()), "column-generation")
 

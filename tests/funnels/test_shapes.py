@@ -1,7 +1,10 @@
 """Smooth average measures: their shapes bound what they should, and their funnels are certified."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage
@@ -87,6 +90,26 @@ def test_the_most_disclosed_within_a_budget_is_the_disclosure_of_that_leakage():
     found = jp.solve(jp.FunnelProblem(joint, leakage=measure, leakage_budget=least.value))
     assert found.status == "optimal"
     assert found.value == pytest.approx(0.9 * entropy(source_of(joint)), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_without_leakage_all_smooth_measures_have_one_optimum(name):
+    """The linear program over the posteriors with P(S|y) = P(S), by its vertices."""
+    joint = random_joint(8, 2, 4)
+    problem = jp.FunnelProblem(joint, leakage=MEASURES[name], leakage_budget=0.0)
+    found, source = jp.solve(problem), source_of(joint)
+    assert found.status == "optimal"
+    assert leakage.evaluate(leakage.MutualInformation(), joint, found.mechanism).value < 1e-20
+    first, prior = joint[0] / source, joint[0].sum()
+    vertices = [np.eye(4)[i] for i in range(4) if first[i] == prior]
+    for i, j in itertools.permutations(range(4), 2):
+        if first[i] < prior < first[j]:
+            share = (prior - first[i]) / (first[j] - first[i])
+            vertices.append((1 - share) * np.eye(4)[i] + share * np.eye(4)[j])
+    worth = [entropy(source) - entropy(q) for q in vertices]
+    best = linprog(-np.array(worth), A_eq=np.array(vertices).T, b_eq=source)
+    assert found.value == pytest.approx(-best.fun, abs=1e-6)
+    assert found.verify(problem).differences == ()
 
 
 def test_a_proof_of_a_smooth_measure_holds_of_every_mechanism():

@@ -19,6 +19,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.actions.lagrangian import least_lagrangian
 from jaxpriv.funnels.actions.search import ActionSearch, Searched
 from jaxpriv.funnels.actions.vertices import neighbours, rounded
+from jaxpriv.funnels.atoms.column_generation import ColumnGeneration
 from jaxpriv.funnels.atoms.parts import first_atoms
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
@@ -111,6 +112,8 @@ class VertexProgram:
     ) -> PosteriorMeasure:
         """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
         assert isinstance(problem, FunnelProblem)
+        if self.gains.strict and problem.form == "leakage_budget" and problem.target == 0:  # Y is independent of S
+            return ColumnGeneration().find(FunnelProblem(problem.joint, leakage_budget=0.0), goal)
         if self.worth.curved is not None:
             self._inform(problem, goal)
         if problem.form != "multiplier" or self.gains.scale.proportional:

@@ -1,0 +1,103 @@
+"""Least leakage, then least distortion: no worse than the plain problem, and within the tolerance."""
+
+import dataclasses
+
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import jaxpriv as jp
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.leakage import LocalDifferentialPrivacy, MaximalLeakage, MaxLift, MetricPrivacy, MutualInformation, Sibson
+
+COSTS = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
+MEASURES = [MutualInformation(), MaximalLeakage(), MaxLift(), Sibson(2.0), LocalDifferentialPrivacy()]
+
+
+def lexicographic(joint=JOINT, costs=COSTS, budget=0.2, tolerance=1e-3, **given):
+    return jp.LexicographicProblem(jp.DistortionProblem(joint, costs, budget=budget, **given), tolerance=tolerance)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(MEASURES), st.floats(0.1, 1.5), st.sampled_from([0.0, 1e-4, 0.05]))
+def test_it_costs_no_more_than_the_plain_problem_and_leaks_no_more_than_the_tolerance_allows(
+    seed, measure, budget, tolerance
+):
+    joint = np.random.default_rng(seed).dirichlet(np.ones(6)).reshape(2, 3)
+    problem = lexicographic(joint, COSTS, budget, tolerance, leakage=measure)
+    solution, plain = jp.solve(problem), jp.solve(problem.least_leakage)
+    assert solution.status == "optimal"
+    assert solution.value <= plain.distortion[0] + 1e-12
+    assert solution.leakage <= plain.value + tolerance + 1e-11
+    found = jp.certify(problem, solution)
+    assert found.valid
+    assert found.agrees
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
+def test_data_that_say_nothing_are_released_as_they_are(measure):
+    joint = np.outer([0.2, 0.3, 0.5], [0.1, 0.2, 0.7])  # of rank one up to rounding
+    solution = jp.solve(lexicographic(joint, budget=1.0, tolerance=0.0, leakage=measure))
+    assert solution.status == "optimal"
+    assert solution.value == 0
+    assert solution.distortion == [0]
+
+
+def test_the_least_of_several_joints_and_of_further_limits():
+    joints = np.stack([JOINT, JOINT[::-1]])
+    problem = lexicographic(joints, budget=0.5, leakage=MaxLift(), limits=[(MutualInformation(), 0.01)])
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert jp.certify(problem, solution).valid
+    assert all(MutualInformation()(joint, solution.mechanism) <= 0.01 + 1e-12 for joint in joints)
+
+
+def test_a_claim_of_less_leakage_than_its_mechanism_has_is_found():
+    problem = lexicographic()
+    solution = jp.solve(problem)
+    first = solution.least_leakage
+    lowered = dataclasses.replace(first, value=first.value / 2)
+    found = jp.certify(problem, dataclasses.replace(solution, least_leakage=lowered))
+    assert found.valid
+    assert not found.agrees
+    assert "least_leakage.value" in found.message
+    exceeding = dataclasses.replace(first, mechanism=np.full((3, 3), 1 / 3))
+    assert not jp.certify(problem, dataclasses.replace(solution, least_leakage=exceeding)).valid
+    with pytest.raises(InputError, match="LexicographicProblem itself"):
+        jp.certify(problem, dataclasses.replace(solution, least_leakage=None))
+
+
+def test_without_a_mechanism_there_is_no_bound_but_infinity():
+    problem = lexicographic(costs=COSTS + 1.0)
+    with pytest.raises(InfeasibleError):
+        jp.solve(problem)
+    solution = jp.solve(problem, throw=False)
+    assert (solution.status, solution.value, solution.lower_bound) == ("infeasible", np.inf, np.inf)
+
+
+def test_a_time_limit_leaves_a_valid_interval():
+    problem = lexicographic()
+    solution = jp.solve(problem, time_limit=0.0)
+    assert solution.status == "best_known"
+    assert jp.certify(problem, solution).valid
+
+
+def test_what_it_does_not_take_is_refused_with_a_reason():
+    plain = jp.DistortionProblem(JOINT, COSTS, leakage_budget=0.1)
+    with pytest.raises(InputError, match="with a budget"):
+        jp.LexicographicProblem(plain, tolerance=0.1)
+    with pytest.raises(InputError, match="with a budget"):
+        jp.LexicographicProblem(jp.FunnelProblem(JOINT, disclosure=0.1), tolerance=0.1)
+    with pytest.raises(InputError, match="several distortions"):
+        lexicographic(costs=np.stack([COSTS, COSTS]), budget=[1.0, 1.0])
+    with pytest.raises(InputError, match="tolerance"):
+        lexicographic(tolerance=-1.0)
+    with pytest.raises(InputError, match="leakage_budget"):
+        jp.solve(lexicographic(leakage=MetricPrivacy(1.0 - np.eye(2))))
+    with pytest.raises(InputError, match="outside of jit"):
+        jax.jit(lambda budget: jp.solve(lexicographic(budget=budget)).value)(0.2)
+    with pytest.raises(InputError, match="LexicographicProblem"):
+        jp.frontier(lexicographic(), budgets=[0.1])
