@@ -318,6 +318,37 @@ class SpreadCoset(_AbstractCoset):
         return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
 
 
+class Middles(_AbstractCoset):
+    """x releases the symbol `released[j]` of a cell j ~ moves[cell of x]."""
+
+    moves: Arr  # (m, n) P(cell j of Y | cell i of X)
+    cell: Arr  # (X,) i
+    released: Arr  # (n,)
+    outputs: int = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.cell), self.outputs
+
+    @property
+    def reached(self) -> int:
+        return len(self.released)
+
+    def _targets(self, index: Arr) -> tuple[Arr, Arr]:
+        probabilities = self.moves[self.cell[index]]
+        return jnp.broadcast_to(self.released, probabilities.shape), probabilities
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+            columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+            return jnp.zeros((len(self.moves), columns.shape[1])).at[self.cell[index]].add(columns), None
+
+        merged = stream(on_block, joint, len(self.cell), block_size(joint.shape[0], 8), mesh)[0]
+        moved = jnp.matmul(self.moves.T, merged, precision="highest")
+        columns = jnp.zeros((self.outputs, moved.shape[1])).at[self.released].set(moved)
+        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
+
+
 class Mixture(AbstractChannel):
     """`first` with probability 1 - share, `second` with probability `share`; which one is not released."""
 

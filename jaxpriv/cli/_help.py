@@ -404,7 +404,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
     "Running": {
         "solve:solver": (
             "NAME",
-            "auto, interior-point, hybrid-gradient; mirror-descent, accelerated, two-grid for smooth averages; "
+            "auto, interior-point, hybrid-gradient; mirror-descent, accelerated: smooth averages; two-grid: averages; "
             "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
         ),
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),

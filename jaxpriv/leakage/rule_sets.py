@@ -437,12 +437,12 @@ class Linear(AbstractRuleSet):
         raise NotImplementedError
 
     def gradient(self, term: Term, w: Arr) -> Arr:
-        """A best rule about one output w (T,)."""
+        """A best rule about one output w (T,), or each of (Y, T)."""
         if term.cap is not None:
             return xp.where(w > 0, term.cap, 0.0)
         safe = xp.where(term.reference > 0, term.reference, 1.0)
-        best = np.arange(len(w)) == xp.where(term.reference > 0, w / safe, -xp.inf).argmax()
-        return xp.where(best, 1.0 / safe, 0.0)
+        most = xp.where(term.reference > 0, w / safe, -xp.inf).argmax(axis=-1)[..., None]
+        return xp.where(np.arange(w.shape[-1]) == most, 1.0 / safe, 0.0)
 
     def support(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:
@@ -468,7 +468,12 @@ class Linear(AbstractRuleSet):
         return (w / term.reference[..., None]).max(axis=-2)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        raise NotImplementedError
+        if term.cap is not None:
+            return xp.clip(g, 0.0, term.cap)
+        r = term.reference
+        total = (r * xp.maximum(g, 0.0)).sum(axis=-1, keepdims=True)
+        even = (r > 0) / xp.maximum(r.sum(), np.finfo(g.dtype).tiny)
+        return xp.where(total > 0, xp.where(r > 0, xp.maximum(g, 0.0), 0.0) / xp.where(total > 0, total, 1.0), even)
 
 
 def _violation(term: Term, w: Arr) -> Arr:

@@ -202,11 +202,11 @@ class DistortionProblem(Module, Shown):
 
     @property
     def streams(self) -> bool:
-        """Whether the streaming solvers can take it: one joint, a smooth average measure with rules in closed form, no
-        further limits, budget or multiplier form.
+        """Whether a streaming solver can take it: one joint, an average measure with rules in closed form, no further
+        limits, budget or multiplier form.
         """
-        smooth = self.leakage.smooth and not self.leakage.worst_outcome
-        return smooth and self.sizes[0] == 1 and not (self.form.limits_leakage or self.limits)
+        known = (self.leakage.smooth or self.leakage.linear) and not self.leakage.worst_outcome
+        return known and self.sizes[0] == 1 and not (self.form.limits_leakage or self.limits)
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""

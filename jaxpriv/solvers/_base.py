@@ -30,7 +30,7 @@ from jaxpriv.solvers._newton_system import small_solve
 _TOGETHER = 16
 
 # Mutual information alone; averages whose rules have a gradient; every convex measure.
-Measures: TypeAlias = Literal["information", "smooth", "convex"]
+Measures: TypeAlias = Literal["information", "smooth", "average", "convex"]
 
 
 class AbstractSolver(Module):
@@ -365,30 +365,33 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         ascends = dual.over @ (newton - dual.prices) >= 0.0
         return xp.where(ascends & (refused < _REFUSED), newton, moved(dual.plain))
 
-    def go_on(carry: tuple[_Dual, Arr, Arr, Arr]) -> Arr:
-        dual, reach, refused, used = carry
+    def go_on(carry: tuple[_Dual, Arr, Arr, Arr, Arr]) -> Arr:
+        dual, coming, _, refused, used = carry
         missed = xp.where(dual.prices > 0, abs(dual.over), xp.maximum(dual.over, 0.0))
         met = (missed <= _MET * eps * dual.scale).all()
-        move = next_prices(dual, reach, refused) - dual.prices
+        move = coming - dual.prices
         priced = xp.where(massed[:, None] & (base > -xp.inf), xp.weigh(move, constraints), xp.inf)
         least = xp.where(massed, priced.min(axis=1), 0.0).sum()
         changes = move @ (dual.over + budgets) - least > eps * (abs(move) @ dual.scale)
-        return (
-            ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any() & (used < xp.where(refused > 0, last, most))
-        )
+        left = ~met & changes & (abs(move) > _MOVES * eps * dual.prices).any()
+        return (used == 0) | (left & (used < xp.where(refused > 0, last, most)))
 
-    def once(carry: tuple[_Dual, Arr, Arr, Arr]) -> tuple[_Dual, Arr, Arr, Arr]:
-        dual, reach, refused, used = carry
-        new = at(next_prices(dual, reach, refused))
-        move = new.prices - dual.prices
+    def once(carry: tuple[_Dual, Arr, Arr, Arr, Arr]) -> tuple[_Dual, Arr, Arr, Arr, Arr]:
+        dual, coming, reach, refused, used = carry
+        new = at(coming)
+        move = coming - dual.prices
         promised = dual.over @ move
         gained = new.value >= dual.value + _GAIN * promised - dual.rounding
-        taken = gained & (new.over @ move >= -_FALL * promised)
+        taken = (used == 0) | (gained & (new.over @ move >= -_FALL * promised))
         gone = (abs(move) / (dual.prices + 1.0)).max()
         reach = xp.where(taken, xp.where(refused == 0, _WIDER * reach, reach), 0.5 * gone)
         dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
-        return dual, reach, xp.where(taken, 0, refused + 1), used + 1
+        refused = xp.where(taken, 0, refused + 1)
+        return dual, next_prices(dual, reach, refused), reach, refused, used + 1
 
-    start = at(multipliers / unit), jnp.asarray(_REACH, base.dtype), jnp.array(0), jnp.array(1)
-    dual, _, _, _ = lax.while_loop(go_on, once, start)
+    # The first round is at the given prices: the loop holds the one copy of what is compiled.
+    given, none = multipliers / unit, xp.zeros((), like=base)
+    blank = _Dual(given, none, none, *(xp.zeros_like(given),) * 4)
+    start = blank, given, jnp.asarray(_REACH / _WIDER, base.dtype), jnp.array(0), jnp.array(0)
+    dual, *_ = lax.while_loop(go_on, once, start)
     return base - tilt * xp.weigh(dual.prices, constraints), dual.prices * unit

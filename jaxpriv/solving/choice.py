@@ -101,7 +101,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
             f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
             "auto, interior-point, linear-program, hybrid-gradient; mirror-descent takes other smooth averages too"
         )
-    elif taken == "smooth" and (reason := _not_smooth(problem)) is not None:
+    elif taken in ("smooth", "average") and (reason := _not_taken(problem, taken == "average")) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
     if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
         raise InputError(
@@ -115,11 +115,12 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     return name, chosen, notes
 
 
-def _not_smooth(problem: DistortionProblem) -> str | None:
-    """Why the gradient of the problem's Lagrangian is not defined, if that is so."""
+def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
+    """Why a solver of averages, with `ties` of decision rules or without, does not take the problem, if that is so."""
     for form, measure in problem.measures:
-        if measure.worst_outcome or not measure.smooth:
-            return f"takes averages whose decision rules have no ties ({form} is {measure.label})"
+        if measure.worst_outcome or not (measure.smooth or (ties and measure.linear)):
+            kind = "decision rules are in closed form" if ties else "decision rules have no ties"
+            return f"takes averages whose {kind} ({form} is {measure.label})"
     if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
         return "takes a set of joints with a budget and no further limits"
     return None
@@ -189,7 +190,11 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
     elif isinstance(chosen, InteriorPoint):
         need = newton_bytes(problem) / 8.0
         smaller = (
-            "accelerated" if problem.streams else "mirror-descent" if problem.of_information else "hybrid-gradient"
+            "accelerated"
+            if problem.streams and problem.leakage.smooth
+            else "mirror-descent"
+            if problem.of_information
+            else "hybrid-gradient"
         )
         other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, PrimalDualHybridGradient):

@@ -18,14 +18,15 @@ from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.leakage._base import Scale
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
-from jaxpriv.program.lower import streamed_program
+from jaxpriv.program.lower import streamed_program, terms_of
 from jaxpriv.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
-from jaxpriv.solvers.two_grid import Coarse, coarsen
+from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
@@ -37,6 +38,8 @@ _COARSE_SHARE = 0.3
 _STILL_FALLING = 0.75
 # Pairs (x, y) above which a coarse grid is solved first.
 _LARGE_PASS = 2**25
+# Cells of a coarse problem on tables: the interior-point method takes half a minute at 256.
+_MOST_ON_TABLES = 256
 # A price of distortion beyond which products would leave the range of float64.
 _HIGHEST_PRICE = 1e100
 
@@ -87,7 +90,7 @@ def solve_streamed(
     if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
         found = _nearest(task, program, known, np.zeros(len(program.distortions)))._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
-        found = _two_grid(task, program, known, solver)
+        found = _two_grid(task, program, known, solver, problem)
     if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found.certificate)):
         on_all = solver if isinstance(solver, AcceleratedMirrorDescent) else AcceleratedMirrorDescent()
         on_all = dataclasses.replace(on_all, mesh=mesh)
@@ -338,7 +341,9 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
 # ---------------------------------------------------------------------------------- two grids
 
 
-def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> StreamedResult:
+def _two_grid(
+    task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid, problem: DistortionProblem
+) -> StreamedResult:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
     A full pass over the symbols is expensive, so a gap is tried on a grid between first: cells of its own that
@@ -349,27 +354,34 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
     on_cells = AcceleratedMirrorDescent(single=False)
     inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
     best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
+    most = solver.most_cells if program.term.smooth else min(solver.most_cells, _MOST_ON_TABLES)
     while True:
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
         coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
         left = task.left
         name = f"{len(coarse.x.centres)} cells"
-        (solved, *_), used = iterate(task, name, coarse.program, seen, on_cells, inner)  # every process by itself
-        solved, used = of_first(mesh, (solved, np.asarray(used)))
-        used = int(used)
-        task.left = left - used
-        steps += used
-        moves = _gibbs(coarse.program, solved).matrix()
+        if program.term.smooth:
+            (solved, *_), used = iterate(task, name, coarse.program, seen, on_cells, inner)  # every process by itself
+            parts = _gibbs(coarse.program, solved).matrix(), solved.rule, solved.multipliers, np.asarray(used)
+        else:
+            parts = _on_tables(task, problem, program, coarse, inner)
+        moves, rules, multipliers, used = of_first(mesh, parts)
+        task.left = left - int(used)
+        steps += int(used)
 
         def read(
-            on: StreamedProgram, seen: Survey, by: Coarse, moves: Arr = moves, solved: StreamedCandidate = solved
+            on: StreamedProgram,
+            seen: Survey,
+            by: Coarse,
+            moves: Arr = moves,
+            rules: Arr = rules,
+            multipliers: Arr = multipliers,
         ) -> StreamedResult:
             mechanism = _repaired(on, seen, by.lift(moves), mesh)
-            rule = by.rule(np.asarray(solved.rule))
-            return _certified(task, on, mechanism, rule, solved.multipliers, "two-grid")
+            return _certified(task, on, mechanism, by.rule(np.asarray(rules)), multipliers, "two-grid")
 
-        stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.expired(mesh)
+        stop = cells >= min(most, symbols) or task.left <= 0 or task.expired(mesh)
         large = program.shape[0] * program.shape[1] > _LARGE_PASS and not task.expired(mesh)
         between = max(1, width // solver.refine) if large else 1
         promising = between == 1
@@ -391,3 +403,32 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
                 return best._replace(steps=steps, solver="two-grid")
             last = min(last, gap)
         cells = min(2 * cells, symbols)
+
+
+def _on_tables(
+    task: Task, problem: DistortionProblem, program: StreamedProgram, coarse: Coarse, goal: Goal
+) -> tuple[Arr, Arr, Arr, Arr]:
+    """(mechanism, rules, prices, steps) on cells, by the interior-point method.
+
+    The mechanism is the best one that releases middle symbols, at their mean costs. Its rules would be of an adversary
+    to whom no x is nearer to the middle of its cell than on average: the rules are those of costs between middles.
+    """
+    table = np.asarray(coarse.program.joint.matrix())
+    costs = sum_costs(program.joint, program.distortions, coarse.x.cell, coarse.middles, table.shape[1], task.mesh)
+    costs = np.asarray(costs) / np.maximum(table.sum(axis=0), np.finfo(float).tiny)[:, None]
+    target = {problem.form.name: problem.form.target, "leakage": problem.leakage}
+    found = []
+    for distortion in (coarse.program.distortions, costs):
+        small = DistortionProblem(table, distortion, **target)
+        with task.clock.quiet():
+            limit = min(200, task.left)
+            one = solve_dense(small, "interior-point", InteriorPoint(), goal, limit, False, task.clock)
+        found.append(one)
+    # Budgets below the mean costs: the nearest symbol is mixed in until they are met.
+    moves = [one.mechanism for one in found if one.status != "infeasible"]
+    moves = moves or [np.eye(costs.shape[2])[costs[0].argmin(axis=1)]]
+    # Rows that are equal, or of symbols without mass, are left out there.
+    few, all_rows = (terms_of(problem.leakage, table, Role.OBJECTIVE, whole=whole)[0].rows for whole in (False, True))
+    rules = np.zeros((costs.shape[2], len(all_rows)))
+    rules[:, abs(few[:, None] - all_rows).sum(axis=2).argmin(axis=1)] = found[0].scores[0]
+    return np.asarray(moves[-1]), rules, found[0].multipliers, np.asarray(found[0].steps + found[1].steps)

@@ -68,8 +68,9 @@ def refusal(cell: Cell) -> str | None:
         if cell.solver == "blahut-arimoto":
             return "solver takes mutual information without further limits only"
         if cell.solver == "mirror-descent" or cell.solver in STREAMING:
-            if cell.also == "limits" or reference.linear or reference.worst or _own_loss(cell):
-                return "solver takes averages whose decision rules have no ties"
+            ties = reference.linear and cell.solver != "two-grid"
+            if cell.also == "limits" or ties or reference.worst or _own_loss(cell):
+                return "solver takes averages whose decision rules (have no ties|are in closed form)"
             if cell.also == "joints" and cell.form != "budget":
                 return "solver takes a set of joints with a budget"
         if cell.solver == "linear-program" and not reference.linear:

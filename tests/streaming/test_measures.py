@@ -126,6 +126,24 @@ def test_ordered_symbols_are_solved_on_cells(name):
     assert jp.certify(problem, solution).valid
 
 
+@pytest.mark.parametrize("budget", [0.1, 0.002])
+def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
+    """A budget below the mean cost within a cell is met too, and neither end is false."""
+    problem = jp.DistortionProblem(
+        smooth_joint(120, 3), DISTORTIONS["absolute"](120), budget=budget, leakage=lk.MaximalLeakage()
+    )
+    solution = jp.solve(problem, jp.TwoGrid(cells=60), rtol=3e-2)
+    exact = jp.solve(problem, "interior-point", tol=1e-7)
+    assert solution.status == "optimal"
+    assert solution.lower_bound <= exact.value
+    assert exact.lower_bound <= solution.value
+    checked = jp.certify(problem, solution)
+    assert checked.valid
+    assert checked.agrees
+    leaked = problem.leakage(problem.joints[0], solution.mechanism.matrix())
+    np.testing.assert_allclose(solution.leakage, leaked, rtol=1e-9)
+
+
 @pytest.mark.thorough
 def test_float32_passes_prove_what_they_claim():
     problem = problem_of("chi-squared", 40, 4, budget=0.05)
