@@ -252,9 +252,9 @@ def solve_within(
         return _noise(clock, problem, solver, goal, max_steps, throw)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
         return _funnel(clock, problem, solver, goal, max_steps, start)
-    if isinstance(problem, LexicographicProblem):
-        return _lexicographic(clock, problem, solver, goal, max_steps, throw, start)
     if not isinstance(problem, DistortionProblem):
+        if isinstance(problem, LexicographicProblem):
+            return _lexicographic(clock, problem, solver, goal, max_steps, throw, start)
         known = "DistortionProblem, NoiseProblem, LexicographicProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
