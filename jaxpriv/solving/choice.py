@@ -189,13 +189,10 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         other = f"{MERGE}: the adversary's rule alone is this large"
     elif isinstance(chosen, InteriorPoint):
         need = newton_bytes(problem) / 8.0
-        smaller = (
-            "accelerated"
-            if problem.streams and problem.leakage.smooth
-            else "mirror-descent"
-            if problem.of_information
-            else "hybrid-gradient"
-        )
+        if _fits(8.0 * need):
+            return
+        by_blocks = problem.streams and problem.leakage.smooth
+        smaller = "accelerated" if by_blocks else "mirror-descent" if problem.of_information else "hybrid-gradient"
         other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, PrimalDualHybridGradient):
         need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
