@@ -2,11 +2,12 @@
 
 phi is that of a worst-outcome measure: D(r || P_S) of relative entropy, H(S) - H(r) of maximum information. Its tangent
 planes cut off a polytope that holds the set. The vertices of { q : Tq in the polytope } give a linear program, whose
-optimum is an upper bound. Each posterior that it uses is drawn towards P_X until its r lies on the border,
+optimum is an upper bound. Each posterior that it uses is mixed with P_X until its r has phi(r) = eps,
 q_k' = p + t_k (q_k - p), with the weights m_k/t_k: the mean stays p, and the release keeps the limit. The planes at
-these borders are the next cuts.
+these r are the next cuts.
 
-A vertex with m symbols in its support meets m - 1 cuts with equality, those of one face of the polytope.
+A vertex with m symbols in its support meets m - 1 cuts with equality, those of one face of the polytope. The faces
+are those that Qhull finds in float64: the upper bound holds as far as no vertex is lost to rounding there.
 """
 
 import itertools
@@ -24,7 +25,7 @@ from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.lower import terms_of
 
 # How far a vertex may lie beyond a cut by rounding; a sum of minors of cuts that meet in no point; systems at once;
-# rounds of cuts; halvings towards the border.
+# rounds of cuts; bisections of a share.
 _ROUNDING, _SINGULAR, _CHUNK, _ROUNDS, _HALVED = 1e-11, 1e-13, 500_000, 40, 60
 # The first cuts are at posteriors with this share of P_S.
 _MIXED = 0.3
