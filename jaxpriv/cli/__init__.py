@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from jaxpriv import _importing
+from jaxpriv._runtime import importing
 from jaxpriv.cli import (
     _app,
     _output,
@@ -91,6 +91,6 @@ def _root(
 
 def main() -> None:
     """The console entry: run the command line and exit with its code."""
-    _importing.listen()
+    importing.listen()
     _app.silence_backends()
     app(prog_name="jaxpriv")

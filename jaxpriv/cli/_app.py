@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from jaxpriv._importing import INTERRUPTED
+from jaxpriv._runtime.importing import INTERRUPTED
 from jaxpriv.cli._help import declared, files_of, in_panels
 from jaxpriv.cli._options import filled_in
 from jaxpriv.cli._output import check_outputs
@@ -30,7 +30,7 @@ from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # click's own in older releases
 
-    from jaxpriv._clock import Clock
+    from jaxpriv._runtime.clock import Clock
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import Rule
+    from jaxpriv.statistics.tables import Rule
 
 # Options that are left out where they have these values.
 _USUAL = {
@@ -44,7 +44,7 @@ def fit_command(table: Path, given: Mapping[str, object]) -> str:
 
 def in_groups(error: InputError, table: Path, columns: CostOptions, given: Mapping[str, object]) -> InputError:
     """An error about too many combinations with the line that designs groups of columns, where that is possible."""
-    from jaxpriv.mechanism.counting import IN_GROUPS, CrowdedError
+    from jaxpriv.release.counting import IN_GROUPS, CrowdedError
     from jaxpriv.verifier.releases import csv_line
 
     if not isinstance(error, CrowdedError) or not error.groups or without_groups({**vars(columns), **given}):
@@ -63,7 +63,7 @@ def without_groups(given: Mapping[str, object]) -> list[str]:
 
 def settings(column: str, rule: "Rule") -> dict[str, str]:
     """The options of `fit` that give a column a rule, by name: --bins, --missing and --other."""
-    from jaxpriv.estimation.tables import Categories, Quantiles
+    from jaxpriv.statistics.tables import Categories, Quantiles
 
     text: str | None = None  # the categories that a column has without --bins
     if isinstance(rule, Quantiles):

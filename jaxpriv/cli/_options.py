@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from jaxpriv._near import near
+from jaxpriv._runtime.near import near
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from jaxpriv._clock import Clock
+    from jaxpriv._runtime.clock import Clock
     from jaxpriv.leakage import AbstractLeakage
 
 FORMS = ("average", "worst")
@@ -118,7 +118,7 @@ class TimeOptions:
 
     def check(self) -> None:
         """Refuse, before a file is read, numbers that no solve takes."""
-        from jaxpriv._validation import scalar
+        from jaxpriv._runtime.validation import scalar
 
         scalar(self.tol, "--tol", low=0.0, open_low=True)
         if self.max_steps is not None:
@@ -128,7 +128,7 @@ class TimeOptions:
 
     def clock(self) -> "Clock":
         """The clock of the solve, which begins now."""
-        from jaxpriv._clock import clock_of
+        from jaxpriv._runtime.clock import clock_of
 
         return clock_of(self.time_limit, self.progress)
 

@@ -16,7 +16,7 @@ from jaxpriv.cli.release import records_and_measure
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import Advice, Advised, Obstacle
+    from jaxpriv.release import Advice, Advised, Obstacle
 
 # A leakage on the records below this is rounding, and so is that part of a probability.
 _ROUNDING = 1e-9
@@ -44,7 +44,7 @@ def advise(
     for the population from the records that were held out (all bounds hold together). Columns that keep the table from
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
-    from jaxpriv import mechanism
+    from jaxpriv import release
 
     if picture is not None:
         from jaxpriv import plotting
@@ -63,9 +63,9 @@ def advise(
         "symbols": symbols,
         "tol": run.tol,
     }
-    request = mechanism.AdviseRequest(**asked, clock=clock)
+    request = release.AdviseRequest(**asked, clock=clock)
     try:
-        advice = working("Advising", lambda _: mechanism.advise(source, request), clock)
+        advice = working("Advising", lambda _: release.advise(source, request), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None

@@ -10,8 +10,8 @@ from jaxpriv.cli._tables import RecordOptions, records_of_rows, table_file
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import CountEstimate
-    from jaxpriv.report.comparison import ColumnChange, Comparison
+    from jaxpriv.release import CountEstimate
+    from jaxpriv.release.report.comparison import ColumnChange, Comparison
 
 # The longest bar of a table of shares.
 _BAR = 20
@@ -43,9 +43,9 @@ def compare(
     rules = RecordOptions(bins=bins).rules(useful or [])
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
-    from jaxpriv.estimation.tables.readers import read_columns
-    from jaxpriv.mechanism.grouped import load_mechanism
-    from jaxpriv.report import compare as compared
+    from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.report import compare as compared
+    from jaxpriv.statistics.tables.readers import read_columns
 
     mechanism = None if design is None else load_mechanism(design)
 
@@ -124,8 +124,8 @@ def counts(
     Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
     the design does not determine the count.
     """
-    from jaxpriv.mechanism import estimate_counts
-    from jaxpriv.mechanism.grouped import load_mechanism
+    from jaxpriv.release import estimate_counts
+    from jaxpriv.release.grouped import load_mechanism
 
     file = table_file(released, None)
     parts = load_mechanism(design).parts

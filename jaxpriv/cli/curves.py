@@ -16,10 +16,10 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv.estimation.tables import CountedTable
     from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.plotting import DrawnCurve
     from jaxpriv.solving.frontier import Frontier
+    from jaxpriv.statistics.tables import CountedTable
 
 
 _KINDS = (".csv", ".json", ".npz")
@@ -53,7 +53,7 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv._validation import scalar
+    from jaxpriv._runtime.validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
@@ -136,7 +136,7 @@ def _spread(arrays: "Mapping[str, np.ndarray]", count: int, funnel: bool) -> "np
     """Targets between what nothing costs and what everything does, closer together where the curve is steep."""
     import numpy as np
 
-    from jaxpriv._validation import joint_array, real_array
+    from jaxpriv._runtime.validation import joint_array, real_array
     from jaxpriv.problems.funnel import whole_entropy
 
     joints = arrays["joint"] if arrays["joint"].ndim == 3 else arrays["joint"][None]
@@ -160,7 +160,7 @@ def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier"
     import numpy as np
 
     from jaxpriv.plotting import drawn_curve
-    from jaxpriv.solution import Status
+    from jaxpriv.program.solution import Status
 
     arrays = {name: values for name, values in numbers.items() if name != "status"}
     arrays["status"] = np.array([Status[str(one).upper()].value for one in numbers["status"]])
@@ -275,8 +275,8 @@ def picture_kind(path: Path, option: str) -> str:
 
 def _read(path: Path) -> "DrawnCurve | tuple[str, object]":
     """A `DrawnCurve`, or ("mapping", P(y|x))."""
-    from jaxpriv._files import load_npz_safely
-    from jaxpriv.mechanism import Mechanism
+    from jaxpriv._runtime.files import load_npz_safely
+    from jaxpriv.release import Mechanism
 
     if path.suffix.lower() == ".zip":
         return "mapping", Mechanism.load(path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jaxpriv._near import near
+from jaxpriv._runtime.near import near
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
@@ -24,9 +24,9 @@ from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv.datasets import Dataset
+    from jaxpriv.data.datasets import Dataset
     from jaxpriv.funnels.solve import FunnelFrontier
-    from jaxpriv.solution import Solution
+    from jaxpriv.program.solution import Solution
     from jaxpriv.solving.frontier import Frontier
 
 
@@ -56,8 +56,9 @@ def demo(
     """
     import numpy as np
 
-    from jaxpriv import datasets, plotting
-    from jaxpriv.distortion import changed_attributes, dense
+    from jaxpriv import plotting
+    from jaxpriv.data import datasets
+    from jaxpriv.data.distortion import changed_attributes, dense
 
     plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
@@ -155,8 +156,8 @@ def _suppressions(data: "Dataset", distances: "np.ndarray") -> list[tuple[float,
 
     A hidden attribute is filled with the value that changes least, given the attributes that are kept.
     """
-    from jaxpriv.baselines import hiding
-    from jaxpriv.certificates import average_leakage
+    from jaxpriv.models.baselines import hiding
+    from jaxpriv.program.certificates import average_leakage
 
     mass = data.joint.sum(axis=0)
     found = []
@@ -310,7 +311,7 @@ def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> 
         raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
     if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
         return []
-    from jaxpriv import datasets
+    from jaxpriv.data import datasets
 
     try:
         getattr(datasets, about["fetch"])()

@@ -12,7 +12,7 @@ from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import Fitted, FittedGroups
+    from jaxpriv.release import Fitted, FittedGroups
 
 
 def of_groups(

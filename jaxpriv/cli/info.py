@@ -13,7 +13,7 @@ from jaxpriv.cli._output import JsonRecord
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from jaxpriv._kept import Contents
+    from jaxpriv._runtime.executables import Contents
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
@@ -27,13 +27,13 @@ def info(json: Path | None = None) -> None:
 def _installation() -> dict[str, object]:
     import jax
 
-    from jaxpriv import __version__, _native
-    from jaxpriv import _kept as kept
-    from jaxpriv._compile import accelerator, default_backend
+    from jaxpriv import __version__
+    from jaxpriv._runtime import executables, native
+    from jaxpriv._runtime.compilation import accelerator, default_backend
     from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
-    device, kernels = accelerator(), _native.instruction_set()
+    device, kernels = accelerator(), native.instruction_set()
     return {
         "versions": {
             "jaxpriv": __version__,
@@ -50,8 +50,8 @@ def _installation() -> dict[str, object]:
             "certificates": "host, float64",
         },
         "cpu_kernels": kernels,
-        "cpu_kernels_absent": _native.absence(),
-        "kept": _contents(kept.contents),
+        "cpu_kernels_absent": native.absence(),
+        "kept": _contents(executables.contents),
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
         "solvers": list(SOLVER_NAMES),
@@ -110,38 +110,38 @@ def _shape(text: str) -> tuple[int, int, int]:
 
 
 def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
-    from jaxpriv import _kept as kept
+    from jaxpriv._runtime import executables
 
     try:
-        folder = str(kept.folder())
-    except kept.UnusableError as error:
+        folder = str(executables.folder())
+    except executables.UnusableError as error:
         if clear or shapes:
             raise ResourceError(f"no executables are kept: {error}") from error
-        return {"folder": None, "executables": 0, "bytes": 0, "most_bytes": kept.MOST_BYTES, "note": str(error)}
+        return {"folder": None, "executables": 0, "bytes": 0, "most_bytes": executables.MOST_BYTES, "note": str(error)}
     removed: dict[str, object] | None = None
     try:
         if clear:
-            removed = _contents(kept.clear) if os.path.lexists(folder) else {"executables": 0}
+            removed = _contents(executables.clear) if os.path.lexists(folder) else {"executables": 0}
             if "note" in removed:
                 raise ResourceError(f"{folder}: nothing was removed: {removed['note']}")
         if shapes:
-            kept.prepare()
-    except kept.UnusableError as error:
+            executables.prepare()
+    except executables.UnusableError as error:
         raise ResourceError(f"{folder}: nothing was compiled: {error}") from error
     for done, shape in enumerate(shapes):
         report(done, len(shapes))
         _compile(*shape)
-    contents = _contents(kept.contents)
+    contents = _contents(executables.contents)
     return {
         "folder": folder,
         **contents,
-        "most_bytes": kept.MOST_BYTES,
+        "most_bytes": executables.MOST_BYTES,
         **({} if removed is None else {"removed": removed["executables"]}),
     }
 
 
 def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
-    from jaxpriv._kept import UnusableError
+    from jaxpriv._runtime.executables import UnusableError
 
     try:
         found = of()

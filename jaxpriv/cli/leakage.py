@@ -23,9 +23,9 @@ from jaxpriv.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv._types import Arr
-    from jaxpriv.estimation.tables import Rule
+    from jaxpriv._runtime.types import Arr
     from jaxpriv.leakage import AbstractLeakage
+    from jaxpriv.statistics.tables import Rule
 
 
 def leakage(
@@ -42,8 +42,8 @@ def leakage(
     Beside a worst outcome or an infinite value stand the output and the private symbols (by index) where it
     is attained. The cap in the last line needs no joint: it holds for every population.
     """
-    from jaxpriv._files import load_npz_safely
-    from jaxpriv._validation import joint_array, mechanism_array, real_array
+    from jaxpriv._runtime.files import load_npz_safely
+    from jaxpriv._runtime.validation import joint_array, mechanism_array, real_array
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
@@ -156,7 +156,7 @@ def excess(
     The release may come from any tool. The command needs records of the private, useful and released values. All
     numbers are exact for these records; `jaxpriv audit --pairs` bounds the population.
     """
-    from jaxpriv.estimation.tables.readers import check_header
+    from jaxpriv.statistics.tables.readers import check_header
 
     other = table if released_table is None else released_table
     if row_order is not None and released_table is None:
@@ -173,7 +173,7 @@ def excess(
     rules = columns.rules([*private, *useful])
     check_header(table_file(table, columns.read), [*private, *useful])
     check_header(table_file(other, columns.read), names)
-    from jaxpriv.estimation.audit import excess as compared
+    from jaxpriv.statistics.audit import excess as compared
 
     counts, costs = _counted(table, other, row_order, private, useful, names, rules, columns.read)
     if at is SameUse.distortion and costs is None:
@@ -205,10 +205,10 @@ def _counted(
     """
     import numpy as np
 
-    from jaxpriv.datasets._layout import distinct_rows, places_of
-    from jaxpriv.estimation.tables import Categories, count_table
-    from jaxpriv.estimation.tables.readers import read_columns
-    from jaxpriv.estimation.tables.rules import unused_label
+    from jaxpriv.data.datasets._layout import distinct_rows, places_of
+    from jaxpriv.statistics.tables import Categories, count_table
+    from jaxpriv.statistics.tables.readers import read_columns
+    from jaxpriv.statistics.tables.rules import unused_label
 
     counted = count_table(table_file(table, read), private=private, useful=useful, rules=rules, sparse=True)
     columns = read_columns(table_file(other, read), released)

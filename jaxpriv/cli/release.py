@@ -17,8 +17,8 @@ from jaxpriv.cli._tables import CostOptions, arrays_of_table, book_file, table_f
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import TableFile
-    from jaxpriv.mechanism import Fitted, FittedGroups, TableDrift
+    from jaxpriv.release import Fitted, FittedGroups, TableDrift
+    from jaxpriv.statistics.tables import TableFile
     from jaxpriv.verifier.claims import Claim
 
 
@@ -104,7 +104,7 @@ def fit(
     mapping meets the target. Exit code 4: the gap is above --tol (or the time limit or Ctrl-C came first); design and
     interval are valid and written all the same.
     """
-    from jaxpriv import mechanism
+    from jaxpriv import release
 
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
@@ -124,9 +124,9 @@ def fit(
 
     def work(_: object) -> "Fitted | FittedGroups":
         if in_one:
-            return mechanism.fit(source, mechanism.FitRequest(**asked, **targets, **further))
+            return release.fit(source, release.FitRequest(**asked, **targets, **further))
         own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
-        return mechanism.fit_groups(source, mechanism.GroupsRequest(**own, **of_groups, **budgets))
+        return release.fit_groups(source, release.GroupsRequest(**own, **of_groups, **budgets))
 
     try:
         found = working("Fitting", work, clock)
@@ -145,7 +145,7 @@ def fit(
     if codebook_out is not None:
         files[codebook_out] = found.codebook.to_json().encode()
     secret = [] if private_out is None else [private_out]
-    if isinstance(found, mechanism.FittedGroups):
+    if isinstance(found, release.FittedGroups):
         parts, target = (
             found.fitted,
             next(f"{name.replace('_', '-')} {value:g}" for name, value in budgets.items() if value is not None),
@@ -224,14 +224,13 @@ _CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "lar
 
 
 def _text(found: "Fitted", units: Units) -> str:
-    mechanism = found.mechanism
-    asked, audit = mechanism.asked, found.audit
+    release = found.mechanism
+    asked, audit = release.asked, found.audit
     measure = asked.leakage["name"]
     lines = {
         "status": found.status.replace("_", " "),
         "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
-        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(mechanism.table)}, "
-        f"|Y| = {len(mechanism.released)}",
+        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(release.table)}, |Y| = {len(release.released)}",
     }
     records = int(found.evidence.counts.sum())
     lines[f"on the {records} records of the design"] = ""
@@ -245,7 +244,7 @@ def _text(found: "Fitted", units: Units) -> str:
                 best, units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
             )
     lines["whatever the population is"] = ""
-    lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in mechanism.guarantees.items()}
+    lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in release.guarantees.items()}
     limit = found.limit
     if limit is not None:
         lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
@@ -304,9 +303,9 @@ def release(
     another folder (a copy of the design), with --no-ledger, or by other tools, nor without --id a table with other
     rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
     """
-    from jaxpriv import mechanism
-    from jaxpriv.estimation.tables.readers import read_columns
-    from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
+    from jaxpriv import release
+    from jaxpriv.release.grouped import load_evidence, load_mechanism
+    from jaxpriv.statistics.tables.readers import read_columns
     from jaxpriv.verifier.releases import Receipt
 
     _output.need_ending("--order-out", order_out, ".zip")
@@ -315,14 +314,14 @@ def release(
         _output.check_outputs({"--ledger": folders[0] / "private-ledger"}, {})
     source = table_file(table, read)
 
-    def work(_: object) -> "tuple[mechanism.Released, list[TableDrift]]":
+    def work(_: object) -> "tuple[release.Released, list[TableDrift]]":
         loaded, drifts = load_mechanism(design), []
         columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *(identity or ()), *(keep or ())))))
         if private is not None:
             for part, evidence in zip(loaded.parts, load_evidence(private, loaded).parts, strict=True):
                 by_rule = part if unseen is None else replace(part, unseen=str(unseen))
-                drifts.append(mechanism.drift(by_rule, evidence, columns))
-        done = mechanism.release(
+                drifts.append(release.drift(by_rule, evidence, columns))
+        done = release.release(
             columns,
             loaded,
             out,
@@ -412,14 +411,14 @@ def report(
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     _output.need_ending("--out", out, ".html", ".htm")
-    from jaxpriv.mechanism.grouped import load_evidence, load_mechanism
-    from jaxpriv.report import report as page
+    from jaxpriv.release.grouped import load_evidence, load_mechanism
+    from jaxpriv.release.report import report as page
     from jaxpriv.verifier.archive import read_file
     from jaxpriv.verifier.releases import read_receipt
 
-    mechanism = load_mechanism(design)
-    evidence = None if private is None else load_evidence(private, mechanism)
+    release = load_mechanism(design)
+    evidence = None if private is None else load_evidence(private, release)
     stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))
-    text = working("Reporting", lambda _: page(mechanism, evidence, receipt=stated, confidence=confidence))
+    text = working("Reporting", lambda _: page(release, evidence, receipt=stated, confidence=confidence))
     secret = [] if evidence is None else [out]
     _output.deliver({}, None, f"report in {out}\n", {out: text.encode()}, private_files=secret)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxpriv._near import near
+from jaxpriv._runtime.near import near
 from jaxpriv.cli import _complete, _output
 from jaxpriv.cli._app import working
 from jaxpriv.cli._options import FORMS, FormOptions, LeakageOptions, MeasureOption, RunOptions
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxpriv.funnels import FunnelSolution
     from jaxpriv.problems import DistortionProblem
-    from jaxpriv.solution import Solution
+    from jaxpriv.program.solution import Solution
 
 
 def solve(
@@ -48,7 +48,7 @@ def solve(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv._validation import scalar
+    from jaxpriv._runtime.validation import scalar
     from jaxpriv.problems import LexicographicProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
@@ -97,7 +97,7 @@ def solve(
 
 def _uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifiedError:
     """The error after a result above the tolerance; `advice` is for a solve that ended by itself."""
-    from jaxpriv._clock import Stop
+    from jaxpriv._runtime.clock import Stop
 
     known = {Stop.NONE: advice, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
     return NotCertifiedError(
@@ -138,7 +138,7 @@ def _near_marginal(
     arrays: "Mapping[str, np.ndarray]", stated: "DistortionProblem", within: float
 ) -> "DistortionProblem":
     """The problem with P_Y within a total variation of `marginal` in the file, or of P(X)."""
-    from jaxpriv._validation import scalar
+    from jaxpriv._runtime.validation import scalar
     from jaxpriv.problems import with_marginal
 
     scalar(within, "--marginal", low=0.0)
@@ -152,7 +152,7 @@ def _near_marginal(
 
 def parsed_limit(text: str) -> MeasureOption:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
-    from jaxpriv._validation import scalar
+    from jaxpriv._runtime.validation import scalar
     from jaxpriv.leakage import DIVERGENCES
 
     option = f"--limit {text!r}"
@@ -281,7 +281,7 @@ def funnel(
     are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
     columns.check(problem)
-    from jaxpriv._validation import joint_array
+    from jaxpriv._runtime.validation import joint_array
     from jaxpriv.funnels import FunnelSolution
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
@@ -341,7 +341,7 @@ def funnel(
 
 def _target(forms: Mapping[str, list[float] | None]) -> tuple[str, list[float]]:
     """The one form that is given and its values, each checked by option and position."""
-    from jaxpriv._validation import scalar
+    from jaxpriv._runtime.validation import scalar
 
     form = _output.only_one(forms)
     values = forms[form] or []

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._numerics import entropy, information_interval
+from jaxpriv._runtime.numerics import entropy, information_interval
 from jaxpriv.funnels.gains import elementary, gains_of
 from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.funnels.pricing._base import EqualSymbols

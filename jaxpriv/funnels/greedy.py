@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._numerics import entropy
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule

@@ -8,11 +8,9 @@ import math
 
 import numpy as np
 
-from jaxpriv._clock import Clock, clock_of
-from jaxpriv._numerics import information_interval
-from jaxpriv._validation import finite, real_array
-from jaxpriv.certificates import Verification
-from jaxpriv.certificates.verification import differing
+from jaxpriv._runtime.clock import Clock, clock_of
+from jaxpriv._runtime.numerics import information_interval
+from jaxpriv._runtime.validation import finite, real_array
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.actions.generation import VertexGeneration, proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
@@ -23,7 +21,9 @@ from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, Poster
 from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
-from jaxpriv.solution import Status
+from jaxpriv.program.certificates import Verification
+from jaxpriv.program.certificates.verification import differing
+from jaxpriv.program.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
 # Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.

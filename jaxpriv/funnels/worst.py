@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.errors import InputError
 from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
 from jaxpriv.funnels.curved import CurvedSet

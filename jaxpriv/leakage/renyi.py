@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
-from jaxpriv._types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
+from jaxpriv._runtime.types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import is_traced, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
