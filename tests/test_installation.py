@@ -33,14 +33,14 @@ compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"
 PROBE = """
 import json, jax, numpy as np
 import jaxpriv
-from jaxpriv import _native
+from jaxpriv._runtime import native
 from jaxpriv.solvers._newton_system import inverse_factor, portable_inverse_factor
 jax.config.update("jax_enable_x64", True)
 args = np.array([[[4.0, 2.0], [2.0, 5.0]]]), np.array([[4.0, 5.0]])
 program = jax.jit(inverse_factor)
 print(json.dumps({
     "place": jaxpriv.__file__,
-    "absence": _native.absence(),
+    "absence": native.absence(),
     "called": "jaxpriv_inverse_factor" in program.lower(*args).as_text(),
     "result": np.asarray(program(*args)).tolist(),
     "portable": np.asarray(portable_inverse_factor(*args)).tolist(),

@@ -314,11 +314,11 @@ PROCESS = """
 import json, sys
 import numpy as np
 import jax.numpy as jnp
-from jaxpriv import _compile
-asked, options = [], _compile._options
-_compile._options = lambda backend: asked.append(backend) or options(backend)
-with _compile.own_settings():
-    run, _ = _compile.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
+from jaxpriv._runtime import compilation
+asked, options = [], compilation._options
+compilation._options = lambda backend: asked.append(backend) or options(backend)
+with compilation.own_settings():
+    run, _ = compilation.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
     print(json.dumps({"result": np.asarray(run()).tolist(), "compiled": bool(asked)}))
 """
 
@@ -402,7 +402,7 @@ def test_what_cannot_be_written_down_has_no_key(function, args):
 
 def test_the_key_holds_the_files_of_the_library_and_no_others(monkeypatch):
     """Beside an installed library lie all other packages."""
-    read, root = [], Path(compilation.__file__).parent
+    read, root = [], Path(compilation.__file__).parents[1]
     whole = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or whole(path))
     compilation._sources()
@@ -416,20 +416,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv import _compile, _kept
+from jaxpriv._runtime import compilation, executables
 
 hits = []
 jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None)
-_compile.target_platform = lambda: "gpu"
-run, _ = _compile.compiled(jnp.sin, np.ones(3))
-place = _kept.folder() / "jax"
+compilation.target_platform = lambda: "gpu"
+run, _ = compilation.compiled(jnp.sin, np.ones(3))
+place = executables.folder() / "jax"
 print(json.dumps({
     "sum": float(run().sum()),
     "hits": len(hits),
-    "files": _kept.contents().executables,
+    "files": executables.contents().executables,
     "mode": oct(stat.S_IMODE(place.stat().st_mode)),
     "setting": jax.config.jax_compilation_cache_dir,
-    "left": _kept.clear().executables if sys.argv[1:] else None,
+    "left": executables.clear().executables if sys.argv[1:] else None,
 }))
 """
 

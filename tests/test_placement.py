@@ -31,7 +31,7 @@ _SCRIPT = """
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import jaxpriv as jp
-    from jaxpriv import _compile
+    from jaxpriv._runtime import compilation
     from jaxpriv._runtime.compilation import Placement
     from jaxpriv.errors import InputError
     from jaxpriv.solvers import Goal
@@ -48,7 +48,7 @@ _SCRIPT = """
 
     # Every program: on which devices its results are, and how many lanes one of them has.
     ran = []
-    original = _compile.compiled
+    original = compilation.compiled
     def seen(function, *args):
         run, seconds = original(function, *args)
         def call():
@@ -71,10 +71,10 @@ _SCRIPT = """
     # One device: programs are compiled for it, what is made is made there, and the other one is another program.
     for device in (devices[2], jax.sharding.SingleDeviceSharding(devices[1])):
         with Placement.of(device).here():
-            run, _ = _compile.compiled(jnp.sin, np.ones(3))
+            run, _ = compilation.compiled(jnp.sin, np.ones(3))
             out.setdefault("placed", []).append([one.id for one in run().devices()])
             out.setdefault("made", []).append([one.id for one in jnp.ones(3).devices()])
-    run, _ = _compile.compiled(jnp.sin, np.ones(3))
+    run, _ = compilation.compiled(jnp.sin, np.ones(3))
     out["default"] = [one.id for one in run().devices()]
     out["on_one"] = float(jp.solve(problems[4], device=devices[3]).value)
 

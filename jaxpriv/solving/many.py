@@ -6,9 +6,9 @@ tables near rank one) end there without a proof. Its results are candidates: the
 host from the original problem, and what does not meet the goal there is left to a solve of its own.
 
 Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
-in every operation (`lanes.py`): the same steps of the same program, from a first start only. Small problems of the least
-mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever their
-number.
+in every operation (`lanes.py`): the same steps of the same program, from a first start only. Small problems of the
+least mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever
+their number.
 """
 
 import dataclasses

@@ -35,8 +35,8 @@ from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
 
 Three: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# The constants of `_runtime/native/boxes.c`: choices that change the tightness of a bound, not its validity. Vertices of
-# the inner approximation of one relaxation, linear programs in it at most, and after each of them steps of mirror
+# The constants of `_runtime/native/boxes.c`: choices that change the tightness of a bound, not its validity. Vertices
+# of the inner approximation of one relaxation, linear programs in it at most, and after each of them steps of mirror
 # descent of the weights, then of Newton's method.
 VERTICES, ORACLES, MIRROR, WEIGHTS = 24, 60, 8, 12
 # A relaxation ends at this share of what is left to be shown; of weights before mirror steps, so that a vertex that was
