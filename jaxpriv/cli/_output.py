@@ -239,3 +239,11 @@ def upper_fixed(value: float, places: int = 6) -> str:
 def lower_fixed(value: float, places: int = 6) -> str:
     """At most `value`, to `places` decimals."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
+
+
+def picture_kind(path: Path, option: str) -> str:
+    """The kind of picture that a name asks for; an `InputError` names the option."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
+        raise InputError(f"{option}: {path.name} must end in .png, .pdf or .svg")
+    return kind

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv._runtime.near import near
+from jaxpriv.cli._options import FormOptions
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
@@ -401,3 +402,17 @@ def _weight(text: str, column: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"--weight, column {column!r}: {text!r} is not a number") from None
+
+
+def records_and_measure(table: Path, columns: CostOptions, measure: FormOptions) -> "tuple[TableFile, dict[str, Any]]":
+    """The table, and the arguments of `fit` and `advise` about its columns and the measure."""
+    measure.option.check_stated()
+    costs, source = columns.costs(), table_file(table, columns.read)
+    return source, {
+        **columns.of_records(source),
+        **vars(measure),
+        "form": None if measure.form is None else str(measure.form),
+        "distortion": costs["kinds"] or None,
+        "weights": costs["weights"] or None,
+        "sparse": columns.sparse,
+    }

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
-from jaxpriv.cli._commands import fit_command, in_groups, settings, with_rules
+from jaxpriv.cli._fit_line import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import Units
-from jaxpriv.cli._tables import CostOptions
-from jaxpriv.cli.curves import picture_kind
-from jaxpriv.cli.release import records_and_measure
+from jaxpriv.cli._tables import CostOptions, records_and_measure
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def advise(
     if picture is not None:
         from jaxpriv import plotting
 
-        picture_kind(picture, "--picture")
+        _output.picture_kind(picture, "--picture")
         plotting.require_matplotlib()
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
@@ -72,7 +70,7 @@ def advise(
     chosen = with_rules(columns, {one.column: one.rule for one in advice.obstacles})
     further |= {"budget": f"{_shown(advice).budget:.4g}", "out": "design.zip"}
     command = fit_command(table, {**vars(chosen), **further})
-    files = {} if picture is None else {picture: _picture(advice, picture_kind(picture, "--picture"), units)}
+    files = {} if picture is None else {picture: _picture(advice, _output.picture_kind(picture, "--picture"), units)}
     _output.deliver(_record(advice, command), json, _text(advice, command, measure, units), files, private=True)
     if not all(one.status == "optimal" for one in advice.designs):
         raise NotCertifiedError(

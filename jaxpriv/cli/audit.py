@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
@@ -20,6 +19,7 @@ from jaxpriv.cli._tables import (
     releases_by_design,
     table_file,
 )
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
+from jaxpriv.cli._work import working
 
 if TYPE_CHECKING:
     from jaxpriv.statistics.watchdog import Watchdog

@@ -5,7 +5,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from jaxpriv._runtime import compilation, executables
-from jaxpriv.cli import info
+from jaxpriv.cli import cache
 from jaxpriv.solving import solve as solve_module
 
 from .conftest import refused, strict_json
@@ -73,7 +73,7 @@ def test_switched_off(run, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run, place, monkeypatch):
-    monkeypatch.setattr(info, "_compile", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(cache, "_compile", lambda *_: pytest.fail("compiled"))
     place.write_text("a file of the user's")
     refused(run("cache", "--warm", "2x2x2"), 6, "nothing was compiled")
     refused(run("cache", "--clear"), 6, "nothing was removed")

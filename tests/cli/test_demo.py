@@ -11,7 +11,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets, plotting
 from jaxpriv._runtime.files import load_npz_safely
-from jaxpriv.cli._app import EXAMPLES
+from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.data.distortion import changed_attributes
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused, strict_json

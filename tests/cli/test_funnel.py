@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime.files import load_npz_safely
-from jaxpriv.cli import solve as command
+from jaxpriv.cli import funnel as command
 from jaxpriv.funnels.greedy import greedy
 from tests.cli.conftest import JOINT, refused, strict_json
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._commands import without_groups
+from jaxpriv.cli._fit_line import without_groups
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
