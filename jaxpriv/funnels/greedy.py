@@ -191,7 +191,7 @@ class Greedy(AbstractFunnelSolver):
             return _alone(core.source, table.run(rule, problem.target))
         run = table.run(rule, 0.0)
         releases = Releases(core.source, [run], way=True, upper=False)
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             release = releases.at(releases.totals, table.decrease.outer_inverse(problem.target))
         else:
             leakages = table.decrease.outer(releases.totals)

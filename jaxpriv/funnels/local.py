@@ -166,7 +166,7 @@ def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.nda
     if not isinstance(measure, MutualInformation):
         leaks = measure.outcomes(whole.conditional @ known.posteriors.T, whole.prior)
         known = replace(known, a=np.asarray(leaks))
-    form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+    form = "side" if problem.limits_leakage else problem.form
     objective = Objective(problem.minimises_leakage, form, problem.target)
     weights = best_plan((known,), objective).weights[0]
     joint = (known.posteriors.T * weights)[:, weights > 0]

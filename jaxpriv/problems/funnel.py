@@ -173,6 +173,11 @@ class _AbstractFunnelProblem(Module, Shown):
         return next(name for name in self.forms if getattr(self, name) is not None)
 
     @property
+    def limits_leakage(self) -> bool:
+        """Whether the target limits the leakage of S, from above or below, and the disclosure is the objective."""
+        return self.form in ("leakage_budget", "relevance")
+
+    @property
     def target(self) -> Any:  # noqa: ANN401 (a number of the host or of a trace)
         """Its value."""
         return getattr(self, self.form)

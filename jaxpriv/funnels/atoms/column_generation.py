@@ -227,7 +227,7 @@ class BlockProgram:
 
     def _solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
         """The same for the classes of useful symbols."""
-        form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+        form = "side" if problem.limits_leakage else problem.form
         target = problem.target
         if self.funnel and form == "disclosure":
             target -= self.equal.hidden
