@@ -266,6 +266,8 @@ class _Dual(NamedTuple):
     """The dual of a mirror step at prices of the budgets, divided by the step, and the moves to the next ones."""
 
     prices: Arr  # (R,)
+    logs: Arr  # (X, Y) of the mechanism at these prices
+    mechanism: Arr  # (X, Y)
     value: Arr
     rounding: Arr  # of the value
     over: Arr  # (R,): used - budget, the slope
@@ -317,9 +319,11 @@ _LAST = 40
 _MET, _MOVES = 64.0, 4.0
 
 
-def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int) -> tuple[Arr, Arr]:
-    """(logits, multipliers) of the mirror step within the budgets: the prices lambda >= 0 that maximise its dual, for a
-    tilt step/m_x (X, 1),
+def meet_budgets(
+    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int
+) -> tuple[Arr, Arr, Arr]:
+    """(logs of the mechanism, mechanism, multipliers) of the mirror step within the budgets: the prices lambda >= 0
+    that maximise its dual, for a tilt step/m_x (X, 1),
 
         h(lambda) / step = -sum_x 1/tilt_x ln sum_y exp(base - tilt lambda.c) - lambda.D,
 
@@ -347,6 +351,8 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
+            logs,
+            mechanism,
             -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
             _ROUNDINGS * eps * size,
             over,
@@ -384,14 +390,15 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         gained = new.value >= dual.value + _GAIN * promised - dual.rounding
         taken = (used == 0) | (gained & (new.over @ move >= -_FALL * promised))
         gone = (abs(move) / (dual.prices + 1.0)).max()
-        reach = xp.where(taken, xp.where(refused == 0, _WIDER * reach, reach), 0.5 * gone)
-        dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
-        refused = xp.where(taken, 0, refused + 1)
+        wider = xp.where(refused == 0, _WIDER * reach, reach)
+        dual, reach, refused = lax.cond(
+            taken, lambda: (new, wider, jnp.zeros_like(refused)), lambda: (dual, 0.5 * gone, refused + 1)
+        )
         return dual, next_prices(dual, reach, refused), reach, refused, used + 1
 
     # The first round is at the given prices: the loop holds the one copy of what is compiled.
     given, none = multipliers / unit, xp.zeros((), like=base)
-    blank = _Dual(given, none, none, *(xp.zeros_like(given),) * 4)
+    blank = _Dual(given, base, base, none, none, *(xp.zeros_like(given),) * 4)
     start = blank, given, jnp.asarray(_REACH / _WIDER, base.dtype), jnp.array(0), jnp.array(0)
     dual, *_ = lax.while_loop(go_on, once, start)
-    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices * unit
+    return dual.logs, dual.mechanism, dual.prices * unit
