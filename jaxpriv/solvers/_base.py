@@ -163,6 +163,9 @@ def last_state(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: S
 
     @custom_vmap
     def run(program: PyTree, goal: Goal, max_steps: ScalarLike) -> tuple[PyTree, ScalarLike]:
+        if solver.attempts == 1:  # one loop: two, one in the other, take longer to compile
+            first = solver.init(program, jnp.array(0), solver.blank(program))
+            return advance(solver, program, first, goal, jnp.array(0), max_steps)
         course = resume(solver, program, goal, begin(solver, program), max_steps)
         return course.state, course.steps
 
@@ -256,10 +259,16 @@ def in_precision(tree: T, dtype: DTypeLike) -> T:
 
 def normalised(logits: Arr) -> tuple[Arr, Arr]:
     """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
+    return _with_sums(logits)[1:]
+
+
+def _with_sums(logits: Arr) -> tuple[Arr, Arr, Arr]:
+    """(ln sum_y exp of every row (X, 1), logits less that, their exponentials)."""
     top = logits.max(axis=1, keepdims=True)
     e = xp.exp(logits - top)
     total = e.sum(axis=1, keepdims=True)
-    return logits - (top + xp.log(total)), e / total
+    sums = top + xp.log(total)
+    return sums, logits - sums, e / total
 
 
 class _Dual(NamedTuple):
@@ -283,9 +292,8 @@ def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Ar
     relative = max(1e-9, 64.0 * float(np.finfo(tilt.dtype).eps))
     used = (constraints * mechanism[None]).sum(axis=2)  # (R, X)
     over = used.sum(axis=1) - budgets
-    tilted = constraints * tilt[None]
-    curvature = xp.einsum("rxy,qxy->rq", tilted * mechanism, constraints)
-    curvature = curvature - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+    centred = constraints - used[:, :, None]
+    curvature = xp.einsum("rxy,qxy->rq", centred * (tilt * mechanism)[None], centred)
     # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
     ridge = 1e-12 + relative * xp.diagonal(curvature).max()
     free = (prices > 0) | (over > 0)
@@ -345,15 +353,15 @@ def meet_budgets(
 
     def at(prices: Arr) -> _Dual:
         logits = base - tilt * xp.weigh(prices, constraints)
-        logs, mechanism = normalised(logits)
-        top, spent = logits.max(axis=1), prices * budgets
-        size = (mass * abs(top)).sum() + xp.weigh(prices, abs(constraints)).max(axis=1).sum() + abs(spent).sum()
+        sums, logs, mechanism = _with_sums(logits)
+        sums, spent = sums[:, 0], prices * budgets
+        size = (mass * abs(sums)).sum() + xp.weigh(prices, abs(constraints)).max(axis=1).sum() + abs(spent).sum()
         over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
             logs,
             mechanism,
-            -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
+            -(mass * sums).sum() - spent.sum(),
             _ROUNDINGS * eps * size,
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
