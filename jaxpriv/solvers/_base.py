@@ -3,6 +3,7 @@
 Below the loop stand the pieces that several solvers compute: mirror steps within budgets, precision.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -355,7 +356,12 @@ def meet_budgets(
         logits = base - tilt * xp.weigh(prices, constraints)
         sums, logs, mechanism = _with_sums(logits)
         sums, spent = sums[:, 0], prices * budgets
-        size = (mass * abs(sums)).sum() + xp.weigh(prices, abs(constraints)).max(axis=1).sum() + abs(spent).sum()
+        # A sum of so many exponentials is not below the largest one, and above it by the logarithm of their number.
+        size = (
+            (mass * (abs(sums) + math.log(base.shape[1]))).sum()
+            + xp.weigh(prices, abs(constraints)).max(axis=1).sum()
+            + abs(spent).sum()
+        )
         over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
