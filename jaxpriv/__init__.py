@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import rate_distortion as rate_distortion
     from jaxpriv.problems import sequential_release as sequential_release
     from jaxpriv.problems import with_marginal as with_marginal
+    from jaxpriv.problems import with_maximal_alpha as with_maximal_alpha
     from jaxpriv.problems import with_private_input as with_private_input
     from jaxpriv.progress import History as History
     from jaxpriv.progress import Progress as Progress
@@ -122,6 +123,7 @@ else:
                 "rate_distortion",
                 "sequential_release",
                 "with_marginal",
+                "with_maximal_alpha",
                 "with_private_input",
             ],
             "jaxpriv.progress": ["History", "Progress"],
