@@ -16,7 +16,7 @@ further line.
 # In the order in which measures are listed by name.
 from typing import TYPE_CHECKING
 
-from jaxpriv._importing import attach
+from jaxpriv._runtime.importing import attach
 from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *

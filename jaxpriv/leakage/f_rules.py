@@ -15,9 +15,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, parameter, posterior_of
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractMeanLeakage, Scale, Traits
 from jaxpriv.leakage.f_rules import AbstractDivergence, KullbackLeiblerCurve, f_rules

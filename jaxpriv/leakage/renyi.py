@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
-from jaxpriv._types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
+from jaxpriv._runtime.types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import is_traced, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
@@ -401,8 +401,8 @@ class MaximalAlphaLeakage(_OfOrder):
     @property
     def instead(self) -> str:
         return (
-            f"{self.label} is the largest over all priors, and no sum over the outputs; use with_maximal_alpha, a problem "
-            "with a limit on it at beta 1 or at least the order, at beta 1 MaximalLeakage() too, and elsewhere "
+            f"{self.label} is the largest over all priors, and no sum over the outputs; use with_maximal_alpha, a "
+            "problem with a limit on it at beta 1 or at least the order, at beta 1 MaximalLeakage() too, and elsewhere "
             "LocalDifferentialPrivacy(), which is at least as large up to the factor alpha/(alpha - 1)"
         )
 

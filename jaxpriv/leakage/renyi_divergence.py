@@ -14,10 +14,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import safe_divide
-from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import scalar, whole
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import safe_divide
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules

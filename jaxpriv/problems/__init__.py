@@ -1,6 +1,6 @@
 """Problems: objectives, constraints and data; no algorithm."""
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.problems.distortion import (
     DistortionProblem,
     MaxEntropyNoise,

@@ -23,16 +23,24 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv import distortion as distortions
-from jaxpriv._module import Module, Shown, summary
-from jaxpriv._module.shown import nearest, numbers, sizes
-from jaxpriv._resources import MERGE, STREAM, need_memory
-from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import above_minus_infinity, finite, is_traced, joint_array, nonnegative, real_array, scalar
-from jaxpriv.distortion import AbstractDistortion
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.module import Module, Shown, summary
+from jaxpriv._runtime.module.shown import nearest, numbers, sizes
+from jaxpriv._runtime.resources import MERGE, STREAM, need_memory
+from jaxpriv._runtime.types import Arr, ArrayInput, ScalarLike
+from jaxpriv._runtime.validation import (
+    above_minus_infinity,
+    finite,
+    is_traced,
+    joint_array,
+    nonnegative,
+    real_array,
+    scalar,
+)
+from jaxpriv.data import distortion as distortions
+from jaxpriv.data.distortion import AbstractDistortion
+from jaxpriv.data.joints import AbstractJoint, Stored
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractDivergence, AbstractLeakage, MutualInformation
 from jaxpriv.leakage.released_marginal import ReleasedMarginal
 from jaxpriv.problems.forms import AbstractProblemForm, form_of

@@ -5,9 +5,9 @@ from typing import Unpack
 
 import numpy as np
 
-from jaxpriv._types import ArrayInput, ScalarLike
-from jaxpriv._validation import is_traced, scalar
-from jaxpriv.distortion import AbstractDistortion
+from jaxpriv._runtime.types import ArrayInput, ScalarLike
+from jaxpriv._runtime.validation import is_traced, scalar
+from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import MaximalAlphaLeakage
 from jaxpriv.leakage.renyi_divergence import maximal_alpha_limits

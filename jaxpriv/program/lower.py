@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, Result, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
-from jaxpriv.joints import AbstractJoint
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, BoolLike, Result, ScalarLike
+from jaxpriv._runtime.validation import is_traced
+from jaxpriv.data.distortion import Absolute, AbstractDistortion, Pairwise, Squared
+from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View

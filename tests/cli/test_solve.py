@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _files
-from jaxpriv._files import load_npz_safely
+from jaxpriv._runtime import files
+from jaxpriv._runtime.files import load_npz_safely
 from jaxpriv.cli import solve as command
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
@@ -447,14 +447,14 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(run, problem
 
 
 def test_a_failed_write_leaves_no_output(run, problem, tmp_path, monkeypatch):
-    stage = _files._stage
+    stage = files._stage
 
     def full(temporary, content, target, **how):
         if str(target).endswith(".json"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         stage(temporary, content, target, **how)
 
-    monkeypatch.setattr(_files, "_stage", full)
+    monkeypatch.setattr(files, "_stage", full)
     result = run("solve", problem, "--budget", 5, "--out", tmp_path / "m.npz", "--json", tmp_path / "r.json")
     refused(result, 6, "No space left")
     assert os.listdir(tmp_path) == ["problem.npz"]

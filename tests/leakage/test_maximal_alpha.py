@@ -12,8 +12,8 @@ from scipy.optimize import linprog, minimize
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.audit.populations import leakage_bounds
-from jaxpriv.estimation.confidence import population
+from jaxpriv.statistics.audit.populations import leakage_bounds
+from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint
 
 JOINT = random_joint(0, 4, 5)
