@@ -38,15 +38,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxpriv._clock import ProgressLike, clock_of
-from jaxpriv._importing import names_of
-from jaxpriv._module import Module, Shown, summary
-from jaxpriv._module.shown import nearest, numbers, tally, width
-from jaxpriv._types import Arr, ArrayInput, BoolLike, Result, ScalarLike
-from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
+from jaxpriv._runtime.clock import ProgressLike, clock_of
+from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.module import Module, Shown, summary
+from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
+from jaxpriv._runtime.types import Arr, ArrayInput, BoolLike, Result, ScalarLike
+from jaxpriv._runtime.validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.program.candidate import Goal
-from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
+from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
 from jaxpriv.solvers._base import meet_budgets, normalised
 from jaxpriv.verifier.claims import lower
 

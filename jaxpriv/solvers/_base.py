@@ -18,12 +18,12 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv._compile import target_platform
-from jaxpriv._lanes import has_lanes
-from jaxpriv._module import Module
-from jaxpriv._native import asked_to_stop
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.compilation import target_platform
+from jaxpriv._runtime.lanes import has_lanes
+from jaxpriv._runtime.module import Module
+from jaxpriv._runtime.native import asked_to_stop
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.program.candidate import Goal
 from jaxpriv.solvers._newton_system import small_solve
 

@@ -40,7 +40,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.candidate import Candidate

@@ -33,9 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpriv import _arrays as xp
-from jaxpriv._importing import renamed
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.importing import renamed
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.certificates import certify_program, interval_of, violation_of
-from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import certify_program, interval_of, violation_of
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.certify import most_excess
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Boundary, Role, Term
 from jaxpriv.program.convex import Layout, Program
