@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify_noise, certify_program
 from jaxpriv.program import Form, program_of
+from jaxpriv.program.certificates import certify_noise, certify_program
 from jaxpriv.testing import binary_entropy, known_problems, random_joint, random_mechanisms
 from tests.information import certify, duals, program_on
 

@@ -9,7 +9,7 @@ import pytest
 from jax import export
 
 import jaxpriv as jp
-from jaxpriv import _native
+from jaxpriv._runtime import native
 
 lk = jp.leakage
 JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
@@ -35,8 +35,8 @@ def kernels_of(exported):
 
 @pytest.fixture(autouse=True)
 def _with_kernels():
-    if _native.absence() is not None:
-        pytest.skip(f"no kernels: {_native.absence()}")
+    if native.absence() is not None:
+        pytest.skip(f"no kernels: {native.absence()}")
 
 
 @pytest.mark.parametrize(

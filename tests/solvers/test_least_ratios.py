@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import newton
