@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import rate_distortion as rate_distortion
     from jaxpriv.problems import sequential_release as sequential_release
     from jaxpriv.problems import with_marginal as with_marginal
+    from jaxpriv.problems import with_maximal_alpha as with_maximal_alpha
     from jaxpriv.problems import with_private_input as with_private_input
     from jaxpriv.program import certificates as certificates
     from jaxpriv.program.certificates import Certificate as Certificate
@@ -124,6 +125,7 @@ else:
                 "rate_distortion",
                 "sequential_release",
                 "with_marginal",
+                "with_maximal_alpha",
                 "with_private_input",
             ],
             "jaxpriv._runtime.progress": ["History", "Progress"],

@@ -148,6 +148,9 @@ CALLS = {
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
     "jaxpriv.with_marginal": lambda: jp.with_marginal(TABLE, 1 - np.eye(3), TABLE.sum(axis=0), budget=0.2).joints,
+    "jaxpriv.with_maximal_alpha": lambda: jp.with_maximal_alpha(
+        TABLE, 1 - np.eye(3), lk.MaximalAlphaLeakage(2.0), 0.1, budget=0.2
+    ).joints,
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(

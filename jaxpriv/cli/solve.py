@@ -34,7 +34,7 @@ def solve(
     columns: CostOptions,
     measure: FormOptions,
     limit: list[str] | None = None,
-    marginal: float | None = None,
+    marginal: str | None = None,
     budget: list[float] | None = None,
     leakage_budget: float | None = None,
     leakage_tolerance: float | None = None,
@@ -91,7 +91,7 @@ def solve(
     found = not np.isnan(solution.leakage)
     if found:
         inputs, outputs = stated.shape
-        mapping = np.asarray(solution.mechanism).reshape(inputs, -1, outputs).sum(axis=1)
+        mapping = np.asarray(solution.mechanism)[:inputs].reshape(inputs, -1, outputs).sum(axis=1)
         files |= results.files(lambda: mapping, symbols_of(arrays))
     _output.deliver(record, results.json, _summary(record, objective, results.units), files)
     if not found:
@@ -103,20 +103,27 @@ def solve(
         )
 
 
-def _near_marginal(
-    arrays: "Mapping[str, np.ndarray]", stated: "DistortionProblem", within: float
-) -> "DistortionProblem":
-    """The problem with P_Y within a total variation of `marginal` in the file, or of P(X)."""
+def _near_marginal(arrays: "Mapping[str, np.ndarray]", stated: "DistortionProblem", limit: str) -> "DistortionProblem":
+    """The problem with P_Y within a total variation or `DIVERGENCE=` of `marginal` in the file, or of P(X)."""
     from jaxpriv._runtime.validation import scalar
+    from jaxpriv.leakage import by_name
     from jaxpriv.problems import with_marginal
 
+    name, _, number = limit.rpartition("=")
+    try:
+        within = float(number)
+    except ValueError:
+        raise InputError(f"--marginal {limit!r} must be V or DIVERGENCE=V, such as 0.02 or kl=0.01") from None
     scalar(within, "--marginal", low=0.0)
     joint = arrays["joint"]
     if stated.budget is None or joint.ndim != 2:
         raise InputError("--marginal goes with --budget and one joint (S,X)")
+    divergence = None
+    if name not in ("", "total-variation"):
+        divergence = by_name("f-information", divergence=name).divergence
     target = arrays.get("marginal", joint.sum(axis=0))
     given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
-    return with_marginal(joint, stated.distortions, target, within=within, **given)
+    return with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
 
 
 def _record(solution: "Solution", unit: str) -> JsonRecord:

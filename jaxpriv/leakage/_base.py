@@ -214,6 +214,7 @@ class Traits(NamedTuple):
     least: float | None = None  # what a release that ignores the data leaks, the same under every joint; None: computed
     stacks: bool = False  # `rules` take joints and limits with a leading axis, that of a batch, and there is no `shift`
     own_rules: bool = False  # its rules are found by iteration, and its set has no diagonal curvature
+    of_inputs: bool = False  # its rows may count useful symbols that the joint gives no mass
 
 
 def _hash_of(leaf: object) -> int:

@@ -236,6 +236,10 @@ def test_the_released_marginal(run, save, tmp_path):
         assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
         assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
         assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
+    solved(run, near, "--budget", 0.4, "--marginal", "chi-squared=0.01", "--out", out)
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    assert mechanism.shape == DISTORTION.shape
+    assert ((JOINT.sum(axis=0) @ mechanism - target) ** 2 / target).sum() <= 0.01 + 1e-9
 
 
 def test_ldp_between_neighbours_of_the_file(run, save):
@@ -382,6 +386,8 @@ OPTIONS = {
     "limit with two orders": (["--budget", "0.1", "--limit", "sibson:2:3=1"], ["--limit", "order twice"]),
     "marginal without budget": (["--leakage-budget", "0.1", "--marginal", "0"], ["--marginal", "--budget"]),
     "negative marginal": (["--budget", "0.1", "--marginal", "-1"], ["--marginal", ">= 0"]),
+    "marginal of text": (["--budget", "0.1", "--marginal", "near"], ["--marginal 'near'", "kl=0.01"]),
+    "marginal within gossip": (["--budget", "0.1", "--marginal", "gossip=0.1"], ["unknown divergence", "chi-squared"]),
     "unknown form": (["--budget", "0.1", "--form", "best"], ["--form"]),
     "zero tolerance": (["--budget", "0.1", "--tol", "0"], ["--tol"]),
     "nan tolerance": (["--budget", "0.1", "--tol", "nan"], ["--tol"]),
