@@ -86,7 +86,7 @@ def funnel(
     working("Solving", work, clock)
     least = (not bottleneck and form != "leakage_budget") or form == "relevance"
     worst = float("inf") if least else -float("inf")
-    records = [
+    records: list[JsonRecord] = [
         infeasible(*_NUMBERS, worst=worst) | {"proof": one.proof}
         if isinstance(one, InfeasibleError)
         else solved(one, *_NUMBERS)
