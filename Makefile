@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := $(VENV)/.ready-demo
 BUILDER := $(VENV)-build
-KERNELS := jaxpriv/_native/kernels.so
+KERNELS := jaxpriv/_runtime/native/kernels.so
 COMPARATORS := $(VENV)/.ready-benchmarks
 SITE := $(VENV)/.ready-docs
 # The newest interpreter from 3.11 to 3.13 that can make a virtual environment, on the path or among pyenv's versions; else
@@ -29,7 +29,7 @@ SMOKE := tests/test_package.py tests/test_compile.py tests/test_regressions.py t
 have_python = test -n "$(PYTHON)" || \
     { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
 # The editable install compiles them; this is for sources that have changed since, or a library that is gone.
-kernels = test -z "$$(find jaxpriv/_native/*.[ch] -newer $(KERNELS) 2>/dev/null || echo missing)" || $(BIN)/python hatch_build.py
+kernels = test -z "$$(find jaxpriv/_runtime/native/*.[ch] -newer $(KERNELS) 2>/dev/null || echo missing)" || $(BIN)/python hatch_build.py
 # A line with the seconds that a command took: $(call stage,name,command).
 stage = @printf '%-60s' "$(1)"; from=$$(date +%s); { $(2); } && echo "$$(($$(date +%s) - from)) s"
 # What compiles the kernels: the headers come with jaxlib.

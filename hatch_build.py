@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import platform_tags
 
-FOLDER = Path("jaxpriv/_native")
+FOLDER = Path("jaxpriv/_runtime/native")
 LIBRARY = FOLDER / "kernels.so"
 # SHA-256 of the library, as a damaged one would end the process that maps it; and of what it was compiled from and how.
 SEAL = FOLDER / "kernels.sha256"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxpriv._files import atomic_write
+from jaxpriv._runtime.files import atomic_write
 
 Number = float | int | str | None
 
@@ -125,7 +125,7 @@ class Pass(NamedTuple):
         import jax
 
         from benchmarks.passes import data, one_pass
-        from jaxpriv._compile import own_settings
+        from jaxpriv._runtime.compilation import own_settings
 
         with own_settings():
             args = data(self.private, self.symbols, self.symbols, "float64" if self.double else "float32")
@@ -175,7 +175,7 @@ class Peaks(NamedTuple):
         import jax
         import jax.numpy as jnp
 
-        from jaxpriv._compile import own_settings
+        from jaxpriv._runtime.compilation import own_settings
 
         found: dict[str, Number] = {}
         with own_settings():

@@ -17,7 +17,7 @@ import numpy as np
 
 import jaxpriv as jp
 from benchmarks.machine import machine, versions
-from jaxpriv import _resources
+from jaxpriv._runtime import resources
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     if options.memory_gib is not None:
-        _resources.free_memory = lambda: options.memory_gib * 2.0**30
+        resources.free_memory = lambda: options.memory_gib * 2.0**30
     size = options.symbols
     joint = np.random.default_rng(0).dirichlet(np.ones(options.private * size)).reshape(options.private, size)
     distortion = jp.distortion.absolute(np.arange(size) / size)

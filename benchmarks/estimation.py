@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks.machine import machine, versions
 from benchmarks.mine import mine
-from jaxpriv.estimation.lift import KnownTask, Samples, known_tasks, named
-from jaxpriv.estimation.lift._base import one_hot
+from jaxpriv.statistics.lift import KnownTask, Samples, known_tasks, named
+from jaxpriv.statistics.lift._base import one_hot
 
 OURS = "donsker-varadhan"
 TRAINING, STOPPED = "MINE, training value", "MINE, stopped early"

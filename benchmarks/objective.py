@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.limits import Limit
-from jaxpriv.certificates import average_leakage
+from jaxpriv.program.certificates import average_leakage
 
 # Mechanisms (operators too) are written out for judging up to this many entries: 1 GiB in float64.
 MOST_ENTRIES = 2**27

@@ -24,9 +24,9 @@ import numpy as np
 import jaxpriv as jp
 from benchmarks.growth import fit
 from benchmarks.machine import machine, versions
-from jaxpriv._compile import own_settings
-from jaxpriv.joints import Stored
-from jaxpriv.streaming import block_size, gibbs_pass, stream
+from jaxpriv._runtime.compilation import own_settings
+from jaxpriv.data.joints import Stored
+from jaxpriv.data.streaming import block_size, gibbs_pass, stream
 
 
 def data(S: int, X: int, Y: int, dtype: str) -> tuple[Any, ...]:

@@ -72,7 +72,7 @@ def _law(law: growth.PowerLaw | None) -> str:
 
 def write(document: Results, source: str | os.PathLike[str]) -> Path:
     """Write the page and its plots beside the results file `source`; the path of the page."""
-    from jaxpriv._files import atomic_write
+    from jaxpriv._runtime.files import atomic_write
     from jaxpriv.plotting import save
 
     source = Path(source)

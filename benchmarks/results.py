@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jaxpriv._files import atomic_write
+from jaxpriv._runtime.files import atomic_write
 
 SCHEMA = 1
 STATUSES = ("ok", "failed", "time limit", "skipped", "unavailable")

@@ -41,12 +41,12 @@ import numpy as np
 
 import jaxpriv as jp
 from benchmarks.machine import machine, versions
-from jaxpriv._compile import compiled, own_settings
+from jaxpriv._runtime.compilation import compiled, own_settings
 from jaxpriv.leakage.registry import parameters_of
 from jaxpriv.reductions.buckets import Lanes
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, many
-from jaxpriv.sweeps import Study
+from jaxpriv.solving.sweeps import Study
 
 _TOLERANCE = 1e-6
 _SHARES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -206,7 +206,7 @@ def killed(kills: int, seed: int = 0) -> dict[str, Any]:
     study = declared(3, 2000, chunk_rows=16)
     code = (
         "import sys, json, jaxpriv as jp\n"
-        "from jaxpriv.sweeps import running\n"
+        "from jaxpriv.solving.sweeps import running\n"
         "original = running.compute\n"
         "def counted(work):\n"
         "    with open(sys.argv[3], 'a') as log:\n"

@@ -5,7 +5,7 @@ are first used. Natural logarithms (nats) everywhere; bits only where a `units` 
 """
 
 # First: it handles Ctrl-C while the rest is imported.
-from jaxpriv._importing import attach
+from jaxpriv._runtime.importing import attach
 
 # isort: split
 
@@ -14,38 +14,28 @@ from typing import TYPE_CHECKING
 __version__ = "0.3.0"
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
-    from jaxpriv import baselines as baselines
-    from jaxpriv import certificates as certificates
-    from jaxpriv import channel as channel
-    from jaxpriv import databases as databases
-    from jaxpriv import datasets as datasets
-    from jaxpriv import distortion as distortion
+    from jaxpriv import data as data
     from jaxpriv import errors as errors
-    from jaxpriv import estimation as estimation
     from jaxpriv import extremal as extremal
     from jaxpriv import funnels as funnels
-    from jaxpriv import gaussian as gaussian
-    from jaxpriv import joints as joints
     from jaxpriv import leakage as leakage
-    from jaxpriv import mechanism as mechanism
+    from jaxpriv import models as models
     from jaxpriv import plotting as plotting
-    from jaxpriv import probability as probability
     from jaxpriv import problems as problems
     from jaxpriv import program as program
-    from jaxpriv import report as report
+    from jaxpriv import release as release
     from jaxpriv import simplex as simplex
     from jaxpriv import solvers as solvers
-    from jaxpriv import sweeps as sweeps
+    from jaxpriv import statistics as statistics
     from jaxpriv import testing as testing
     from jaxpriv import verifier as verifier
-    from jaxpriv import watchdog as watchdog
-    from jaxpriv.certificates import Certificate as Certificate
-    from jaxpriv.certificates.verification import Verification as Verification
-    from jaxpriv.certificates.verification import certify as certify
-    from jaxpriv.derivatives import Sensitivity as Sensitivity
-    from jaxpriv.derivatives import optimal_mechanism as optimal_mechanism
-    from jaxpriv.derivatives import optimal_value as optimal_value
-    from jaxpriv.derivatives import sensitivity as sensitivity
+    from jaxpriv._runtime.progress import History as History
+    from jaxpriv._runtime.progress import Progress as Progress
+    from jaxpriv.data import channel as channel
+    from jaxpriv.data import datasets as datasets
+    from jaxpriv.data import distortion as distortion
+    from jaxpriv.data import joints as joints
+    from jaxpriv.data import probability as probability
     from jaxpriv.errors import DivergedError as DivergedError
     from jaxpriv.errors import EntropyError as EntropyError
     from jaxpriv.errors import InfeasibleError as InfeasibleError
@@ -59,7 +49,9 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.funnels import FunnelSolution as FunnelSolution
     from jaxpriv.funnels.solve import FunnelFrontier as FunnelFrontier
     from jaxpriv.funnels.solve import funnel_frontier as funnel_frontier
-    from jaxpriv.mechanism import Mechanism as Mechanism
+    from jaxpriv.models import baselines as baselines
+    from jaxpriv.models import databases as databases
+    from jaxpriv.models import gaussian as gaussian
     from jaxpriv.problems import BottleneckProblem as BottleneckProblem
     from jaxpriv.problems import DistortionProblem as DistortionProblem
     from jaxpriv.problems import FunnelProblem as FunnelProblem
@@ -70,13 +62,16 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.problems import rate_distortion as rate_distortion
     from jaxpriv.problems import sequential_release as sequential_release
     from jaxpriv.problems import with_marginal as with_marginal
+    from jaxpriv.problems import with_maximal_alpha as with_maximal_alpha
     from jaxpriv.problems import with_private_input as with_private_input
-    from jaxpriv.progress import History as History
-    from jaxpriv.progress import Progress as Progress
-    from jaxpriv.robust import RobustSolution as RobustSolution
-    from jaxpriv.robust import solve_prior_ball as solve_prior_ball
-    from jaxpriv.solution import Solution as Solution
-    from jaxpriv.solution import Status as Status
+    from jaxpriv.program import certificates as certificates
+    from jaxpriv.program.certificates import Certificate as Certificate
+    from jaxpriv.program.certificates.verification import Verification as Verification
+    from jaxpriv.program.certificates.verification import certify as certify
+    from jaxpriv.program.solution import Solution as Solution
+    from jaxpriv.program.solution import Status as Status
+    from jaxpriv.release import Mechanism as Mechanism
+    from jaxpriv.release import report as report
     from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
     from jaxpriv.solvers import AcceleratedMirrorDescent as AcceleratedMirrorDescent
     from jaxpriv.solvers import BlahutArimoto as BlahutArimoto
@@ -85,18 +80,26 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solvers import MirrorDescent as MirrorDescent
     from jaxpriv.solvers import PrimalDualHybridGradient as PrimalDualHybridGradient
     from jaxpriv.solvers import TwoGrid as TwoGrid
+    from jaxpriv.solving import sweeps as sweeps
+    from jaxpriv.solving.derivatives import Sensitivity as Sensitivity
+    from jaxpriv.solving.derivatives import optimal_mechanism as optimal_mechanism
+    from jaxpriv.solving.derivatives import optimal_value as optimal_value
+    from jaxpriv.solving.derivatives import sensitivity as sensitivity
     from jaxpriv.solving.frontier import Frontier as Frontier
     from jaxpriv.solving.frontier import frontier as frontier
     from jaxpriv.solving.many import solve_many as solve_many
+    from jaxpriv.solving.robust import RobustSolution as RobustSolution
+    from jaxpriv.solving.robust import solve_prior_ball as solve_prior_ball
     from jaxpriv.solving.solve import solve as solve
-    from jaxpriv.sweeps.running import sweep as sweep
+    from jaxpriv.solving.sweeps.running import sweep as sweep
+    from jaxpriv.statistics import watchdog as watchdog
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "jaxpriv.certificates": ["Certificate"],
-            "jaxpriv.certificates.verification": ["Verification", "certify"],
-            "jaxpriv.derivatives": ["Sensitivity", "optimal_mechanism", "optimal_value", "sensitivity"],
+            "jaxpriv.program.certificates": ["Certificate"],
+            "jaxpriv.program.certificates.verification": ["Verification", "certify"],
+            "jaxpriv.solving.derivatives": ["Sensitivity", "optimal_mechanism", "optimal_value", "sensitivity"],
             "jaxpriv.errors": [
                 "DivergedError",
                 "EntropyError",
@@ -110,7 +113,7 @@ else:
             "jaxpriv.extremal": ["MaximumUtility", "maximum_utility"],
             "jaxpriv.funnels": ["FunnelSolution"],
             "jaxpriv.funnels.solve": ["FunnelFrontier", "funnel_frontier"],
-            "jaxpriv.mechanism": ["Mechanism"],
+            "jaxpriv.release": ["Mechanism"],
             "jaxpriv.problems": [
                 "BottleneckProblem",
                 "DistortionProblem",
@@ -122,11 +125,12 @@ else:
                 "rate_distortion",
                 "sequential_release",
                 "with_marginal",
+                "with_maximal_alpha",
                 "with_private_input",
             ],
-            "jaxpriv.progress": ["History", "Progress"],
-            "jaxpriv.robust": ["RobustSolution", "solve_prior_ball"],
-            "jaxpriv.solution": ["Solution", "Status"],
+            "jaxpriv._runtime.progress": ["History", "Progress"],
+            "jaxpriv.solving.robust": ["RobustSolution", "solve_prior_ball"],
+            "jaxpriv.program.solution": ["Solution", "Status"],
             "jaxpriv.solvers": [
                 "AcceleratedGradient",
                 "AcceleratedMirrorDescent",
@@ -140,33 +144,35 @@ else:
             "jaxpriv.solving.frontier": ["Frontier", "frontier"],
             "jaxpriv.solving.many": ["solve_many"],
             "jaxpriv.solving.solve": ["solve"],
-            "jaxpriv.sweeps.running": ["sweep"],
+            "jaxpriv.solving.sweeps.running": ["sweep"],
         },
-        submodules=[
-            "baselines",
-            "certificates",
-            "channel",
-            "databases",
-            "datasets",
-            "distortion",
-            "errors",
-            "estimation",
-            "extremal",
-            "funnels",
-            "gaussian",
-            "joints",
-            "leakage",
-            "mechanism",
-            "plotting",
-            "probability",
-            "problems",
-            "program",
-            "report",
-            "simplex",
-            "solvers",
-            "sweeps",
-            "testing",
-            "verifier",
-            "watchdog",
-        ],
+        submodules={
+            "baselines": "jaxpriv.models.baselines",
+            "certificates": "jaxpriv.program.certificates",
+            "channel": "jaxpriv.data.channel",
+            "data": "jaxpriv.data",
+            "databases": "jaxpriv.models.databases",
+            "datasets": "jaxpriv.data.datasets",
+            "distortion": "jaxpriv.data.distortion",
+            "errors": "jaxpriv.errors",
+            "extremal": "jaxpriv.extremal",
+            "funnels": "jaxpriv.funnels",
+            "gaussian": "jaxpriv.models.gaussian",
+            "joints": "jaxpriv.data.joints",
+            "leakage": "jaxpriv.leakage",
+            "models": "jaxpriv.models",
+            "plotting": "jaxpriv.plotting",
+            "probability": "jaxpriv.data.probability",
+            "problems": "jaxpriv.problems",
+            "program": "jaxpriv.program",
+            "release": "jaxpriv.release",
+            "report": "jaxpriv.release.report",
+            "simplex": "jaxpriv.simplex",
+            "solvers": "jaxpriv.solvers",
+            "statistics": "jaxpriv.statistics",
+            "sweeps": "jaxpriv.solving.sweeps",
+            "testing": "jaxpriv.testing",
+            "verifier": "jaxpriv.verifier",
+            "watchdog": "jaxpriv.statistics.watchdog",
+        },
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 
 __dir__ = names_of(__name__)
 

@@ -38,15 +38,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxpriv._clock import ProgressLike, clock_of
-from jaxpriv._importing import names_of
-from jaxpriv._module import Module, Shown, summary
-from jaxpriv._module.shown import nearest, numbers, tally, width
-from jaxpriv._types import Arr, ArrayInput, BoolLike, Result, ScalarLike
-from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
+from jaxpriv._runtime.clock import ProgressLike, clock_of
+from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.module import Module, Shown, summary
+from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
+from jaxpriv._runtime.types import Arr, ArrayInput, BoolLike, Result, ScalarLike
+from jaxpriv._runtime.validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.program.candidate import Goal
-from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
+from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
 from jaxpriv.solvers._base import meet_budgets, normalised
 from jaxpriv.verifier.claims import lower
 
@@ -453,8 +453,10 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     base, multipliers = state.logs - length * slope_y, state.multipliers
     if len(problem.b):
         tilt = jnp.broadcast_to(length, (len(y), 1))
-        base, multipliers = meet_budgets(problem.a, problem.b, base, tilt, multipliers, _EVALUATIONS)
-    logs = jnp.where(mask, jnp.maximum(normalised(base)[0], _LEAST_LOG), -jnp.inf)
+        base, _, multipliers = meet_budgets(problem.a, problem.b, base, tilt, multipliers, _EVALUATIONS)
+    else:
+        base = normalised(base)[0]
+    logs = jnp.where(mask, jnp.maximum(base, _LEAST_LOG), -jnp.inf)
     logs, z = normalised(logs)
     x = (1.0 - theta) * state.x + theta * z
     x = x / x.sum(1, keepdims=True)  # roundings of the average do not add up

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from jaxpriv import distortion as distortions
-from jaxpriv._importing import names_of
-from jaxpriv._module import summary
-from jaxpriv._validation import scalar
+from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import scalar
+from jaxpriv.data import distortion as distortions
 from jaxpriv.errors import InputError
 from jaxpriv.problems import DistortionProblem, NoiseProblem, rate_distortion
-from jaxpriv.solution import Solution
+from jaxpriv.program.solution import Solution
 
 __all__ = [
     "DEGENERATE",

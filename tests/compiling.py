@@ -3,4 +3,4 @@
 The suite runs it, and so do the processes that its tests start for what is not the bits of a release.
 """
 
-QUICKLY = "from jaxpriv import _compile; _compile._OPTIONS['xla_backend_optimization_level'] = 0\n"
+QUICKLY = "from jaxpriv._runtime import compilation; compilation._OPTIONS['xla_backend_optimization_level'] = 0\n"

@@ -51,12 +51,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # later, inside a test, is checked as well.
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
 # Public functions of these refuse bad arguments themselves, with an `InputError` that tests ask for.
-_OWN_CHECKS = {"jaxpriv.baselines", "jaxpriv.watchdog", "jaxpriv.watchdog.staircase"}
+_OWN_CHECKS = {"jaxpriv.models.baselines", "jaxpriv.statistics.watchdog", "jaxpriv.statistics.watchdog.staircase"}
 _SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|UsefulMarginal|OutputJoint|Column|Scalar"
 _SHAPED = [
     name
     for path in sorted(_PACKAGE.rglob("*.py"))
-    if re.search(rf"from (jaxtyping|jaxpriv\._types) import .*\b({_SHAPES})\b", path.read_text())
+    if re.search(rf"from (jaxtyping|jaxpriv\._runtime\.types) import .*\b({_SHAPES})\b", path.read_text())
     and (name := ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"))
     not in _OWN_CHECKS
 ]
@@ -64,7 +64,7 @@ if "JAXPRIV_SHAPES" in os.environ:
     install_import_hook(_SHAPED, "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
-from jaxpriv import _compile, _native  # noqa: E402  # after the hook
+from jaxpriv._runtime import compilation, native  # noqa: E402  # after the hook
 from jaxpriv.solving import loops  # noqa: E402
 from tests.compiling import QUICKLY  # noqa: E402
 
@@ -72,10 +72,10 @@ from tests.compiling import QUICKLY  # noqa: E402
 loops._ENOUGH = float("inf")
 
 # Last bits differ from those of a release, which a test of them asks for (`options_of_a_release`).
-_LEVEL = _compile._OPTIONS["xla_backend_optimization_level"]
+_LEVEL = compilation._OPTIONS["xla_backend_optimization_level"]
 exec(QUICKLY)
 # Memory that the compiler has freed is left for the next program.
-_compile._trim = lambda: None
+compilation._trim = lambda: None
 
 # Nothing of what has been imported is ever freed, and programs leave few cycles: looking for them less often, and not
 # among modules, saves some five percent of the time.
@@ -110,7 +110,7 @@ def _forget_compiled_code():
     """After a module, forget what was compiled, if it has become much."""
     yield
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
-        _compile._PROGRAMS.clear()
+        compilation._PROGRAMS.clear()
         jax.clear_caches()
 
 
@@ -127,10 +127,10 @@ def options_of_a_release(monkeypatch) -> Iterator[None]:
     """Programs of the library are compiled as everywhere else: a tolerance near rounding is asked for."""
 
     def forget() -> None:
-        _compile._options.cache_clear()
-        _compile._PROGRAMS.clear()
+        compilation._options.cache_clear()
+        compilation._PROGRAMS.clear()
 
-    monkeypatch.setitem(_compile._OPTIONS, "xla_backend_optimization_level", _LEVEL)
+    monkeypatch.setitem(compilation._OPTIONS, "xla_backend_optimization_level", _LEVEL)
     forget()
     yield
     forget()
@@ -145,14 +145,14 @@ def no_whole_solves(monkeypatch) -> None:
 @pytest.fixture(params=["", "avx2", "baseline"])
 def instructions(request) -> Iterator[None]:
     """The kernels with no more than these instructions (or what the machine has, if that is less)."""
-    _native.absence()  # says what it wants itself, the first time
-    library = ctypes.CDLL(str(_native.LIBRARY))
-    library.jaxpriv_use_at_most(_native._WIDEST[request.param])
+    native.absence()  # says what it wants itself, the first time
+    library = ctypes.CDLL(str(native.LIBRARY))
+    library.jaxpriv_use_at_most(native._WIDEST[request.param])
     if not library.jaxpriv_usable():
-        library.jaxpriv_use_at_most(_native._WIDEST[_native.chosen()])
+        library.jaxpriv_use_at_most(native._WIDEST[native.chosen()])
         pytest.skip("the kernels were compiled for other instructions only")
     yield
-    library.jaxpriv_use_at_most(_native._WIDEST[_native.chosen()])
+    library.jaxpriv_use_at_most(native._WIDEST[native.chosen()])
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.cli import app
-from jaxpriv.estimation.audit.populations import leakage_bounds
-from jaxpriv.estimation.confidence import population
 from jaxpriv.leakage import registry
+from jaxpriv.statistics.audit.populations import leakage_bounds
+from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.pages import code_of
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._runtime import compilation, native
+from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.solvers import InteriorPoint
@@ -248,7 +248,7 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     assert record.seconds > 0
 
 
-@pytest.mark.skipif(_native.absence() is not None, reason="compiled kernels are absent")
+@pytest.mark.skipif(native.absence() is not None, reason="compiled kernels are absent")
 @pytest.mark.parametrize("ended_by", ["time limit", "interrupt"])
 def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     monkeypatch.setattr(loops, "_PORTION", 0.0)  # every step is a long one
@@ -259,7 +259,7 @@ def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
         calls.append(function)
         if len(calls) == 2 and ended_by == "interrupt":
             threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
-        return _compile.compiled(function, *args)
+        return compilation.compiled(function, *args)
 
     monkeypatch.setattr(loops, "compiled", compiled)
     limit = 0.5 if ended_by == "time limit" else 1e6
@@ -278,7 +278,7 @@ def test_portions_on_an_accelerator_take_the_memory_of_the_state_before(monkeypa
     def compiled(function, *args, donated=None):
         if function is loops.ONE.resume:
             states.append(args[donated])
-        return _compile.compiled(function, *args, donated=donated)
+        return compilation.compiled(function, *args, donated=donated)
 
     monkeypatch.setattr(loops, "target_platform", lambda: "gpu")
     monkeypatch.setattr(loops, "compiled", compiled)
@@ -292,9 +292,9 @@ def test_portions_on_an_accelerator_take_the_memory_of_the_state_before(monkeypa
 
 def test_another_limit_compiles_nothing():
     jp.solve(problem(), time_limit=1e3, max_steps=20, **SLOW)
-    known = set(_compile._PROGRAMS)
+    known = set(compilation._PROGRAMS)
     jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
-    assert set(_compile._PROGRAMS) == known
+    assert set(compilation._PROGRAMS) == known
 
 
 def test_lines_of_progress_go_to_stderr(capsys):
@@ -465,7 +465,7 @@ def mocked(monkeypatch):
         perf_counter = staticmethod(lambda: now[0])
         thread_time = staticmethod(lambda: now[0])
 
-    monkeypatch.setattr("jaxpriv._clock.time", Time)
+    monkeypatch.setattr("jaxpriv._runtime.clock.time", Time)
     monkeypatch.setattr(loops, "time", Time)
     return now
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify_program, interval_of
-from jaxpriv.certificates.verification import certify_stack
 from jaxpriv.leakage import by_name
+from jaxpriv.program.certificates import certify_program, interval_of
+from jaxpriv.program.certificates.verification import certify_stack
 from jaxpriv.program.lower import ProblemStack, measured_program, reading
 from jaxpriv.testing import random_joint, random_mechanisms
 

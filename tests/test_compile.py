@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxpriv import _compile
-from jaxpriv._compile import compiled, own_settings
+from jaxpriv._runtime import compilation
+from jaxpriv._runtime.compilation import compiled, own_settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,8 +23,8 @@ def _sum(a):
 
 def test_only_the_most_recent_executables_are_kept(monkeypatch):
     """Without a bound a sweep over shapes ends in an abort of the process: its maps run out."""
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
-    monkeypatch.setattr(_compile, "_MOST_PROGRAMS", 2)
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
     one, two, three = (np.ones(n) for n in (1, 2, 3))
     with own_settings():
         assert compiled(_sum, one)[1] > 0
@@ -33,27 +33,27 @@ def test_only_the_most_recent_executables_are_kept(monkeypatch):
         assert seconds == 0
         assert float(run()) == 1.0
         assert compiled(_sum, three)[1] > 0
-        assert len(_compile._PROGRAMS) == 2
+        assert len(compilation._PROGRAMS) == 2
         assert compiled(_sum, one)[1] == 0
         assert compiled(_sum, two)[1] > 0
 
 
 def test_an_executable_that_is_dropped_is_freed(monkeypatch):
     """JAX's own caches would hold it, 1 to 8 MB for each shape."""
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
-    monkeypatch.setattr(_compile, "_MOST_PROGRAMS", 2)
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
     client = jax.local_devices(backend="cpu")[0].client
     gc.collect()
     before = len(client.live_executables())
     with own_settings():
-        for size in range(1, 12):
+        for size in range(1, 7):
             compiled(_sum, np.ones(size))
     gc.collect()
     assert len(client.live_executables()) <= before + 3  # the two, and that of the option probe
 
 
 def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     traced, entered, leave = [], threading.Event(), threading.Event()
 
     def slow(a):  # its Python code runs while it is traced
@@ -83,7 +83,7 @@ def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
 
 
 def test_a_program_that_fails_to_compile_is_tried_again(monkeypatch):
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     calls = []
 
     def fragile(a):
@@ -99,21 +99,21 @@ def test_a_program_that_fails_to_compile_is_tried_again(monkeypatch):
 
 
 def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(_compile, "_OPTIONS", {**_compile._OPTIONS, "xla_option_of_nobody": 1})
-    _compile._options.cache_clear()
+    monkeypatch.setattr(compilation, "_OPTIONS", {**compilation._OPTIONS, "xla_option_of_nobody": 1})
+    compilation._options.cache_clear()
     try:
-        known = _compile._options("cpu")
-        assert _compile._options("gpu") == {}
+        known = compilation._options("cpu")
+        assert compilation._options("gpu") == {}
     finally:
-        _compile._options.cache_clear()
+        compilation._options.cache_clear()
     assert {"xla_backend_optimization_level", "xla_llvm_disable_expensive_passes"} <= known.keys()
     assert "xla_option_of_nobody" not in known
     assert jax.jit(_sum).lower(np.ones(3)).compile(known)(np.ones(3)) == 3.0
 
 
 def test_options_reach_the_compiler(monkeypatch):
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
-    monkeypatch.setattr(_compile, "_options", lambda backend: {"xla_option_of_nobody": 1})
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_options", lambda backend: {"xla_option_of_nobody": 1})
     with own_settings(), pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
         compiled(_sum, np.ones(3))
 

@@ -123,7 +123,7 @@ def test_script_rebuilds_the_shipped_file(raw, tmp_path):
     out = tmp_path / "census.csv"
     command = [sys.executable, str(ROOT / "scripts" / "build_census.py"), str(raw), "--out", str(out)]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert out.read_bytes() == (ROOT / "jaxpriv" / "data" / "census.csv").read_bytes()
+    assert out.read_bytes() == (ROOT / "jaxpriv" / "_assets" / "census.csv").read_bytes()
 
 
 def test_altered_raw_file_is_refused(raw, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from jaxpriv import datasets, watchdog
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Edges, Quantiles, count_table
+from jaxpriv.statistics.tables import Edges, Quantiles, count_table
 
 GOOD = {
     "name": "somebody secret",

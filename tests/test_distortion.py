@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxpriv import InputError, distortion
-from jaxpriv.distortion import as_distortion, dense
+from jaxpriv.data.distortion import as_distortion, dense
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.integers(0, 4, (6, 3)).astype(float), RNG.integers(0, 4, (5, 3)).astype(float)

@@ -18,8 +18,8 @@ PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
 MODULES = [
     "jaxpriv",
     *(f"jaxpriv.{name}" for name in jp.__all__ if inspect.ismodule(getattr(jp, name))),
-    *(f"jaxpriv.estimation.{name}" for name in jp.estimation.__all__),
-    "jaxpriv.sklearn",
+    *(f"jaxpriv.statistics.{name}" for name in jp.statistics.__all__),
+    "jaxpriv.release.sklearn",
 ]
 
 
@@ -36,7 +36,7 @@ def public(module):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_dir_lists_what_is_public_and_nothing_else(name):
-    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
     module = importlib.import_module(name)
     submodules = {each for each in getattr(module, "__all__", ()) if inspect.ismodule(getattr(module, each))}
     assert {each for each in dir(module) if not each.startswith("__")} == public(module) | submodules
@@ -51,7 +51,7 @@ from test_docs_reference import MODULES, public
 
 texts = {}
 for name in MODULES:
-    if name != "jaxpriv.sklearn":
+    if name != "jaxpriv.release.sklearn":
         module = importlib.import_module(name)
         for each in public(module):
             value = getattr(module, each)
@@ -80,7 +80,7 @@ def test_signatures_show_types_that_a_reader_knows(signatures):
 
 def test_an_unreadable_signature_is_found():
     assert unreadable("(value: Any) -> None")
-    assert unreadable("(value: jax.Array | jaxpriv._lanes.LaneArray) -> float")
+    assert unreadable("(value: jax.Array | jaxpriv._runtime.lanes.LaneArray) -> float")
     assert not unreadable("(record: dict[str, typing.Any]) -> numpy.ndarray")
 
 
@@ -107,7 +107,7 @@ def documented():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_is_in_the_reference(name, documented):
-    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
     found, text = documented
     module = importlib.import_module(name)
     for each in sorted(public(module)):
@@ -140,7 +140,7 @@ def unnamed_errors(function):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_docstring_names_the_errors_that_its_function_raises(name):
-    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
     module = importlib.import_module(name)
     functions = [getattr(module, each) for each in sorted(public(module))]
     missing = {

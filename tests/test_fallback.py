@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _clock
 from jaxpriv import leakage as lk
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._runtime import clock as _clock
+from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
-from jaxpriv.sweeps.declaration import joint_of
+from jaxpriv.solving.sweeps.declaration import joint_of
 
 JOINT = np.random.default_rng(17).dirichlet(np.ones(12)).reshape(3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))

@@ -1,4 +1,4 @@
-"""`jaxpriv._files`: whole files or none, and hostile .npz files."""
+"""`jaxpriv._runtime.files`: whole files or none, and hostile .npz files."""
 
 import errno
 import io
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxpriv import _files
-from jaxpriv._files import atomic_write, load_npz_safely, write_together
+from jaxpriv._runtime import files
+from jaxpriv._runtime.files import atomic_write, load_npz_safely, write_together
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,7 +91,7 @@ def test_failed_fsync_is_a_failure(tmp_path, monkeypatch):
     def fails(descriptor):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(_files.os, "fsync", fails)
+    monkeypatch.setattr(files.os, "fsync", fails)
     with pytest.raises(ResourceError, match="Input/output error"):
         atomic_write(tmp_path / "a", b"new")
     assert os.listdir(tmp_path) == []
@@ -101,7 +101,7 @@ def test_failed_folder_flush_says_that_the_file_is_written(tmp_path, monkeypatch
     def fails(folder):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(_files, "_sync_folder", fails)
+    monkeypatch.setattr(files, "_sync_folder", fails)
     with pytest.raises(ResourceError, match="is written, but"):
         atomic_write(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
@@ -152,7 +152,7 @@ def _failing(monkeypatch, name, number, error):
             raise error
         return real(*arguments, **options)
 
-    monkeypatch.setattr(_files.os, name, function)
+    monkeypatch.setattr(files.os, name, function)
 
 
 def _full_disk(file):
@@ -178,7 +178,7 @@ def test_several_files_are_written_all_or_none(tmp_path, monkeypatch, step, hard
             raise ResourceError("closed pipe") if step == "announce" else KeyboardInterrupt
 
     if not hard_links:
-        monkeypatch.setattr(_files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+        monkeypatch.setattr(files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
     if step == "write":
         contents[tmp_path / "third"] = _full_disk
     elif step == "flush":
@@ -186,8 +186,8 @@ def test_several_files_are_written_all_or_none(tmp_path, monkeypatch, step, hard
     elif step.startswith("rename"):
         _failing(monkeypatch, "replace", int(step[-1]), OSError(errno.EACCES, "Permission denied"))
     elif step == "link":
-        monkeypatch.setattr(_files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
-        monkeypatch.setattr(_files.shutil, "copy2", lambda *_: _full_disk(io.BytesIO()))
+        monkeypatch.setattr(files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+        monkeypatch.setattr(files.shutil, "copy2", lambda *_: _full_disk(io.BytesIO()))
     with pytest.raises(KeyboardInterrupt if step == "interrupt" else ResourceError):
         write_together(contents, announce=announce)
     assert sorted(os.listdir(tmp_path)) == before
@@ -216,7 +216,7 @@ def test_a_read_only_folder_is_named(tmp_path):
 def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path):
     path = tmp_path / "a"
     program = (
-        "import sys; from jaxpriv._files import atomic_write\n"
+        "import sys; from jaxpriv._runtime.files import atomic_write\n"
         "letter, size = 0, 1 << 18\n"
         "while True:\n"
         "    atomic_write(sys.argv[1], bytes([letter]) * size)\n"

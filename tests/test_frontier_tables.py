@@ -8,7 +8,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.mechanism import fit
+from jaxpriv.release import fit
 
 JOINT = np.array([[0.3, 0.1], [0.1, 0.5]])
 HAMMING = 1 - np.eye(2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.progress import Progress
+from jaxpriv._runtime.progress import Progress
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)

@@ -33,14 +33,14 @@ compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"
 PROBE = """
 import json, jax, numpy as np
 import jaxpriv
-from jaxpriv import _native
+from jaxpriv._runtime import native
 from jaxpriv.solvers._newton_system import inverse_factor, portable_inverse_factor
 jax.config.update("jax_enable_x64", True)
 args = np.array([[[4.0, 2.0], [2.0, 5.0]]]), np.array([[4.0, 5.0]])
 program = jax.jit(inverse_factor)
 print(json.dumps({
     "place": jaxpriv.__file__,
-    "absence": _native.absence(),
+    "absence": native.absence(),
     "called": "jaxpriv_inverse_factor" in program.lower(*args).as_text(),
     "result": np.asarray(program(*args)).tolist(),
     "portable": np.asarray(portable_inverse_factor(*args)).tolist(),
@@ -61,7 +61,7 @@ def test_clang_compiles_the_kernels(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "clang")
     monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
     assert hatch_build().compile_kernels(tmp_path) is None
-    assert (tmp_path / "jaxpriv/_native/kernels.so").is_file()
+    assert (tmp_path / "jaxpriv/_runtime/native/kernels.so").is_file()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -134,7 +134,7 @@ def test_a_wheel_without_kernels_is_for_every_platform(source, tmp_path):
         record = message_from_bytes(archive.read(metadata))
     assert not any(name.endswith(".so") for name in names)
     package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jaxpriv").rglob("*.py")}
-    assert package | {"jaxpriv/py.typed", "jaxpriv/data/census.csv"} <= names
+    assert package | {"jaxpriv/py.typed", "jaxpriv/_assets/census.csv"} <= names
     links = re.findall(r"\]\(([^)]+)\)", record.get_payload())
     assert links
     assert all(re.match("https?://|#", link) for link in links)

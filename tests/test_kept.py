@@ -21,10 +21,10 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
-from jaxpriv import _compile
-from jaxpriv import _kept as kept
-from jaxpriv._compile import NoKeyError, compiled, is_ready, key_of, own_settings
-from jaxpriv._numerics import positive, safe_log
+from jaxpriv._runtime import compilation
+from jaxpriv._runtime import executables as kept
+from jaxpriv._runtime.compilation import NoKeyError, compiled, is_ready, key_of, own_settings
+from jaxpriv._runtime.numerics import positive, safe_log
 from jaxpriv.program.convex import Form
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solving import loops
@@ -37,7 +37,7 @@ ONE = np.array([1.0, np.e])
 def place(tmp_path, monkeypatch):
     """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
     monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
@@ -54,8 +54,8 @@ def run(monkeypatch):
     def call(*args, function=safe_log):
         asked = []
         with monkeypatch.context() as patch, own_settings():
-            patch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
-            patch.setattr(_compile, "_options", lambda backend: asked.append(backend) or {})
+            patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+            patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
             return np.asarray(compiled(function, *args)[0]()), bool(asked)
 
     return call
@@ -95,8 +95,8 @@ def test_a_run_in_portions_is_kept_as_a_whole(place, monkeypatch, measure):
     asked = []
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
-            patch.setattr(_compile, "_options", lambda backend: asked.append(backend) or {})
+            patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+            patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
             assert jp.solve(problem, time_limit=1000.0).status == "optimal"
         assert len(asked) == len(files(place)) > 1  # nothing more in the second process
 
@@ -314,11 +314,11 @@ PROCESS = """
 import json, sys
 import numpy as np
 import jax.numpy as jnp
-from jaxpriv import _compile
-asked, options = [], _compile._options
-_compile._options = lambda backend: asked.append(backend) or options(backend)
-with _compile.own_settings():
-    run, _ = _compile.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
+from jaxpriv._runtime import compilation
+asked, options = [], compilation._options
+compilation._options = lambda backend: asked.append(backend) or options(backend)
+with compilation.own_settings():
+    run, _ = compilation.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
     print(json.dumps({"result": np.asarray(run()).tolist(), "compiled": bool(asked)}))
 """
 
@@ -402,10 +402,10 @@ def test_what_cannot_be_written_down_has_no_key(function, args):
 
 def test_the_key_holds_the_files_of_the_library_and_no_others(monkeypatch):
     """Beside an installed library lie all other packages."""
-    read, root = [], Path(_compile.__file__).parent
+    read, root = [], Path(compilation.__file__).parents[1]
     whole = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or whole(path))
-    _compile._sources()
+    compilation._sources()
     assert {path.relative_to(root) for path in read} == {path.relative_to(root) for path in root.rglob("*.py")}
 
 
@@ -416,20 +416,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv import _compile, _kept
+from jaxpriv._runtime import compilation, executables
 
 hits = []
 jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None)
-_compile.target_platform = lambda: "gpu"
-run, _ = _compile.compiled(jnp.sin, np.ones(3))
-place = _kept.folder() / "jax"
+compilation.target_platform = lambda: "gpu"
+run, _ = compilation.compiled(jnp.sin, np.ones(3))
+place = executables.folder() / "jax"
 print(json.dumps({
     "sum": float(run().sum()),
     "hits": len(hits),
-    "files": _kept.contents().executables,
+    "files": executables.contents().executables,
     "mode": oct(stat.S_IMODE(place.stat().st_mode)),
     "setting": jax.config.jax_compilation_cache_dir,
-    "left": _kept.clear().executables if sys.argv[1:] else None,
+    "left": executables.clear().executables if sys.argv[1:] else None,
 }))
 """
 

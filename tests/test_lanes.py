@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _arrays as xp
-from jaxpriv import _lanes
-from jaxpriv._lanes import LaneArray, spread, with_lanes
-from jaxpriv._validation import is_traced
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime import lanes as _lanes
+from jaxpriv._runtime.lanes import LaneArray, spread, with_lanes
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.leakage import AbstractMeanLeakage, AverageCostGain, CustomLoss, Traits, by_name, lift_of
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal

@@ -11,18 +11,18 @@ from jaxpriv import (
     DistortionProblem,
     FunnelProblem,
     ResourceError,
-    _resources,
     distortion,
     leakage,
     optimal_mechanism,
     probability,
     watchdog,
 )
-from jaxpriv._native import absence
-from jaxpriv.estimation.audit import audit_mechanism
+from jaxpriv._runtime import resources
+from jaxpriv._runtime.native import absence
 from jaxpriv.problems.distortion import rate_distortion
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
+from jaxpriv.statistics.audit import audit_mechanism
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
 HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
@@ -58,7 +58,7 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_refused_before_the_first_large_allocation(call, monkeypatch):
-    monkeypatch.setattr(_resources, "free_memory", lambda: 8 * 2.0**30)
+    monkeypatch.setattr(resources, "free_memory", lambda: 8 * 2.0**30)
     tracemalloc.start()
     try:
         with pytest.raises(ResourceError, match=r"needs .* GiB and 8\.0 GiB are free"):
@@ -71,7 +71,7 @@ def test_refused_before_the_first_large_allocation(call, monkeypatch):
 @pytest.mark.parametrize(("missing", "fits"), [(None, True), ("switched off", False)])
 def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
     """One set of 1024 systems of order 1024 with the CPU kernels, more than three without."""
-    monkeypatch.setattr(_resources, "free_memory", lambda: 16 * 2.0**30)
+    monkeypatch.setattr(resources, "free_memory", lambda: 16 * 2.0**30)
     monkeypatch.setattr(choice, "absence", lambda: missing)
     table = distortion.absolute(np.arange(1024.0))
     cube = DistortionProblem(np.full((1024, 1024), 2.0**-20), table, budget=1.0)

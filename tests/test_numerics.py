@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv._numerics import (
+from jaxpriv._runtime.numerics import (
     expm1_quotient,
     exponential_mean,
     kl_excess,

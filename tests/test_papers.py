@@ -49,4 +49,4 @@ def test_each_statement_has_its_functions_and_a_page_about_one_of_them(functions
 
 def test_a_lost_function_is_found():
     with pytest.raises(AttributeError):
-        found("jaxpriv.databases.no_such_function")
+        found("jaxpriv.models.databases.no_such_function")

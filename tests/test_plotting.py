@@ -9,7 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets, plotting
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.solution import Solution
+from jaxpriv.program.solution import Solution
 from jaxpriv.solving.frontier import Frontier
 
 BITS = 1 / np.log(2)

@@ -116,19 +116,19 @@ def source():
 
 
 def population():
-    return jp.estimation.confidence.population(COUNTS)
+    return jp.statistics.confidence.population(COUNTS)
 
 
 def samples():
     rng = np.random.default_rng(0)
-    return jp.estimation.lift.from_symbols(rng.integers(0, 2, 400), rng.integers(0, 3, 400))
+    return jp.statistics.lift.from_symbols(rng.integers(0, 2, 400), rng.integers(0, 3, 400))
 
 
 def lift_report():
-    return jp.estimation.lift.estimate(jp.estimation.lift.named("plug-in"), jax.random.key(0), samples(), splits=2)
+    return jp.statistics.lift.estimate(jp.statistics.lift.named("plug-in"), jax.random.key(0), samples(), splits=2)
 
 
-confidence, audit, lift = jp.estimation.confidence, jp.estimation.audit, jp.estimation.lift
+confidence, audit, lift = jp.statistics.confidence, jp.statistics.audit, jp.statistics.lift
 SIZES = (2, 2)
 UNIFORM = np.full(4, 0.25)
 
@@ -148,6 +148,9 @@ CALLS = {
     ],
     "jaxpriv.solve_many": lambda: [one.value for one in jp.solve_many([problem(), problem(budget=0.3)])],
     "jaxpriv.with_marginal": lambda: jp.with_marginal(TABLE, 1 - np.eye(3), TABLE.sum(axis=0), budget=0.2).joints,
+    "jaxpriv.with_maximal_alpha": lambda: jp.with_maximal_alpha(
+        TABLE, 1 - np.eye(3), lk.MaximalAlphaLeakage(2.0), 0.1, budget=0.2
+    ).joints,
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
@@ -286,41 +289,41 @@ CALLS = {
     "jaxpriv.watchdog.scores": lambda: jp.watchdog.scores(TABLE),
     "jaxpriv.watchdog.staircase": lambda: vars(jp.watchdog.staircase(TABLE)),
     "jaxpriv.watchdog.watchdog": lambda: jp.watchdog.watchdog(TABLE, epsilon=0.4).mechanism,
-    "jaxpriv.estimation.audit.audit_attributes": lambda: audit.audit_attributes(COUNTS, np.eye(3)[:, :2]),
-    "jaxpriv.estimation.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
-    "jaxpriv.estimation.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
-    "jaxpriv.estimation.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
-    "jaxpriv.estimation.audit.g_test": lambda: audit.g_test(COUNTS),
-    "jaxpriv.estimation.audit.holm": lambda: audit.holm(np.array([0.01, 0.03])),
-    "jaxpriv.estimation.audit.information_bound": lambda: audit.information_bound(COUNTS, 0.05),
-    "jaxpriv.estimation.audit.leakage_bounds": lambda: audit.leakage_bounds(population(), ROWS, MEASURES[:4]),
-    "jaxpriv.estimation.audit.least_utility": lambda: audit.least_utility(population(), ROWS),
-    "jaxpriv.estimation.audit.drift": lambda: vars(audit.drift(COUNTS[0], COUNTS[1])),
-    "jaxpriv.estimation.audit.excess": lambda: audit.excess(np.stack([COUNTS, COUNTS[::-1]], axis=2)),
-    "jaxpriv.estimation.audit.permutation_test": lambda: vars(audit.permutation_test(COUNTS, permutations=19)),
-    "jaxpriv.estimation.confidence.bernstein_interval": lambda: confidence.bernstein_interval(
+    "jaxpriv.statistics.audit.audit_attributes": lambda: audit.audit_attributes(COUNTS, np.eye(3)[:, :2]),
+    "jaxpriv.statistics.audit.audit_mechanism": lambda: audit.audit_mechanism(ROWS, counts=COUNTS),
+    "jaxpriv.statistics.audit.audit_pairs": lambda: audit.audit_pairs(COUNTS, permutations=19, bootstrap=5),
+    "jaxpriv.statistics.audit.estimate_information": lambda: vars(audit.estimate_information(COUNTS)),
+    "jaxpriv.statistics.audit.g_test": lambda: audit.g_test(COUNTS),
+    "jaxpriv.statistics.audit.holm": lambda: audit.holm(np.array([0.01, 0.03])),
+    "jaxpriv.statistics.audit.information_bound": lambda: audit.information_bound(COUNTS, 0.05),
+    "jaxpriv.statistics.audit.leakage_bounds": lambda: audit.leakage_bounds(population(), ROWS, MEASURES[:4]),
+    "jaxpriv.statistics.audit.least_utility": lambda: audit.least_utility(population(), ROWS),
+    "jaxpriv.statistics.audit.drift": lambda: vars(audit.drift(COUNTS[0], COUNTS[1])),
+    "jaxpriv.statistics.audit.excess": lambda: audit.excess(np.stack([COUNTS, COUNTS[::-1]], axis=2)),
+    "jaxpriv.statistics.audit.permutation_test": lambda: vars(audit.permutation_test(COUNTS, permutations=19)),
+    "jaxpriv.statistics.confidence.bernstein_interval": lambda: confidence.bernstein_interval(
         PRIOR, PRIOR, DRAWS, 0.05
     ),
-    "jaxpriv.estimation.confidence.chernoff_interval": lambda: confidence.chernoff_interval(PRIOR, DRAWS, 0.05),
-    "jaxpriv.estimation.confidence.clopper_pearson": lambda: confidence.clopper_pearson(COUNTS, 50, 0.05),
-    "jaxpriv.estimation.confidence.divergence_quantile": lambda: confidence.divergence_quantile(3, 0.05),
-    "jaxpriv.estimation.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
-    "jaxpriv.estimation.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
-    "jaxpriv.estimation.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
+    "jaxpriv.statistics.confidence.chernoff_interval": lambda: confidence.chernoff_interval(PRIOR, DRAWS, 0.05),
+    "jaxpriv.statistics.confidence.clopper_pearson": lambda: confidence.clopper_pearson(COUNTS, 50, 0.05),
+    "jaxpriv.statistics.confidence.divergence_quantile": lambda: confidence.divergence_quantile(3, 0.05),
+    "jaxpriv.statistics.confidence.divergence_radius": lambda: confidence.divergence_radius(3, 50, 0.05),
+    "jaxpriv.statistics.confidence.divergence_tail": lambda: confidence.divergence_tail(3, 2.1),
+    "jaxpriv.statistics.confidence.empirical_radius": lambda: confidence.empirical_radius(COUNTS, 0.05),
     "jaxpriv.leakage.from_samples": lambda: lk.evaluate(
         lk.from_samples(lk.MaxLift(), COUNTS), COUNTS.sum(axis=0) / COUNTS.sum(), ROWS
     ).value,
-    "jaxpriv.estimation.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
-    "jaxpriv.estimation.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),
-    "jaxpriv.estimation.confidence.mean_interval": lambda: confidence.mean_interval(COUNTS, np.eye(3)[:2], 0.05),
-    "jaxpriv.estimation.confidence.population": lambda: vars(population()),
-    "jaxpriv.estimation.confidence.seen_through": lambda: vars(confidence.seen_through(population(), ROWS)),
-    "jaxpriv.estimation.confidence.weissman_radius": lambda: confidence.weissman_radius(3, 50, 0.05),
-    "jaxpriv.estimation.lift.estimate": lambda: lift_report(),
-    "jaxpriv.estimation.lift.e_gamma": lambda: vars(lift.e_gamma(lift_report(), samples(), 1.1)),
-    "jaxpriv.estimation.lift.encode": lambda: lift.encode(np.array([[0.3], [0.7]])),
+    "jaxpriv.statistics.confidence.l1_radius": lambda: confidence.l1_radius(3, 50, 0.05),
+    "jaxpriv.statistics.confidence.mcdiarmid_radius": lambda: confidence.mcdiarmid_radius(3, 50, 0.05),
+    "jaxpriv.statistics.confidence.mean_interval": lambda: confidence.mean_interval(COUNTS, np.eye(3)[:2], 0.05),
+    "jaxpriv.statistics.confidence.population": lambda: vars(population()),
+    "jaxpriv.statistics.confidence.seen_through": lambda: vars(confidence.seen_through(population(), ROWS)),
+    "jaxpriv.statistics.confidence.weissman_radius": lambda: confidence.weissman_radius(3, 50, 0.05),
+    "jaxpriv.statistics.lift.estimate": lambda: lift_report(),
+    "jaxpriv.statistics.lift.e_gamma": lambda: vars(lift.e_gamma(lift_report(), samples(), 1.1)),
+    "jaxpriv.statistics.lift.encode": lambda: lift.encode(np.array([[0.3], [0.7]])),
     **{
-        f"jaxpriv.estimation.lift.{one.__name__}": lambda one=one: objective(one())
+        f"jaxpriv.statistics.lift.{one.__name__}": lambda one=one: objective(one())
         for one in (
             lift.DonskerVaradhan, lift.ReverseKullbackLeiblerForm, lift.ChiSquaredForm, lift.JensenShannonForm,
             lift.SquaredHellingerForm, lift.Trimmed,
@@ -340,7 +343,7 @@ OTHERS = {
     "jaxpriv.funnels": "proved_line proved_value",  # what `certify` computes of a funnel
     "jaxpriv.joints": "sharded",  # takes an array of JAX
     "jaxpriv.leakage": "by_name forms_of named parameters_of",
-    "jaxpriv.mechanism": "advise drift estimate_counts fit fit_groups release",  # tables and files
+    "jaxpriv.release": "advise drift estimate_counts fit fit_groups release",  # tables and files
     "jaxpriv.plotting": "image_bytes paper plot_frontier plot_mapping require_matplotlib save solver_style style",
     "jaxpriv.problems": "replace_form",
     "jaxpriv.report": "compare report",
@@ -358,13 +361,13 @@ OTHERS = {
     ),
     "jaxpriv.verifier": "read_audit read_design read_receipt verify",
     "jaxpriv.watchdog": "explain proved_bounds",
-    "jaxpriv.estimation.audit": "conformity sample_bounds split",
-    "jaxpriv.estimation.confidence": "distribution_set",
-    "jaxpriv.estimation.lift": (
+    "jaxpriv.statistics.audit": "conformity sample_bounds split",
+    "jaxpriv.statistics.confidence": "distribution_set",
+    "jaxpriv.statistics.lift": (
         "average donsker_varadhan f_divergence from_features from_symbols known_tasks named self_test trimmed "
         "watchdog_paper"
     ),
-    "jaxpriv.estimation.tables": "column_distortion count_table fit_codebook",
+    "jaxpriv.statistics.tables": "column_distortion count_table fit_codebook",
 }
 
 
@@ -374,7 +377,7 @@ def test_every_public_function_is_called_or_named():
     known = {*CALLS, *(f"{module}.{name}" for module, names in OTHERS.items() for name in names.split())}
     seen, missing = set(), []
     for name in modules:
-        if name != "jaxpriv.sklearn":
+        if name != "jaxpriv.release.sklearn":
             module = importlib.import_module(name)
             for each in sorted(public(module)):
                 value = getattr(module, each)

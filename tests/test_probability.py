@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import DistortionProblem, InputError, probability
-from jaxpriv._validation import joint_array, mechanism_array
+from jaxpriv._runtime.validation import joint_array, mechanism_array
 from jaxpriv.testing import random_joint, random_mechanisms
 
 JOINT = np.array([[0.2, 0.0, 0.1], [0.0, 0.0, 0.7]])

@@ -60,7 +60,7 @@ def test_host_only_functions_say_so():
 # Of one traced array or number each.
 HOST_ONLY = {
     "all_priors_privacy": jp.databases.all_priors_privacy,
-    "audit_attributes": lambda a: jp.estimation.audit.audit_attributes(a, np.eye(2)),
+    "audit_attributes": lambda a: jp.statistics.audit.audit_attributes(a, np.eye(2)),
     "counting_query": lambda a: jp.databases.counting_query(2, a[0, 0]),
     "dependence_extent": lambda a: jp.databases.dependence_extent(a[0], (2,)),
     "entropy_bounded_mechanism": lambda a: jp.databases.entropy_bounded_mechanism(a, (2,), 0.1, leakage=0.1),

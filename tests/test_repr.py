@@ -10,7 +10,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets, watchdog
 from jaxpriv.funnels.greedy import greedy
-from jaxpriv.mechanism import fit
+from jaxpriv.release import fit
 
 JOINT = np.array([[0.3123, 0.1077], [0.0811, 0.4989]])
 HAMMING = 1 - np.eye(2)

@@ -7,10 +7,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import robust, solve_prior_ball
-from jaxpriv._clock import ENDLESS
-from jaxpriv.datasets import census
-from jaxpriv.robust import _Ball
+from jaxpriv._runtime.clock import ENDLESS
+from jaxpriv.data.datasets import census
 from jaxpriv.solvers.prior_saddle import saddle_point
+from jaxpriv.solving.robust import _Ball
 
 TOL = 1e-6
 RADII = (0.0, 0.2, 2.0)

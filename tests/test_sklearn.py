@@ -1,4 +1,4 @@
-"""`jaxpriv.sklearn`: what scikit-learn asks of an estimator, frames, pipelines and searches."""
+"""`jaxpriv.release.sklearn`: what scikit-learn asks of an estimator, frames, pipelines and searches."""
 
 import datetime
 
@@ -15,8 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Categories, Edges, Quantiles
-from jaxpriv.sklearn import PrivacyMapping
+from jaxpriv.release.sklearn import PrivacyMapping
+from jaxpriv.statistics.tables import Categories, Edges, Quantiles
 from tests.mechanism.conftest import people
 
 # With a budget of 0 the rows are those that were given.

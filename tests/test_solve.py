@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _resources
-from jaxpriv.certificates import certify_program
+from jaxpriv._runtime import compilation, resources
 from jaxpriv.program import program_of
+from jaxpriv.program.certificates import certify_program
 from jaxpriv.solving import choice
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
 
@@ -163,20 +163,20 @@ def test_unknown_solvers_name_the_known_ones():
 def test_memory_is_checked_before_anything_is_built(monkeypatch):
     """Too large for the interior point: `auto` streams where it can; an explicit request is refused by number."""
     asked = problem()
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 1.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1.0)
     with pytest.raises(jp.ResourceError, match=r"^interior-point for .* needs 0.0 GiB .*; use solver='accelerated'"):
         jp.solve(asked, "interior-point")
     with pytest.raises(jp.ResourceError, match=r"^mirror-descent for .*use solver='accelerated' or 'two-grid'"):
         jp.solve(asked, "mirror-descent")
     with pytest.raises(jp.ResourceError, match=r"^accelerated for .*merge symbols first"):
         jp.solve(asked)
-    monkeypatch.setattr(_resources, "free_memory", lambda: np.inf)
+    monkeypatch.setattr(resources, "free_memory", lambda: np.inf)
     assert jp.solve(asked, tol=1e-3).solver == "interior-point"
 
 
 def test_auto_without_memory_for_factors_takes_mirror_descent_where_nothing_streams(monkeypatch):
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     assert jp.solve(problem(JOINTS[:2], budget=0.3), tol=1e-2).solver == "mirror-descent"
     assert jp.solve(problem(leakage_budget=0.05), tol=1e-2).solver == "mirror-descent"
@@ -244,12 +244,12 @@ def test_vmap_over_budgets_and_joints(eager):
 def test_changed_numbers_never_recompile(name, monkeypatch):
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     jp.solve(problem(**{name: 0.07}))
-    before = set(_compile._PROGRAMS)
+    before = set(compilation._PROGRAMS)
     assert before
     for joint in JOINTS:
         for value in (0.05, np.float32(0.06), 0.08):
             jp.solve(problem(joint, **{name: value}), tol=3e-6)
-    assert set(_compile._PROGRAMS) == before
+    assert set(compilation._PROGRAMS) == before
 
 
 def test_a_caller_without_float64_gets_float64_results():

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
-from jaxpriv import _arrays as xp
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.errors import InputError
 from jaxpriv.solvers import Goal, InteriorPoint, PrimalDualHybridGradient
 from jaxpriv.solving import loops
@@ -250,7 +250,7 @@ def test_kernels_take_larger_programs_while_nobody_waits_for_a_step(monkeypatch,
 
 def test_the_time_limit_ends_a_solve_between_two_steps(monkeypatch, forgotten):
     now, records = [0.0], []
-    monkeypatch.setattr("jaxpriv._clock.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("jaxpriv._runtime.clock.time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def tick(record):
         now[0] += 1.0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _native
+from jaxpriv._runtime import native
 
 RNG = np.random.default_rng(8)
 JOINT = RNG.dirichlet(np.ones(36)).reshape(6, 6)
@@ -161,6 +161,6 @@ def test_problems_without_a_start_are_named():
 
 def test_a_start_is_not_for_a_kernel_of_whole_solves(monkeypatch):
     called = []
-    monkeypatch.setattr(_native, "on_host", lambda name: called.append(name))
+    monkeypatch.setattr(native, "on_host", lambda name: called.append(name))
     jp.solve(problem({"budget": 0.4}), start=np.eye(6))
     assert not [name for name in called if name == "jaxpriv_information"]

@@ -7,7 +7,7 @@ import typer
 from sphinx.application import Sphinx
 
 from jaxpriv.cli import app as program
-from jaxpriv.cli._app import EXAMPLES
+from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.cli._options import filled_in
 
 PAGE = "reference/command-line"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.estimation.audit import binomial, leakage_bounds
-from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.audit.likelihood_ratio import CHI_SQUARED, from_pairs
-from jaxpriv.estimation.confidence import population
 from jaxpriv.leakage import by_name
+from jaxpriv.statistics.audit import binomial, leakage_bounds
+from jaxpriv.statistics.audit._information import mutual_information
+from jaxpriv.statistics.audit.likelihood_ratio import CHI_SQUARED, from_pairs
+from jaxpriv.statistics.confidence import population
 
 BETA = 0.05
 DATA = Path(__file__).parent / "data"

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import datasets
-from jaxpriv.estimation.audit import SampleLowerBounds, estimate_information, information_bound, leakage_bounds, split
-from jaxpriv.estimation.audit._information import entropy_change, mutual_information
-from jaxpriv.estimation.confidence import L1Ball, l1_radius, population
 from jaxpriv.leakage import MaximalLeakage, MutualInformation
+from jaxpriv.statistics.audit import SampleLowerBounds, estimate_information, information_bound, leakage_bounds, split
+from jaxpriv.statistics.audit._information import entropy_change, mutual_information
+from jaxpriv.statistics.confidence import L1Ball, l1_radius, population
 
 DATA = Path(__file__).parent / "data"
 BETA = 0.05

@@ -30,7 +30,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from jaxpriv import datasets
-from jaxpriv.estimation.lift import (
+from jaxpriv.statistics.lift import (
     AbstractLiftEstimator,
     CalibratedClassifier,
     DonskerVaradhan,
@@ -47,7 +47,7 @@ from jaxpriv.estimation.lift import (
     named,
     watchdog_paper,
 )
-from jaxpriv.watchdog import estimated_staircase
+from jaxpriv.statistics.watchdog import estimated_staircase
 
 DATA = Path(__file__).parent / "data"
 SPLITS = 20

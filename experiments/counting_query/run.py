@@ -31,7 +31,7 @@ from scipy.special import gammaln
 
 import jaxpriv as jp
 from jaxpriv import baselines
-from jaxpriv.databases import DeterministicQuery, counting_query
+from jaxpriv.models.databases import DeterministicQuery, counting_query
 
 DATA = Path(__file__).parent / "data"
 TOL = 1e-6

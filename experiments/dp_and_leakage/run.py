@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import jaxpriv as jp
-from jaxpriv.databases import sparse_count_bound, sparse_count_leakage, sparse_count_recovery
+from jaxpriv.models.databases import sparse_count_bound, sparse_count_leakage, sparse_count_recovery
 
 DATA = Path(__file__).parent / "data"
 SPACING = 100

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxpriv.databases import entropy_bounded_privacy, sequences
+from jaxpriv.models.databases import entropy_bounded_privacy, sequences
 
 DATA = Path(__file__).parent / "data"
 CROSSOVERS = np.round(np.linspace(0.02, 0.48, 12), 6)

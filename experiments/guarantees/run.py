@@ -25,7 +25,7 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv import datasets, leakage
-from jaxpriv.distortion import changed_attributes, dense
+from jaxpriv.data.distortion import changed_attributes, dense
 
 DATA = Path(__file__).parent / "data"
 TOL = 1e-8

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 import jaxpriv as jp
-from jaxpriv.databases import counting_query, geometric_count, perturbed_count, record_mapping
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.models.databases import counting_query, geometric_count, perturbed_count, record_mapping
 
 DATA = Path(__file__).parent / "data"
 RECORDS, PROBABILITY = 30, 0.3

@@ -3,7 +3,7 @@
     python experiments/known_answers/run.py     # writes data/agreement.csv; five minutes (two cores)
     python experiments/known_answers/plot.py    # draws it
 
-Tasks and their answers: `jaxpriv.estimation.lift`. A value is the mean over five splits of the mean
+Tasks and their answers: `jaxpriv.statistics.lift`. A value is the mean over five splits of the mean
 log-lift on the 1800 test rows of a split; its standard error is conservative (see `estimate`).
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jax
 
-from jaxpriv.estimation.lift import known_tasks, named, self_test
+from jaxpriv.statistics.lift import known_tasks, named, self_test
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("donsker-varadhan", "chi-squared", "jensen-shannon", "squared-hellinger", "classifier", "plug-in")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxpriv import datasets
-from jaxpriv.estimation.audit import excess
+from jaxpriv.statistics.audit import excess
 
 DATA = Path(__file__).parent / "data"
 KEEP = 0.7

@@ -78,17 +78,17 @@ def ended(child: int) -> int:
 
 
 def times(folder: Path, records: int) -> list[list[object]]:
-    from jaxpriv import mechanism
-    from jaxpriv.estimation.tables import count_table
+    from jaxpriv import release
+    from jaxpriv.statistics.tables import count_table
 
     table, design = folder / "large.csv", folder / "large.zip"
     write_table(table, records)
     columns = {"private": "income", "useful": ["age", "town", "sex"]}
     found = [["table to joint", *measured(lambda: count_table(table, **columns))]]
     assert ended(forked("fit", table, *COLUMNS, "--budget", 0.2, "--out", design)) == 0
-    loaded = mechanism.Mechanism.load(design)
+    loaded = release.Mechanism.load(design)
     out, receipt = folder / "large-released.csv", folder / "large.json"
-    found.append(["release", *measured(lambda: mechanism.release(table, loaded, out, receipt))])
+    found.append(["release", *measured(lambda: release.release(table, loaded, out, receipt))])
     return found
 
 
@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     options = parser.parse_args()
     import jaxpriv.cli
-    import jaxpriv.mechanism  # noqa: F401
+    import jaxpriv.release  # noqa: F401
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv.distortion import changed_attributes, dense
+from jaxpriv.data.distortion import changed_attributes, dense
 
 DATA = Path(__file__).parent / "data"
 TOL = 1e-9

@@ -1,4 +1,4 @@
-"""The command `jaxpriv`: one file for each group of commands, all registered here.
+"""The command `jaxpriv`: one file for each command, named like it, all registered here.
 
     0  done                      4  a valid result, not certified to the tolerance
     2  bad input                 5  a file is damaged or unsafe
@@ -8,28 +8,14 @@ Errors are one line on stderr (`--debug` shows the traceback). Files appear whol
 only after the work is done. Command modules import JAX and the like inside their functions.
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from jaxpriv import _importing
-from jaxpriv.cli import (
-    _app,
-    _output,
-    advise,
-    audit,
-    compare,
-    curves,
-    demo,
-    info,
-    leakage,
-    release,
-    solve,
-    sweep,
-    verify,
-    watchdog,
-)
+from jaxpriv._runtime import importing
+from jaxpriv.cli import _app, _output
+from jaxpriv.cli._commands import COMMANDS
 
 app = typer.Typer(
     cls=_app.CommandGroup,
@@ -37,33 +23,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# All commands, by panel and in the order in which they are used.
-COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Tables of records": (
-        advise.advise,
-        release.fit,
-        audit.audit,
-        release.release,
-        verify.verify,
-        release.report,
-        compare.compare,
-        compare.counts,
-        leakage.excess,
-        release.joint,
-    ),
-    "Problems": (
-        solve.solve,
-        curves.frontier,
-        solve.funnel,
-        watchdog.watchdog,
-        leakage.leakage,
-        curves.plot,
-    ),
-    "Studies": (sweep.sweep, demo.reproduce),
-    "This installation": (demo.demo, info.info, info.cache),
-}
-for panel, commands in COMMANDS.items():
-    for command in commands:
+for panel, names in COMMANDS.items():
+    for name in names:
+        command = getattr(import_module(f"{__name__}.{name}"), name)
         app.command(cls=_app.Command, rich_help_panel=panel)(_app.grouped(command))
 
 
@@ -91,6 +53,6 @@ def _root(
 
 def main() -> None:
     """The console entry: run the command line and exit with its code."""
-    _importing.listen()
+    importing.listen()
     _app.silence_backends()
     app(prog_name="jaxpriv")

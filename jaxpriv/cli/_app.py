@@ -1,101 +1,31 @@
-"""How a command runs and ends: work that Ctrl-C ends, exit codes, one line on stderr; options of several numbers."""
+"""How a line is read and how a command ends: options of several numbers, exit codes, one line on stderr."""
 
 import functools
 import inspect
 import logging
 import os
 import re
-import signal
 import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from jaxpriv._importing import INTERRUPTED
+from jaxpriv._runtime.importing import INTERRUPTED
+from jaxpriv.cli._commands import text_of
 from jaxpriv.cli._help import declared, files_of, in_panels
 from jaxpriv.cli._options import filled_in
 from jaxpriv.cli._output import check_outputs
+from jaxpriv.cli._work import unfinished
 from jaxpriv.errors import JaxprivError
 from jaxpriv.verifier.__main__ import DEBUG, complain, explain
-from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # click's own in older releases
-
-    from jaxpriv._clock import Clock
-
-T = TypeVar("T")
-
-# The examples at the end of every help text. They are run, one after another in one folder, by the tests.
-
-
-_PROBLEM = (
-    "python -c \"import numpy as np; np.savez('problem.npz', joint=[[.3, .15, .05], [.05, .15, .3]], "
-    'distortion=1 - np.eye(3))"'
-)
-_PEOPLE = (
-    "python -c \"print('income,age,town'); [print(f'{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}') "
-    'for i in range(600)]" > people.csv'
-)
-_STUDY = (
-    "python -c \"print('name = \\'small\\'\\n[[grid]]\\njoint = [{ family = \\'correlated\\', private = 3, useful = 3, "
-    "seed = 0, correlation = [0.3, 0.6] }]\\ndistortion = \\'hamming\\'\\nbudget_share = [0.2, 0.5]')\" > study.toml"
-)
-_MAPPING = "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz"
-_COLUMNS = "--private income --useful age --useful town"
-_FIT = f"jaxpriv fit people.csv {_COLUMNS} --budget 0.2 --out design.zip"
-_RELEASE = "jaxpriv release people.csv --design design.zip --out released.csv --receipt receipt.json"
-
-# Lines of a shell: what is typed after a fresh start, in an empty folder.
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "solve": (_PROBLEM, "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz --json -"),
-    "frontier": (_PROBLEM, "jaxpriv frontier problem.npz --count 12 --out curve.csv --picture curve.png"),
-    "plot": (_PROBLEM, _MAPPING, "jaxpriv plot mapping.npz --out mapping.png"),
-    "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.7 0.9"),
-    "leakage": (_PROBLEM, _MAPPING, "jaxpriv leakage mapping.npz --joint problem.npz"),
-    "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
-    "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
-    "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
-    "advise": (_PEOPLE, f"jaxpriv advise people.csv {_COLUMNS}"),
-    "fit": (_PEOPLE, _FIT),
-    "release": (_PEOPLE, _FIT, _RELEASE),
-    "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
-    "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
-    "compare": (_PEOPLE, _FIT, _RELEASE, "jaxpriv compare people.csv released.csv --design design.zip"),
-    "counts": (_PEOPLE, _FIT, _RELEASE, "jaxpriv counts released.csv --design design.zip"),
-    "audit": (
-        _PROBLEM,
-        _MAPPING,
-        "python -c \"import numpy as np; np.savez('counts.npz', counts=[[60, 30, 10], [10, 30, 60]])\"",
-        "jaxpriv audit mapping.npz --counts counts.npz",
-    ),
-    "excess": (
-        "python -c \"print('income,age,reported'); "
-        "[print(f'{i % 2},{i % 3 + i % 2},{(i % 3 + i % 2 if i % 5 else i % 4)}') for i in range(600)]\" "
-        "> reported.csv",
-        "jaxpriv excess reported.csv --private income --useful age --released reported",
-    ),
-    "reproduce": ("jaxpriv reproduce --list", "jaxpriv reproduce gaussian_funnel --out gaussian"),
-    "info": ("jaxpriv info",),
-    "cache": ("jaxpriv cache",),
-    "demo": ("jaxpriv demo --out demo --points 6",),
-}
-
-
-def text_of(command: str) -> str:
-    """The last lines of a help text: the command at work, then the lines that make what it reads."""
-    lines = EXAMPLES.get(command, ())
-    own = [line for line in lines if line.startswith(f"jaxpriv {command}")]
-    parts = {"Example": own, "What it reads, for a first try in an empty folder": [x for x in lines if x not in own]}
-    return "".join(f"\n{title}:\n\n" + "".join(f"  {line}\n" for line in part) for title, part in parts.items() if part)
 
 
 @runtime_checkable
@@ -271,82 +201,3 @@ def _in_short(message: str) -> str:
     """A message about a value of the line: the option and what it must be, in no words of the parser."""
     message = re.sub(r"^Invalid value for '([^']+)': (?:Value error, )?", r"\1: ", message)
     return re.sub(r"^(\S+): Input should be ([^,]+)(?:, .*)?$", r"\1 must be \2", message)
-
-
-# Long work runs in a thread, so that Ctrl-C is heard while XLA computes; progress is shown on a terminal.
-
-_TURN = 0.1  # seconds: how often a waiting main thread looks for an interrupt
-_threads: list[threading.Thread] = []
-
-
-def unfinished() -> bool:
-    """Whether work that was given up (an interrupt) still runs."""
-    return any(thread.is_alive() for thread in _threads)
-
-
-@contextmanager
-def _noted_interrupt(clock: "Clock | None") -> Iterator[threading.Event]:
-    """Set by Ctrl-C; with a clock by the second one, while the first one makes the work end after its step.
-
-    An exception raised by the signal itself is lost where Python ignores exceptions (finalisers, the callbacks of the
-    garbage collector, of which JAX has one); a note is not.
-    """
-    noted = threading.Event()
-
-    def note(*_: object) -> None:
-        if clock is None or clock.interrupted:
-            noted.set()
-        else:
-            clock.interrupt()
-
-    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
-        yield noted
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "Clock | None" = None) -> T:
-    """The result of `work(report)`; `report(done, total)` moves the bar.
-
-    With `clock`, which the work reads between its steps, the first Ctrl-C makes it return what it has.
-
-    Python hears a signal only between two instructions of its main thread, and one instruction of
-    JAX can take minutes: so the main thread waits here, and the work runs beside it.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    outcome: Future[T] = Future()
-    lines = clock is not None and clock.reports
-    # Control characters go to a terminal only; stdout is left to the results.
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty() or lines)
-    with _noted_interrupt(clock) as interrupt, bar as progress:
-        task = progress.add_task(what, total=None)
-
-        def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        def run() -> None:
-            try:
-                outcome.set_result(work(report))
-            except BaseException as error:
-                outcome.set_exception(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        _threads[:] = [thread]
-        thread.start()
-        # Not one long wait: a signal that the system gave to another thread is seen at the next turn.
-        while not wait([outcome], timeout=_TURN).done:
-            if interrupt.is_set():
-                raise KeyboardInterrupt
-            if clock is not None and clock.stage:
-                progress.update(task, description=f"{what}: {clock.stage}")
-            if clock is not None and clock.interrupted:
-                progress.update(task, description="Stopping (Ctrl-C again: at once)")
-        thread.join()
-        return outcome.result()

@@ -1,85 +1,83 @@
-"""Lines of `jaxpriv fit` that other commands and errors print."""
+"""All commands, by the panels of the help text, and an example of each."""
 
-import itertools
-import shlex
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 
-from jaxpriv.cli._tables import CostOptions
-from jaxpriv.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import Rule
-
-# Options that are left out where they have these values.
-_USUAL = {
-    "leakage": "mutual-information",
-    "split": 0.5,
-    "seed": 0,
-    "confidence": 0.95,
-    "unseen": "refuse",
-    "resolution": 32,
-    "tol": 1e-6,
+# In the order in which they are used. The command NAME is the function NAME of the module NAME of this package.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "Tables of records": (
+        "advise",
+        "fit",
+        "audit",
+        "release",
+        "verify",
+        "report",
+        "compare",
+        "counts",
+        "excess",
+        "joint",
+    ),
+    "Problems": ("solve", "frontier", "funnel", "watchdog", "leakage", "plot"),
+    "Studies": ("sweep", "reproduce"),
+    "This installation": ("demo", "info", "cache"),
 }
-# Options that designs of groups do not have.
-_NOT_OF_GROUPS = (
-    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population"),
-    *("leakage", "order", "divergence", "gamma", "form"),
+
+# The examples at the end of every help text. They are run, one after another in one folder, by the tests.
+_PROBLEM = (
+    "python -c \"import numpy as np; np.savez('problem.npz', joint=[[.3, .15, .05], [.05, .15, .3]], "
+    'distortion=1 - np.eye(3))"'
 )
+_PEOPLE = (
+    "python -c \"print('income,age,town'); [print(f'{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}') "
+    'for i in range(600)]" > people.csv'
+)
+_STUDY = (
+    "python -c \"print('name = \\'small\\'\\n[[grid]]\\njoint = [{ family = \\'correlated\\', private = 3, useful = 3, "
+    "seed = 0, correlation = [0.3, 0.6] }]\\ndistortion = \\'hamming\\'\\nbudget_share = [0.2, 0.5]')\" > study.toml"
+)
+_MAPPING = "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz"
+_COLUMNS = "--private income --useful age --useful town"
+_FIT = f"jaxpriv fit people.csv {_COLUMNS} --budget 0.2 --out design.zip"
+_RELEASE = "jaxpriv release people.csv --design design.zip --out released.csv --receipt receipt.json"
+
+# Lines of a shell: what is typed after a fresh start, in an empty folder.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "solve": (_PROBLEM, "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz --json -"),
+    "frontier": (_PROBLEM, "jaxpriv frontier problem.npz --count 12 --out curve.csv --picture curve.png"),
+    "plot": (_PROBLEM, _MAPPING, "jaxpriv plot mapping.npz --out mapping.png"),
+    "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.7 0.9"),
+    "leakage": (_PROBLEM, _MAPPING, "jaxpriv leakage mapping.npz --joint problem.npz"),
+    "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
+    "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
+    "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
+    "advise": (_PEOPLE, f"jaxpriv advise people.csv {_COLUMNS}"),
+    "fit": (_PEOPLE, _FIT),
+    "release": (_PEOPLE, _FIT, _RELEASE),
+    "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
+    "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
+    "compare": (_PEOPLE, _FIT, _RELEASE, "jaxpriv compare people.csv released.csv --design design.zip"),
+    "counts": (_PEOPLE, _FIT, _RELEASE, "jaxpriv counts released.csv --design design.zip"),
+    "audit": (
+        _PROBLEM,
+        _MAPPING,
+        "python -c \"import numpy as np; np.savez('counts.npz', counts=[[60, 30, 10], [10, 30, 60]])\"",
+        "jaxpriv audit mapping.npz --counts counts.npz",
+    ),
+    "excess": (
+        "python -c \"print('income,age,reported'); "
+        "[print(f'{i % 2},{i % 3 + i % 2},{(i % 3 + i % 2 if i % 5 else i % 4)}') for i in range(600)]\" "
+        "> reported.csv",
+        "jaxpriv excess reported.csv --private income --useful age --released reported",
+    ),
+    "reproduce": ("jaxpriv reproduce --list", "jaxpriv reproduce gaussian_funnel --out gaussian"),
+    "info": ("jaxpriv info",),
+    "cache": ("jaxpriv cache",),
+    "demo": ("jaxpriv demo --out demo --points 6",),
+}
 
 
-def fit_command(table: Path, given: Mapping[str, object]) -> str:
-    """The line with these options by their names, as a shell takes it."""
-    words = ["jaxpriv", "fit", str(table)]
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        elif value is not None and value is not False and value != _USUAL.get(name):
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
-    return shlex.join(words)
-
-
-def in_groups(error: InputError, table: Path, columns: CostOptions, given: Mapping[str, object]) -> InputError:
-    """An error about too many combinations with the line that designs groups of columns, where that is possible."""
-    from jaxpriv.mechanism.counting import IN_GROUPS, CrowdedError
-    from jaxpriv.verifier.releases import csv_line
-
-    if not isinstance(error, CrowdedError) or not error.groups or without_groups({**vars(columns), **given}):
-        return error
-    groups = [csv_line(names).rstrip("\n") for names in error.groups]
-    options = {**vars(with_rules(replace(columns, useful=None), error.rules)), "group": groups, **given}
-    return InputError(str(error).replace(IN_GROUPS, fit_command(table, options)))
-
-
-def without_groups(given: Mapping[str, object]) -> list[str]:
-    """Those of the given options that designs of groups do not have."""
-    values = {name: given.get(name) for name in _NOT_OF_GROUPS}
-    # An option of 0 is given, and equals False.
-    return [n for n, value in values.items() if not (value is None or value is False or value == _USUAL.get(n))]
-
-
-def settings(column: str, rule: "Rule") -> dict[str, str]:
-    """The options of `fit` that give a column a rule, by name: --bins, --missing and --other."""
-    from jaxpriv.estimation.tables import Categories, Quantiles
-
-    text: str | None = None  # the categories that a column has without --bins
-    if isinstance(rule, Quantiles):
-        text = f"quantiles:{rule.count}"
-    elif not isinstance(rule, Categories):
-        text = "edges:" + ",".join(map(repr, rule.edges))
-    elif rule.least is not None:
-        text = f"categories:{rule.least}"
-    given = {"bins": text, "missing": rule.missing, "other": getattr(rule, "other", None)}
-    return {name: f"{column}={value}" for name, value in given.items() if value is not None}
-
-
-def with_rules(columns: CostOptions, rules: "Mapping[str, Rule]") -> CostOptions:
-    """The options with these rules in place of those given for the same columns."""
-    found: dict[str, list[str]] = {}
-    for option in ("bins", "missing", "other"):
-        kept = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in rules]
-        found[option] = kept + [own[option] for own in itertools.starmap(settings, rules.items()) if option in own]
-    return replace(columns, **found)
+def text_of(command: str) -> str:
+    """The last lines of a help text: the command at work, then the lines that make what it reads."""
+    lines = EXAMPLES.get(command, ())
+    own = [line for line in lines if line.startswith(f"jaxpriv {command}")]
+    parts = {"Example": own, "What it reads, for a first try in an empty folder": [x for x in lines if x not in own]}
+    return "".join(f"\n{title}:\n\n" + "".join(f"  {line}\n" for line in part) for title, part in parts.items() if part)

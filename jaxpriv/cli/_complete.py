@@ -10,7 +10,7 @@ from jaxpriv.errors import JaxprivError
 
 def columns(ctx: typer.Context) -> list[str]:
     """The columns of the table that stands in the line so far; nothing where it cannot be read."""
-    from jaxpriv.estimation.tables.csv_files import TableFile, header_of
+    from jaxpriv.statistics.tables.csv_files import TableFile, header_of
     from jaxpriv.verifier.releases import reading
 
     # Behind an option that has no value yet the parser leaves the arguments where they are.
@@ -35,7 +35,7 @@ def rules(ctx: typer.Context) -> list[str]:
 
 def prices(ctx: typer.Context) -> list[str]:
     """COL=KIND."""
-    from jaxpriv.estimation.tables.rules import KINDS
+    from jaxpriv.statistics.tables.rules import KINDS
 
     return [f"{column}{kind}" for column in of_columns(ctx) for kind in KINDS]
 

@@ -260,9 +260,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
         ),
         "marginal": (
-            "V",
+            "[DIVERGENCE=]V",
             "With --budget: the released marginal P(y) is within the total variation V of P(x), or of `marginal` (Y,) "
-            "in PROBLEM.npz; 0: it is the same.",
+            "in PROBLEM.npz, or within a divergence, kl=0.01 or that of another name; 0: it is the same.",
         ),
         "frontier:limit": ("MEASURE=VALUE", "A further limit on a measure, as for `jaxpriv solve`."),
         "distortion": (

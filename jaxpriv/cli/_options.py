@@ -1,18 +1,22 @@
 """Options of the commands that solve: the leakage measure by its name, and when a solve ends."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jaxpriv._near import near
+from jaxpriv._runtime.near import near
+from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike
 
-    from jaxpriv._clock import Clock
+    from jaxpriv._runtime.clock import Clock
     from jaxpriv.leakage import AbstractLeakage
+    from jaxpriv.problems import DistortionProblem
 
 FORMS = ("average", "worst")
 
@@ -118,7 +122,7 @@ class TimeOptions:
 
     def check(self) -> None:
         """Refuse, before a file is read, numbers that no solve takes."""
-        from jaxpriv._validation import scalar
+        from jaxpriv._runtime.validation import scalar
 
         scalar(self.tol, "--tol", low=0.0, open_low=True)
         if self.max_steps is not None:
@@ -128,7 +132,7 @@ class TimeOptions:
 
     def clock(self) -> "Clock":
         """The clock of the solve, which begins now."""
-        from jaxpriv._clock import clock_of
+        from jaxpriv._runtime.clock import clock_of
 
         return clock_of(self.time_limit, self.progress)
 
@@ -138,3 +142,73 @@ class RunOptions(TimeOptions):
     """The same, and how many steps a solver may take."""
 
     max_steps: int | None = None
+
+
+def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
+    """Refuse a solver (or method) that there is none of, with those that there are."""
+    known = _complete.methods() if funnel else _complete.solvers()
+    if name not in known:
+        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(known)}{near(name, known)}")
+
+
+def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
+    """The measure that is minimised, then those of --limit; refused where there is no such measure."""
+    found = [measure.option, *map(parsed_limit, limit or ())]
+    for one in found:
+        one.measure(None)
+    return found
+
+
+def parsed_limit(text: str) -> MeasureOption:
+    """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
+    from jaxpriv._runtime.validation import scalar
+    from jaxpriv.leakage import DIVERGENCES
+
+    option = f"--limit {text!r}"
+    name, equals, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = None
+    if not equals or not name or value is None:
+        raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
+    scalar(value, option, low=0.0, infinite=True)
+    name, *parameters = name.split(":")
+    given: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter in FORMS:
+            key, item = "form", parameter
+        elif parameter in DIVERGENCES:
+            key, item = "divergence", parameter
+        else:
+            try:
+                key, item = ("gamma" if name == "f-information" else "order"), float(parameter)
+            except ValueError as error:
+                raise InputError(
+                    f"{option}: {parameter!r} is no parameter; known: a number, {', '.join((*FORMS, *DIVERGENCES))}"
+                ) from error
+        if key in given:
+            raise InputError(f"{option} gives {key} twice")
+        given[key] = item
+    return MeasureOption("--limit", name, value=value, **given)
+
+
+def distortion_problem(
+    arrays: "Mapping[str, np.ndarray]",
+    measures: list[MeasureOption],
+    **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
+) -> "DistortionProblem":
+    """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
+    from jaxpriv.problems import DistortionProblem
+
+    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
+    limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
+    return DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
+
+
+class Unseen(StrEnum):
+    """What a record comes to whose classes combine as in no record of the fit."""
+
+    refuse = "refuse"
+    suppress = "suppress"
+    nearest = "nearest"

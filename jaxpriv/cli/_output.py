@@ -13,8 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jaxpriv._files import write_together
-from jaxpriv._module.shown import aligned as aligned
+from jaxpriv._runtime.files import write_together
+from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
 from jaxpriv.verifier.claims import lower as lower
@@ -226,7 +226,7 @@ def rendered(*parts: object) -> str:
 
 def stopped(reason: int) -> str:
     """How an error begins where a solve ended before its goal; empty where it did not."""
-    from jaxpriv._clock import Stop
+    from jaxpriv._runtime.clock import Stop
 
     return {Stop.NONE: "", Stop.TIME_LIMIT: "time limit: ", Stop.INTERRUPTED: "interrupted: "}[Stop(int(reason))]
 
@@ -239,3 +239,11 @@ def upper_fixed(value: float, places: int = 6) -> str:
 def lower_fixed(value: float, places: int = 6) -> str:
     """At most `value`, to `places` decimals."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
+
+
+def picture_kind(path: Path, option: str) -> str:
+    """The kind of picture that a name asks for; an `InputError` names the option."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
+        raise InputError(f"{option}: {path.name} must end in .png, .pdf or .svg")
+    return kind

@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxpriv._near import near
+from jaxpriv._runtime.near import near
+from jaxpriv.cli._options import FormOptions
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
-    from jaxpriv.estimation.tables.readers import Column
-    from jaxpriv.estimation.tables.rules import Prices
-    from jaxpriv.mechanism import Mechanism
+    from jaxpriv.release import Mechanism
+    from jaxpriv.statistics.tables import Codebook, CountedTable, Rule, TableFile
+    from jaxpriv.statistics.tables.readers import Column
+    from jaxpriv.statistics.tables.rules import Prices
 
 
 SYMBOLS = ("attributes", "classes")
@@ -22,15 +23,15 @@ SYMBOLS = ("attributes", "classes")
 
 def is_table(path: Path) -> bool:
     """Whether a file is read as a table of records."""
-    from jaxpriv.estimation.tables import TableFile
+    from jaxpriv.statistics.tables import TableFile
 
     return TableFile(path).kind is not None
 
 
 def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
     """The file of a table, read as --read states."""
-    from jaxpriv.estimation.tables import TableFile
-    from jaxpriv.estimation.tables.readers import NO_TABLE
+    from jaxpriv.statistics.tables import TableFile
+    from jaxpriv.statistics.tables.readers import NO_TABLE
     from jaxpriv.verifier.releases import reading
 
     given = reading(settings or ())
@@ -60,7 +61,7 @@ class RecordOptions:
 
     def rules(self, columns: Sequence[str]) -> "dict[str, Rule]":
         """The rule of each column that --bins, --other or --missing name; they must be among `columns`."""
-        from jaxpriv.estimation.tables import Categories, Quantiles
+        from jaxpriv.statistics.tables import Categories, Quantiles
 
         rules: dict[str, Rule] = {}
         for text in self.bins or ():
@@ -97,9 +98,9 @@ class ColumnOptions(RecordOptions):
 
         The header of a CSV is read too: a mistake costs no import of JAX.
         """
-        from jaxpriv.estimation.tables import Codebook
-        from jaxpriv.estimation.tables.readers import check_header
-        from jaxpriv.estimation.tables.rules import need_useful
+        from jaxpriv.statistics.tables import Codebook
+        from jaxpriv.statistics.tables.readers import check_header
+        from jaxpriv.statistics.tables.rules import need_useful
 
         about = ("--private", "--useful", "--shared", "--bins", "--other", "--missing")
         own = [name for name in self.given if name in about]
@@ -127,7 +128,7 @@ class ColumnOptions(RecordOptions):
         """The joint of a table of records."""
         file = table_file(path, self.read)
         given = self.of_records(file)  # without JAX, which counting imports
-        from jaxpriv.estimation.tables import count_table
+        from jaxpriv.statistics.tables import count_table
 
         return count_table(file, **given, sparse=sparse, weights=self.survey_weight)
 
@@ -165,7 +166,7 @@ def problem_of(
     classes too.
     """
     if not is_table(path):
-        from jaxpriv._files import load_npz_safely
+        from jaxpriv._runtime.files import load_npz_safely
 
         if columns.given:
             raise InputError(f"{columns.given[0]} is for tables; {path} is read as an .npz of arrays")
@@ -182,7 +183,7 @@ def arrays_of_table(path: Path, columns: ColumnOptions, *, costs: bool) -> "tupl
     arrays = {"joint": data.joint, "counts": data.counts, "attributes": data.useful_attributes}
     arrays["classes"] = book.fingerprint
     if costs:
-        from jaxpriv.estimation.tables import column_distortion
+        from jaxpriv.statistics.tables import column_distortion
 
         arrays["distortion"] = column_distortion(book, data.useful_attributes, **columns.costs())
     return arrays, table
@@ -245,7 +246,7 @@ def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mech
     """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
     import numpy as np
 
-    from jaxpriv.estimation.tables.rules import codes_of_labels
+    from jaxpriv.statistics.tables.rules import codes_of_labels
 
     columns = _same_rows(file, design.released_columns, records)
     codes = [
@@ -260,7 +261,7 @@ def releases_by_attributes(
     """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
     import numpy as np
 
-    from jaxpriv.estimation.tables.rules import codes_of_labels
+    from jaxpriv.statistics.tables.rules import codes_of_labels
 
     names = book.useful if names is None else names
     if len(names) != len(book.useful):
@@ -276,7 +277,7 @@ def releases_by_attributes(
 
 
 def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords) -> "dict[str, Column]":
-    from jaxpriv.estimation.tables.readers import read_columns
+    from jaxpriv.statistics.tables.readers import read_columns
 
     columns = read_columns(file, list(names))
     size = len(columns[names[0]].values)
@@ -290,8 +291,8 @@ def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords)
 def _paired(file: "TableFile", records: CountedRecords, codes: "np.ndarray", released: "np.ndarray") -> "np.ndarray":
     import numpy as np
 
-    from jaxpriv.datasets._layout import places_of
-    from jaxpriv.estimation.tables.readers import row_text
+    from jaxpriv.data.datasets._layout import places_of
+    from jaxpriv.statistics.tables.readers import row_text
 
     y = places_of(codes, released)
     unknown = np.flatnonzero(y < 0)
@@ -319,8 +320,8 @@ def counts_by_attributes(
     """
     import numpy as np
 
-    from jaxpriv.datasets._layout import places_of
-    from jaxpriv.estimation.tables.readers import row_text
+    from jaxpriv.data.datasets._layout import places_of
+    from jaxpriv.statistics.tables.readers import row_text
 
     table = columns.count(path, sparse=True)
     book = table.codebook
@@ -346,7 +347,7 @@ def counts_by_attributes(
 
 def _rule(text: str) -> "tuple[str, Rule]":
     """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
-    from jaxpriv.estimation.tables import Categories, Edges, Quantiles
+    from jaxpriv.statistics.tables import Categories, Edges, Quantiles
     from jaxpriv.verifier.records import edge_of
 
     option = f"--bins {text!r}"
@@ -388,7 +389,7 @@ def _prices(kind: str, column: str) -> "str | np.ndarray":
     """The kind, or the table of a file."""
     if not kind.lower().endswith(".npz"):
         return kind
-    from jaxpriv._files import load_npz_safely
+    from jaxpriv._runtime.files import load_npz_safely
 
     try:
         return load_npz_safely(kind, ["distortion"])["distortion"]
@@ -401,3 +402,17 @@ def _weight(text: str, column: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"--weight, column {column!r}: {text!r} is not a number") from None
+
+
+def records_and_measure(table: Path, columns: CostOptions, measure: FormOptions) -> "tuple[TableFile, dict[str, Any]]":
+    """The table, and the arguments of `fit` and `advise` about its columns and the measure."""
+    measure.option.check_stated()
+    costs, source = columns.costs(), table_file(table, columns.read)
+    return source, {
+        **columns.of_records(source),
+        **vars(measure),
+        "form": None if measure.form is None else str(measure.form),
+        "distortion": costs["kinds"] or None,
+        "weights": costs["weights"] or None,
+        "sparse": columns.sparse,
+    }

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
-from jaxpriv.cli._commands import fit_command, in_groups, settings, with_rules
+from jaxpriv.cli._fit_line import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, TimeOptions
 from jaxpriv.cli._output import Units
-from jaxpriv.cli._tables import CostOptions
-from jaxpriv.cli.curves import picture_kind
-from jaxpriv.cli.release import records_and_measure
+from jaxpriv.cli._tables import CostOptions, records_and_measure
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import Advice, Advised, Obstacle
+    from jaxpriv.release import Advice, Advised, Obstacle
 
 # A leakage on the records below this is rounding, and so is that part of a probability.
 _ROUNDING = 1e-9
@@ -44,12 +42,12 @@ def advise(
     for the population from the records that were held out (all bounds hold together). Columns that keep the table from
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
-    from jaxpriv import mechanism
+    from jaxpriv import release
 
     if picture is not None:
         from jaxpriv import plotting
 
-        picture_kind(picture, "--picture")
+        _output.picture_kind(picture, "--picture")
         plotting.require_matplotlib()
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
@@ -63,16 +61,16 @@ def advise(
         "symbols": symbols,
         "tol": run.tol,
     }
-    request = mechanism.AdviseRequest(**asked, clock=clock)
+    request = release.AdviseRequest(**asked, clock=clock)
     try:
-        advice = working("Advising", lambda _: mechanism.advise(source, request), clock)
+        advice = working("Advising", lambda _: release.advise(source, request), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
     chosen = with_rules(columns, {one.column: one.rule for one in advice.obstacles})
     further |= {"budget": f"{_shown(advice).budget:.4g}", "out": "design.zip"}
     command = fit_command(table, {**vars(chosen), **further})
-    files = {} if picture is None else {picture: _picture(advice, picture_kind(picture, "--picture"), units)}
+    files = {} if picture is None else {picture: _picture(advice, _output.picture_kind(picture, "--picture"), units)}
     _output.deliver(_record(advice, command), json, _text(advice, command, measure, units), files, private=True)
     if not all(one.status == "optimal" for one in advice.designs):
         raise NotCertifiedError(

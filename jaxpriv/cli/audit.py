@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
@@ -20,14 +19,15 @@ from jaxpriv.cli._tables import (
     releases_by_design,
     table_file,
 )
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
     import numpy as np
     from rich.table import Table as RichTable
 
-    from jaxpriv.estimation.audit import MechanismAudit, PairsAudit
-    from jaxpriv.mechanism import Mechanism
+    from jaxpriv.release import Mechanism
+    from jaxpriv.statistics.audit import MechanismAudit, PairsAudit
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
@@ -67,9 +67,9 @@ def audit(
     population (all together with the confidence), and a cap that needs no data. They are different things; so
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
-    from jaxpriv._files import load_npz_safely
-    from jaxpriv.estimation.audit import audit_attributes, audit_mechanism, audit_pairs, conformity
+    from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv.leakage import by_name, parameters_of
+    from jaxpriv.statistics.audit import audit_attributes, audit_mechanism, audit_pairs, conformity
 
     _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
     if (mechanism is None) != (pairs is not None):
@@ -132,7 +132,7 @@ def audit(
     pairs_released, fitted = None, None
     own = columns.read if releases == records else None  # a table of its own is as `jaxpriv release` writes it
     if design and counts is not None:
-        from jaxpriv.mechanism import Mechanism
+        from jaxpriv.release import Mechanism
 
         fitted = Mechanism.load(mechanism)
         channel = fitted.matrix()
@@ -189,14 +189,14 @@ def audit(
 
 def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") -> "np.ndarray":
     """P(y, y' | x) of an output of `channel` (X, Y) and one of the mapping in a file, drawn independently given x."""
-    from jaxpriv._files import load_npz_safely
-    from jaxpriv._resources import need_memory
-    from jaxpriv._validation import mechanism_array
+    from jaxpriv._runtime.files import load_npz_safely
+    from jaxpriv._runtime.resources import need_memory
+    from jaxpriv._runtime.validation import mechanism_array
 
     if design is None:
         other = mechanism_array(load_npz_safely(path, ["mechanism"])["mechanism"], "again", inputs=len(channel))
     else:
-        from jaxpriv.mechanism import Mechanism
+        from jaxpriv.release import Mechanism
 
         second = Mechanism.load(path)
         classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
@@ -216,7 +216,7 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
     """(counts (S, Y), codes of the released columns of each y and labels of S and Y, None of counts, what was chosen on
     the records) of records or counts.
     """
-    from jaxpriv._files import load_npz_safely
+    from jaxpriv._runtime.files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
         if columns.private or released or columns.bins or columns.other or columns.missing:
@@ -230,7 +230,7 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
     both = [name for name in private if name in released]
     if both:
         raise InputError(f"column {both[0]!r} is in --private and in --released: its values would be disclosed fully")
-    from jaxpriv.estimation.tables import Quantiles, count_table
+    from jaxpriv.statistics.tables import Quantiles, count_table
 
     rules = columns.rules([*private, *released])
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
@@ -249,7 +249,7 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
 def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
     """The gap of a design and its measure, from the counts and dual scores of its private part."""
     from jaxpriv.leakage import by_name
-    from jaxpriv.mechanism import Evidence
+    from jaxpriv.release import Evidence
 
     claim = Evidence.load(path, design).claims(design).get("gap")
     if claim is None or claim.upper is None:

@@ -1,17 +1,17 @@
-"""`jaxpriv compare`, what a release lost; `jaxpriv counts`, what the table was, estimated from a release."""
+"""`jaxpriv compare`: what a release lost."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._tables import RecordOptions, records_of_rows, table_file
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.mechanism import CountEstimate
-    from jaxpriv.report.comparison import ColumnChange, Comparison
+    from jaxpriv.release.report.comparison import ColumnChange, Comparison
+
 
 # The longest bar of a table of shares.
 _BAR = 20
@@ -43,9 +43,9 @@ def compare(
     rules = RecordOptions(bins=bins).rules(useful or [])
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
-    from jaxpriv.estimation.tables.readers import read_columns
-    from jaxpriv.mechanism.grouped import load_mechanism
-    from jaxpriv.report import compare as compared
+    from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.report import compare as compared
+    from jaxpriv.statistics.tables.readers import read_columns
 
     mechanism = None if design is None else load_mechanism(design)
 
@@ -111,35 +111,3 @@ def _column_text(one: "ColumnChange") -> str:
         table.add_row(label, _share(before), _share(after), *bars)
     changed = "" if one.changed is None else f"changed in {_share(one.changed)} of the records, "
     return f"\n{one.name}: {changed}total variation {one.variation:.3f}\n" + _output.rendered(table)
-
-
-def counts(
-    released: Path,
-    design: Path,
-    json: Path | None = None,
-) -> None:
-    """Estimate how many records of the original table each class had, from what was released.
-
-    For users of a release: a count of the released table is biased, because the release moves records between classes.
-    Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
-    the design does not determine the count.
-    """
-    from jaxpriv.mechanism import estimate_counts
-    from jaxpriv.mechanism.grouped import load_mechanism
-
-    file = table_file(released, None)
-    parts = load_mechanism(design).parts
-
-    def work(_: object) -> "dict[str, CountEstimate]":
-        return {name: one for part in parts for name, one in estimate_counts(part, file).items()}
-
-    found = working("Estimating", work)
-    record = {name: asdict(one) for name, one in found.items()}
-    _output.deliver({"columns": record}, json, "".join(_counts_text(name, one) for name, one in found.items()))
-
-
-def _counts_text(name: str, one: "CountEstimate") -> str:
-    table = _output.empty_table(["records", "standard error", "largest bias"], before=[name], after=())
-    for row in zip(one.labels, one.count, one.standard_error, one.bias, strict=True):
-        table.add_row(row[0], *(f"{number:.0f}" for number in row[1:]))
-    return _output.rendered(table)

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord
+from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
-    from jaxpriv.sweeps import Sweep, SweepProgress
+    from jaxpriv.solving.sweeps import Sweep, SweepProgress
 
 
 def sweep(
@@ -29,11 +29,11 @@ def sweep(
     rows once the study is complete. Exit code 4: a problem is not certified to its tolerance or was refused, or the
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
-    from jaxpriv._clock import clock_of
-    from jaxpriv.sweeps.declaration import Study
-    from jaxpriv.sweeps.running import listener, sweep_within
-    from jaxpriv.sweeps.running import sweep as run
-    from jaxpriv.sweeps.store import polars_or_refuse
+    from jaxpriv._runtime.clock import clock_of
+    from jaxpriv.solving.sweeps.declaration import Study
+    from jaxpriv.solving.sweeps.running import listener, sweep_within
+    from jaxpriv.solving.sweeps.running import sweep as run
+    from jaxpriv.solving.sweeps.store import polars_or_refuse
 
     if workers < 1:
         raise InputError("--workers must be at least 1")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
+from jaxpriv.cli._work import working
 
 if TYPE_CHECKING:
-    from jaxpriv.watchdog import Watchdog
-    from jaxpriv.watchdog.perturbation import Perturbation
+    from jaxpriv.statistics.watchdog import Watchdog
+    from jaxpriv.statistics.watchdog.perturbation import Perturbation
 
 # How many causes of what is withheld are printed; the JSON has all.
 _CAUSES = 3
@@ -48,9 +48,9 @@ def watchdog(
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
     columns.check(data)
-    from jaxpriv._validation import joint_array
-    from jaxpriv.watchdog import explain
-    from jaxpriv.watchdog import watchdog as find
+    from jaxpriv._runtime.validation import joint_array
+    from jaxpriv.statistics.watchdog import explain
+    from jaxpriv.statistics.watchdog import watchdog as find
 
     results.check()
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
@@ -72,7 +72,7 @@ def watchdog(
 
 
 def _asked(merge: Merge) -> "Perturbation":
-    from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+    from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
     if merge is Merge.subsets:
         return SubsetMerging()

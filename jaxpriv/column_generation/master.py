@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #     minimise sum m cost(q)   subject to   sum m side(q) <= limit,  sum m q = P_X
 #
 #     funnel      disclosure      cost a         side -b   limit -R        a - mu b - nu.q >= 0
-#                 leakage_budget  cost -b        side a    limit D         a - b/mu - (nu/mu).q >= 0
+#                 limited leakage cost -b        side a    limit D         a - b/mu - (nu/mu).q >= 0
 #                 multiplier      cost a - l b
 #     bottleneck  disclosure      cost -a        side b    limit R         a - mu b + nu.q <= 0
 #                 relevance       cost b         side -a   limit -D        a - b/mu + (nu/mu).q <= 0
@@ -45,7 +45,7 @@ _STEEPEST = 1.0 - 1e-9
 class Objective:
     """Attributes:
     funnel: which of the two problems.
-    form: `disclosure`, `side` (leakage_budget or relevance), or `multiplier`.
+    form: `disclosure`, `side` (the leakage is limited), or `multiplier`.
     target: R, D, or l.
     steepest: the largest lambda that columns are priced at.
     """

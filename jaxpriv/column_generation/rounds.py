@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation.master import MasterSolution, Objective, best_plan
 from jaxpriv.column_generation.pool import Pool
 

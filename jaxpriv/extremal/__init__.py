@@ -12,7 +12,7 @@ where pools are too coarse; `types` types of symbols, pools and the map from poo
 `envelope` the least distortion under a limit on a leakage envelope.
 """
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.extremal.envelope import EnvelopeDesign, envelope_design
 from jaxpriv.extremal.records import record_utility
 from jaxpriv.extremal.utility import MaximumUtility, maximum_utility

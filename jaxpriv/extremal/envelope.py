@@ -18,14 +18,14 @@ from typing import Literal
 
 import numpy as np
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._module import summary
-from jaxpriv._validation import host_only, scalar, whole
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import host_only, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import SearchResult
+from jaxpriv.program.solution import SearchResult
 
 # Shares of a release that ignores the data, the least of which brings the measured envelope within the limit.
 _MIXTURES = (0.0, *(10.0**power for power in range(-14, -3)))

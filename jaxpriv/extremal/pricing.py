@@ -34,8 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._numerics import excess
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.numerics import excess
 from jaxpriv.column_generation import Pool
 from jaxpriv.extremal.types import AbstractPosteriorSet, Recipe, Split, columns_of, combinations_of, outer_sum
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import ProgressLike, clock_of
-from jaxpriv._numerics import entropy, information_below
-from jaxpriv._validation import scalar
-from jaxpriv.databases import information_privacy, sequences
-from jaxpriv.databases.universe import prior_over, record_limits, universe_sizes
+from jaxpriv._runtime.clock import ProgressLike, clock_of
+from jaxpriv._runtime.numerics import entropy, information_below
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors
+from jaxpriv.models.databases import information_privacy, sequences
+from jaxpriv.models.databases.universe import prior_over, record_limits, universe_sizes
 
 _EPS = float(np.finfo(np.float64).eps)
 

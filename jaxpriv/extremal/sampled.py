@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.errors import ResourceError
 
 # How far beyond a limit, relative to M, a ray may be by rounding to be kept: one too many costs time only.

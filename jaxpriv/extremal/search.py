@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._numerics import divergence
-from jaxpriv._resources import need_memory
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.numerics import divergence
+from jaxpriv._runtime.resources import need_memory
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect

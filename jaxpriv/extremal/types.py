@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 

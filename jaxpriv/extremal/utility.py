@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import ENDLESS, Clock, ProgressLike, clock_of
-from jaxpriv._module import summary
-from jaxpriv._numerics import entropy, information_below
-from jaxpriv._validation import host_only, joint_array, scalar
+from jaxpriv._runtime.clock import ENDLESS, Clock, ProgressLike, clock_of
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.numerics import entropy, information_below
+from jaxpriv._runtime.validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
@@ -21,7 +21,7 @@ from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
 from jaxpriv.leakage.pointwise import LiftEnd
-from jaxpriv.solution import SearchResult
+from jaxpriv.program.solution import SearchResult
 
 # Pointwise limits as bounds on the lift t = q/p of every posterior q.
 #

@@ -6,7 +6,7 @@ for the measures of `gains`: of finitely many actions, and smooth. `worst` has f
 and `local` find without a proof.
 """
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value
 from jaxpriv.funnels.solution import (
     AbstractFunnelSolver,

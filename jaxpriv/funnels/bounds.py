@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._numerics import entropy, information_interval
+from jaxpriv._runtime.numerics import entropy, information_interval
 from jaxpriv.funnels.gains import elementary, gains_of
 from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.funnels.pricing._base import EqualSymbols
@@ -60,11 +60,13 @@ def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
     if not isinstance(problem.leakage, MutualInformation):
         gains = gains_of(problem)
         if gains is not None:
-            return elementary(gains, problem.form, target, whole)
-        return {"disclosure": 0.0, "leakage_budget": whole, "multiplier": -target * whole}[problem.form]
+            return elementary(gains, problem, whole)
+        if problem.limits_leakage:
+            return whole
+        return 0.0 if problem.form == "disclosure" else -target * whole
     if problem.form == "disclosure":
         return max(0.0, target - hidden)
-    if problem.form == "leakage_budget":
+    if problem.limits_leakage:
         return min(whole, target + hidden) if target > 0 else min(whole, hidden, silent_bound(problem.joint))
     # The line max(0, R - h) - l R is least at R = h, or at H(X) for l >= 1.
     return -target * hidden if target <= 1 else low - target * whole
@@ -214,7 +216,7 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     sign = 1.0 if problem.minimises_leakage else -1.0
     line = proved_line(problem, proof)
     if not np.isfinite(line):
-        return (sign if problem.form in ("leakage_budget", "relevance") else -sign) * math.inf
+        return (sign if problem.limits_leakage else -sign) * math.inf
     gains = gains_of(problem)
     price, target = proof.multiplier, problem.target
     if problem.form == "disclosure":  # L >= line + lambda R; I(S;Y) <= line + lambda R

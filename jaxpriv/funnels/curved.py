@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jaxpriv._clock import Clock
-from jaxpriv._numerics import information_below
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.numerics import information_below
 from jaxpriv.errors import InputError
 from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of
 from jaxpriv.funnels.gains import Curved, curved_of

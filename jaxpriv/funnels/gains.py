@@ -249,12 +249,12 @@ def largest_worth(table: np.ndarray, single: bool) -> float:
     return max(float(lost.max()) + rounding, 1e-300)
 
 
-def elementary(gains: Gains, form: str, target: float, entropy: float) -> float:
+def elementary(gains: Gains, problem: FunnelProblem, entropy: float) -> float:
     """The end of the interval that holds the optimum of a funnel without prices, rounded outwards.
 
     `entropy` is an upper bound on H(X). A constant Y gives the other line of the bound.
     """
-    size = gains.rows.shape[1]
+    size, target = gains.rows.shape[1], problem.target
     seen = np.flatnonzero(gains.mass > 0)
     slope = SLOPE * (1 + 8 * _EPS) * largest_worth(gains.table(seen), gains.single)
     least, most = gains.total(np.ones((size, 1)))[0], gains.total(np.eye(size))[0]
@@ -262,9 +262,9 @@ def elementary(gains: Gains, form: str, target: float, entropy: float) -> float:
     def outwards(value: float) -> float:
         return value - _OUTER * _EPS * (1.0 + abs(gains.shift) + abs(value) + slope * entropy)
 
-    if form == "disclosure":
+    if problem.form == "disclosure":
         return max(0.0, outwards(gains.outer(max(least, most - slope * (entropy - target)))))
-    if form == "leakage_budget":
+    if problem.limits_leakage:
         return min(entropy, entropy - outwards(most - gains.inner(target)) / slope)
     # max(least, most - slope (H - I)) is convex in I; a logarithm of it is at least its value at one end.
     ends = [0.0, entropy] if most <= least else [0.0, min(entropy, max(0.0, entropy - (most - least) / slope)), entropy]

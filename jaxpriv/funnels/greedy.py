@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._numerics import entropy
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule
@@ -191,7 +191,7 @@ class Greedy(AbstractFunnelSolver):
             return _alone(core.source, table.run(rule, problem.target))
         run = table.run(rule, 0.0)
         releases = Releases(core.source, [run], way=True, upper=False)
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             release = releases.at(releases.totals, table.decrease.outer_inverse(problem.target))
         else:
             leakages = table.decrease.outer(releases.totals)

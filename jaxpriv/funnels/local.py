@@ -29,10 +29,10 @@ import numpy as np
 from jax.nn import logsumexp
 from jaxtyping import Array
 
-from jaxpriv import _arrays as xp
-from jaxpriv._clock import Clock, Stop
-from jaxpriv._types import Arr
-from jaxpriv._validation import scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
@@ -166,7 +166,7 @@ def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.nda
     if not isinstance(measure, MutualInformation):
         leaks = measure.outcomes(whole.conditional @ known.posteriors.T, whole.prior)
         known = replace(known, a=np.asarray(leaks))
-    form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+    form = "side" if problem.limits_leakage else problem.form
     objective = Objective(problem.minimises_leakage, form, problem.target)
     weights = best_plan((known,), objective).weights[0]
     joint = (known.posteriors.T * weights)[:, weights > 0]

@@ -32,7 +32,7 @@ from jax import lax
 from jax.nn import logsumexp
 from numpy.typing import ArrayLike
 
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 
 # What a mechanism discloses and leaks, with the gradients that every local step is made of.

@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv._module import summary
-from jaxpriv._resources import need_memory
-from jaxpriv._types import Arr
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.resources import need_memory
+from jaxpriv._runtime.types import Arr
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 from jaxpriv.problems.funnel import core_of

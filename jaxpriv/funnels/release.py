@@ -8,11 +8,9 @@ import math
 
 import numpy as np
 
-from jaxpriv._clock import Clock, clock_of
-from jaxpriv._numerics import information_interval
-from jaxpriv._validation import finite, real_array
-from jaxpriv.certificates import Verification
-from jaxpriv.certificates.verification import differing
+from jaxpriv._runtime.clock import Clock, clock_of
+from jaxpriv._runtime.numerics import information_interval
+from jaxpriv._runtime.validation import finite, real_array
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.actions.generation import VertexGeneration, proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
@@ -23,7 +21,9 @@ from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, Poster
 from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
-from jaxpriv.solution import Status
+from jaxpriv.program.certificates import Verification
+from jaxpriv.program.certificates.verification import differing
+from jaxpriv.program.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
 # Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
@@ -99,9 +99,7 @@ def bound_without_prices(problem: FunnelProblem | BottleneckProblem) -> float:
 
 def minimises(problem: FunnelProblem | BottleneckProblem) -> bool:
     """Whether the objective of `problem` is minimised."""
-    if isinstance(problem, FunnelProblem):
-        return problem.form != "leakage_budget"
-    return problem.form == "relevance"
+    return problem.minimises_leakage != problem.limits_leakage
 
 
 def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interval, leakage: Interval) -> Interval:
@@ -111,7 +109,7 @@ def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interva
         low, high = leakage[0] - price * disclosure[2], leakage[2] - price * disclosure[0]
         extra = 4 * _EPS * (leakage[2] + price * disclosure[2])
         return low - extra, leakage[1] - price * disclosure[1], high + extra
-    return disclosure if problem.form in ("leakage_budget", "relevance") else leakage
+    return disclosure if problem.limits_leakage else leakage
 
 
 def _mechanism(problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasure) -> np.ndarray:
@@ -205,7 +203,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
 
 def limit_of(problem: FunnelProblem | BottleneckProblem) -> Limit:
     """(whether the leakage is limited, whether from below, to what, the most there is); not for multipliers."""
-    of_leakage = problem.form in ("leakage_budget", "relevance")
+    of_leakage = problem.limits_leakage
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
     if not floor:
         return of_leakage, floor, max(problem.target, NOTHING, _nothing_rounded(problem)), 0.0
@@ -285,12 +283,11 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure 
             if target == 0:
                 return nothing
             return everything if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
-        if form == "leakage_budget":
+        if problem.limits_leakage:
             least = _nothing(problem)
             if not least[0] <= target:
                 raise InfeasibleError(
-                    "leakage_budget is below what is leaked when nothing is released",
-                    {"leakage_budget": target, "least": least[0]},
+                    f"{form} is below what is leaked when nothing is released", {form: target, "least": least[0]}
                 )
             _, leakage = measured(problem, _identity(problem))
             return everything if leakage[2] <= target else None
@@ -360,7 +357,7 @@ def certify_funnel(
     }
     bounds = {"lower_bound": (solution.lower_bound, ends[0]), "upper_bound": (solution.upper_bound, ends[1])}
     # (D - c)/lambda: an error of the search counts 1/lambda times where the leakage is limited.
-    steep = problem.form in ("leakage_budget", "relevance") and 0 < solution.multiplier < 1
+    steep = problem.limits_leakage and 0 < solution.multiplier < 1
     differences = differing(exact) + differing(bounds, _SEARCHED / (solution.multiplier if steep else 1.0))
     return Verification(value, *ends, violation, leakage[1], np.zeros(0), differences, disclosure[1])
 
@@ -374,7 +371,7 @@ def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution,
         bounds.append(_of_prices(problem, solution, clock))
     gains = gains_of(problem)
     strict = isinstance(problem.leakage, MutualInformation) if gains is None else gains.strict
-    if strict and problem.form == "leakage_budget" and problem.target == 0:
+    if strict and problem.limits_leakage and problem.target == 0:
         blocks = blocks_of(problem.core)
         if all(vertices_of(block) is not None for block in blocks):
             bounds.append(sum(block.mass * perfect_release(block, clock).bound for block in blocks))

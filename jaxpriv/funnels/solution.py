@@ -12,17 +12,17 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxpriv._clock import Clock
-from jaxpriv._module import summary
-from jaxpriv._module.shown import nearest, numbers, sizes, tally, width
-from jaxpriv._types import Result
-from jaxpriv._validation import is_traced
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.module.shown import nearest, numbers, sizes, tally, width
+from jaxpriv._runtime.types import Result
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.solution import AbstractSolution, status_of
+from jaxpriv.program.solution import AbstractSolution, status_of
 from jaxpriv.verifier.claims import lower
 
 if TYPE_CHECKING:
-    from jaxpriv.certificates import Verification
+    from jaxpriv.program.certificates import Verification
 
 
 # A leakage of less than this is zero, rounded: it is of the order of (relative error of a posterior)^2.

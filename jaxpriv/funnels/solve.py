@@ -9,12 +9,11 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
-from jaxpriv._compile import own_settings
-from jaxpriv._numerics import information_interval
-from jaxpriv._validation import finite, is_traced, mechanism_array, real_array, scalar
+from jaxpriv._runtime.clock import Clock, ProgressLike, Stop, clock_of
+from jaxpriv._runtime.compilation import own_settings
+from jaxpriv._runtime.numerics import information_interval
+from jaxpriv._runtime.validation import finite, is_traced, mechanism_array, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.funnels import (
     AbstractFunnelSolver,
     FunnelGoal,
@@ -35,7 +34,8 @@ from jaxpriv.funnels.worst import PosteriorLimit
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
-from jaxpriv.solution import Status
+from jaxpriv.program.frontiers import AbstractFrontier
+from jaxpriv.program.solution import Status
 
 Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], PosteriorMeasure]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.errors import InputError
 from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
 from jaxpriv.funnels.curved import CurvedSet
@@ -43,7 +43,7 @@ class PosteriorLimit(AbstractFunnelSolver):
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
             raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             best = _utility(problem, goal.clock)(problem.target, 0.5 * goal.tol)
             return _measure(problem, best, best.upper_bound, 1)
         low, best, steps = _least_limit(problem, goal)
@@ -115,8 +115,8 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
 
 def limit_bound(problem: FunnelProblem, claimed: float, clock: Clock) -> float:
     """The bound that one more search proves: that of a budget, or `claimed` if no release within it is enough."""
-    limit = problem.target if problem.form == "leakage_budget" else max(claimed, 0.0)
+    limit = problem.target if problem.limits_leakage else max(claimed, 0.0)
     proved = _utility(problem, clock)(limit, _FINEST).upper_bound
-    if problem.form == "leakage_budget":
+    if problem.limits_leakage:
         return proved
     return limit if proved < problem.target else 0.0

@@ -16,7 +16,7 @@ further line.
 # In the order in which measures are listed by name.
 from typing import TYPE_CHECKING
 
-from jaxpriv._importing import attach
+from jaxpriv._runtime.importing import attach
 from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # what few programs use, imported when it is
     from jaxpriv.leakage.hyper import maximal_correlation as maximal_correlation
     from jaxpriv.leakage.metric import MetricPrivacy as MetricPrivacy
     from jaxpriv.leakage.metric import SymbolMaxLift as SymbolMaxLift
+    from jaxpriv.leakage.renyi_divergence import RenyiDivergence as RenyiDivergence
     from jaxpriv.leakage.sampled import SampledLift as SampledLift
     from jaxpriv.leakage.sampled import from_samples as from_samples
 else:
@@ -86,6 +87,7 @@ else:
                 "maximal_correlation",
             ],
             "jaxpriv.leakage.metric": ["MetricPrivacy", "SymbolMaxLift"],
+            "jaxpriv.leakage.renyi_divergence": ["RenyiDivergence"],
             "jaxpriv.leakage.sampled": ["SampledLift", "from_samples"],
         },
     )
@@ -107,6 +109,7 @@ __all__ = [
     "HyperDistribution",
     "LeakageEnvelope",
     "MetricPrivacy",
+    "RenyiDivergence",
     "Report",
     "Row",
     "SampledLift",

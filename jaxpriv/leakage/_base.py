@@ -47,11 +47,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._lanes import LaneArray, spread, with_lanes
-from jaxpriv._module import Module
-from jaxpriv._module.shown import nearest, numbers
-from jaxpriv._numerics import (
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.lanes import LaneArray, spread, with_lanes
+from jaxpriv._runtime.module import Module
+from jaxpriv._runtime.module.shown import nearest, numbers
+from jaxpriv._runtime.numerics import (
     LARGEST,
     expectation,
     expm1_quotient,
@@ -61,12 +61,22 @@ from jaxpriv._numerics import (
     safe_divide,
     safe_log,
 )
-from jaxpriv._types import Arr, ArrLike, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import before_computing, is_traced, scalar
+from jaxpriv._runtime.types import (
+    Arr,
+    ArrLike,
+    Column,
+    Joint,
+    Mechanism,
+    OutputJoint,
+    PrivateMarginal,
+    Scalar,
+    ScalarLike,
+)
+from jaxpriv._runtime.validation import before_computing, is_traced, scalar
+from jaxpriv.data.probability import output_joint, private_marginal
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import Rules, View
-from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.
 Unit = Literal["nats", "probability", "dimensionless", "cost"]
@@ -204,6 +214,7 @@ class Traits(NamedTuple):
     least: float | None = None  # what a release that ignores the data leaks, the same under every joint; None: computed
     stacks: bool = False  # `rules` take joints and limits with a leading axis, that of a batch, and there is no `shift`
     own_rules: bool = False  # its rules are found by iteration, and its set has no diagonal curvature
+    of_inputs: bool = False  # its rows may count useful symbols that the joint gives no mass
 
 
 def _hash_of(leaf: object) -> int:

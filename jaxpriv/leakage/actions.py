@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._module import Shown
-from jaxpriv._module.shown import numbers
+from jaxpriv._runtime.module import Shown
+from jaxpriv._runtime.module.shown import numbers
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage, same_symbols
 from jaxpriv.leakage.cost import LossMatrix, ZeroOneLoss

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._module import summary
-from jaxpriv._validation import on_host, scalar
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import on_host, scalar
 from jaxpriv.leakage.evaluation import checked_pair
 
 __all__ = ["BlackwellOrder", "Garbling", "blackwell_order"]

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike
 
-from jaxpriv._lanes import spread, with_lanes
-from jaxpriv._module import summary
-from jaxpriv._numerics import exponential_mean, least_on_simplex
-from jaxpriv._types import Arr
-from jaxpriv._validation import mechanism_array, on_host, per_nat, scalar
+from jaxpriv._runtime.lanes import spread, with_lanes
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import mechanism_array, on_host, per_nat, scalar
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.leakage.renyi import Sibson
 

@@ -37,10 +37,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import divergence, safe_divide, xlogx
-from jaxpriv._types import Arr, ArrayInput, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import finite, real_array, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import divergence, safe_divide, xlogx
+from jaxpriv._runtime.types import Arr, ArrayInput, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,

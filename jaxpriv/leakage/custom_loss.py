@@ -12,11 +12,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._lanes import has_lanes, with_lanes
-from jaxpriv._numerics import least_on_simplex, positive, simplex_gap
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.lanes import has_lanes, with_lanes
+from jaxpriv._runtime.numerics import least_on_simplex, positive, simplex_gap
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.leakage._base import Scale, Traits, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import positive
-from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._validation import nonnegative, on_host, real_array, scalar, whole
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import positive
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime.validation import nonnegative, on_host, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     MOST_NATS,

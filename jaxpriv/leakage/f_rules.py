@@ -15,9 +15,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, parameter, posterior_of
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
@@ -40,6 +40,8 @@ __all__ = [
 
 # How far below its end the slopes of a certificate stay, where the conjugate is infinite.
 _INSIDE = 1e-12
+# A slope of f whose exponential, a ratio of masses, is a float64 with room for sums.
+_STEEPEST = 300.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,10 @@ class FRules(AbstractRuleSet):
         positive = present & (r > 0)
         lift = xp.where(positive, w[..., :-1, :] / xp.where(positive, r * mass, 1.0), 1.0)
         total = (r * xp.called(self.curve.exact, xp.maximum(lift, 0.0))).sum(axis=-2)
-        return xp.where(present[..., 0, :], mass[..., 0, :] * total, 0.0)
+        # m r f(w/(r m)) tends to w f'(inf) as m falls to 0: a mass that is no sum of the rows may be 0 beside them.
+        left = xp.maximum(xp.where(present, 0.0, w[..., :-1, :]), 0.0)
+        alone = xp.where(left > 0, left * self.curve.slopes[1], 0.0).sum(axis=-2)
+        return xp.where(present[..., 0, :], mass[..., 0, :] * total, alone)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
         u, conjugate = xp.called(self.curve.lines, g[..., :-1])
@@ -145,6 +150,27 @@ class FRules(AbstractRuleSet):
 def f_rules(curve: AbstractCurve, view: View) -> Rules:
     """The rules of sum_s p_s |w| f( w_s/(p_s |w|) ): the mass of the output is the last row."""
     return Rules(FRules(curve), xp.concatenate([view.joint, view.mass[None]]), xp.append(view.prior, 1.0))
+
+
+@dataclass(frozen=True)
+class KullbackLeiblerCurve(AbstractCurve):
+    """f = t ln t - t + 1, where the mass is no sum of the rows; where it is, `ENTROPIC` is a set of fewer rows."""
+
+    slopes: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+
+    def value(self, t: Arr) -> Arr:
+        return kl_excess(t)
+
+    def slope(self, t: Arr) -> Arr:
+        return xp.log(t)
+
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
+        t = xp.exp(u)
+        return xp.expm1(u), t, t
+
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
+        u = xp.minimum(u, _STEEPEST)
+        return u, xp.expm1(u)
 
 
 @dataclass(frozen=True)

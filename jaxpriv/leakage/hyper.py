@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._module import summary
-from jaxpriv._validation import mechanism_array, on_host
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import mechanism_array, on_host
 from jaxpriv.leakage.evaluation import checked_pair
 from jaxpriv.leakage.rule_sets import classes
 

@@ -9,9 +9,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, PrivateMarginal, ScalarLike
-from jaxpriv._validation import finite, is_traced, real_array
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, PrivateMarginal, ScalarLike
+from jaxpriv._runtime.validation import finite, is_traced, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Traits, of_symbols, same_symbols
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage, HostColumn, LogLift, Pair, Scores, Support

@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import positive
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import before_computing, is_traced, nonnegative, real_array
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import positive
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import before_computing, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     MOST_NATS,

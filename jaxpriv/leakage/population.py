@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from jaxpriv._types import Arr
+from jaxpriv._runtime.types import Arr
 
 Routes: TypeAlias = Mapping[str, np.ndarray]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 
-from jaxpriv._near import near
-from jaxpriv._types import ScalarLike
+from jaxpriv._runtime.near import near
+from jaxpriv._runtime.types import ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
 

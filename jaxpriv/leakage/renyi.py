@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
-from jaxpriv._types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
+from jaxpriv._runtime.types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.validation import is_traced, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
@@ -358,9 +358,9 @@ class MaximalAlphaLeakage(_OfOrder):
     too small by no more than `shortfall`. The gradient is the envelope theorem's, at the prior found.
 
     As an objective or a limit it takes b = 1 and the orders 1 and inf. Elsewhere it is a largest value over priors of
-    sums over the outputs, and no sum of one convex function of each output: `InputError` names the alternatives.
-    `order` as for `Sibson`; a concrete one outside [1, inf] raises `InputError`, as do `beta` outside [1, inf] and
-    above 1 at order 1.
+    sums over the outputs, and no sum of one convex function of each output. `with_maximal_alpha` limits it for b = 1
+    and b >= a, by limits on `RenyiDivergence`. `order` as for `Sibson`; a concrete one outside [1, inf] raises
+    `InputError`, as do `beta` outside [1, inf] and above 1 at order 1.
 
     Liao, Kosut, Sankar and Calmon 2019, "Tunable measures for information leakage and applications to privacy-utility
     tradeoffs", Theorem 2; Gilani, Kurri, Kosut and Sankar 2023, "Unifying privacy measures via maximal
@@ -400,16 +400,10 @@ class MaximalAlphaLeakage(_OfOrder):
 
     @property
     def instead(self) -> str:
-        if self.beta != 1.0:
-            return (
-                f"maximal (alpha, beta)-leakage with beta {self.beta:.6g} is the largest over all priors and symbols, "
-                "and no objective or limit; use LocalDifferentialPrivacy(), which is at least as large up to the "
-                "factor alpha/(alpha - 1), and evaluate this one on the mechanism found"
-            )
         return (
-            f"maximal alpha-leakage of order {float(np.asarray(self.order)):.6g} is the largest over all priors, and "
-            "is an objective or a limit at orders 1 and inf alone; use MaximalLeakage() there, which is at least as "
-            "large at every order, and evaluate this one on the mechanism found"
+            f"{self.label} is the largest over all priors, and no sum over the outputs; use with_maximal_alpha, a "
+            "problem with a limit on it at beta 1 or at least the order, at beta 1 MaximalLeakage() too, and elsewhere "
+            "LocalDifferentialPrivacy(), which is at least as large up to the factor alpha/(alpha - 1)"
         )
 
     def rules(self, view: View) -> Rules:

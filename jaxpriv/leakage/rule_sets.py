@@ -31,10 +31,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._arrays import of
-from jaxpriv._numerics import kl_excess
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.numerics import kl_excess
+from jaxpriv._runtime.types import Arr, ScalarLike
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
 # certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.

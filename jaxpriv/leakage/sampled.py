@@ -18,10 +18,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv._counts import count_array, failure, l1_radius
-from jaxpriv._types import Arr, PrivateMarginal, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.counts import count_array, failure, l1_radius
+from jaxpriv._runtime.types import Arr, PrivateMarginal, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Traits, same_symbols
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage, HostColumn, LiftEnd, LogLift, Pair, Scores, Support

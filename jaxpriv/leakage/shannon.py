@@ -6,10 +6,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._numerics import relative_entropy, xlogx
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
-from jaxpriv._validation import finite, real_array
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import relative_entropy, xlogx
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar
+from jaxpriv._runtime.validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,

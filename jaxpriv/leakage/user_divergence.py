@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from jaxpriv import _arrays as xp
-from jaxpriv._lanes import has_lanes, with_lanes
-from jaxpriv._numerics import positive
-from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.lanes import has_lanes, with_lanes
+from jaxpriv._runtime.numerics import positive
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime.validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Scale, Traits
 from jaxpriv.leakage.f_rules import AbstractCurve, AbstractDivergence, f_rules

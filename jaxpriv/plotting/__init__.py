@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from jaxpriv._importing import names_of
-from jaxpriv._types import Arr
-from jaxpriv._validation import mechanism_array, per_nat
-from jaxpriv.certificates import average_leakage
-from jaxpriv.datasets import Dataset
+from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import mechanism_array, per_nat
+from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import MutualInformation
@@ -37,6 +36,7 @@ from jaxpriv.plotting.styles import (
 )
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.problems.forms import FORMS
+from jaxpriv.program.certificates import average_leakage
 from jaxpriv.solving.frontier import Frontier
 
 if TYPE_CHECKING:

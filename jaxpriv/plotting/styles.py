@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
-from jaxpriv._files import atomic_write
-from jaxpriv._validation import scalar
+from jaxpriv._runtime.files import atomic_write
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _style(asked: _Paper) -> Iterator[None]:
     import matplotlib
 
     with (
-        resources.as_file(resources.files("jaxpriv").joinpath("data", "jaxpriv.mplstyle")) as path,
+        resources.as_file(resources.files("jaxpriv").joinpath("_assets", "jaxpriv.mplstyle")) as path,
         matplotlib.rc_context(asked.settings, path if asked.styled else None),
     ):
         yield

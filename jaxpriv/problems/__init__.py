@@ -1,6 +1,6 @@
 """Problems: objectives, constraints and data; no algorithm."""
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.problems.distortion import (
     DistortionProblem,
     MaxEntropyNoise,
@@ -14,6 +14,7 @@ from jaxpriv.problems.distortion import (
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.lexicographic import LexicographicProblem
+from jaxpriv.problems.maximal_alpha import with_maximal_alpha
 from jaxpriv.problems.sequential import sequential_release
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "replace_form",
     "sequential_release",
     "with_marginal",
+    "with_maximal_alpha",
     "with_private_input",
 ]
 __dir__ = names_of(__name__)

@@ -23,17 +23,26 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike
 
-from jaxpriv import _arrays as xp
-from jaxpriv import distortion as distortions
-from jaxpriv._module import Module, Shown, summary
-from jaxpriv._module.shown import nearest, numbers, sizes
-from jaxpriv._resources import MERGE, STREAM, need_memory
-from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import above_minus_infinity, finite, is_traced, joint_array, nonnegative, real_array, scalar
-from jaxpriv.distortion import AbstractDistortion
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.module import Module, Shown, summary
+from jaxpriv._runtime.module.shown import nearest, numbers, sizes
+from jaxpriv._runtime.resources import MERGE, STREAM, need_memory
+from jaxpriv._runtime.types import Arr, ArrayInput, ScalarLike
+from jaxpriv._runtime.validation import (
+    above_minus_infinity,
+    finite,
+    is_traced,
+    joint_array,
+    nonnegative,
+    real_array,
+    scalar,
+)
+from jaxpriv.data import distortion as distortions
+from jaxpriv.data.distortion import AbstractDistortion
+from jaxpriv.data.joints import AbstractJoint, Stored
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.joints import AbstractJoint, Stored
-from jaxpriv.leakage import AbstractLeakage, MutualInformation
+from jaxpriv.leakage import AbstractDivergence, AbstractLeakage, MutualInformation
+from jaxpriv.leakage.released_marginal import ReleasedMarginal
 from jaxpriv.problems.forms import AbstractProblemForm, form_of
 
 
@@ -299,6 +308,7 @@ def with_marginal(
     budget: ArrayInput,
     within: ScalarLike = 0.0,
     cost: ArrayInput | None = None,
+    divergence: AbstractDivergence | None = None,
     leakage: AbstractLeakage | None = None,
     limits: Sequence[tuple[AbstractLeakage, ScalarLike]] = (),
 ) -> DistortionProblem:
@@ -310,20 +320,25 @@ def with_marginal(
     * `within=0`: P_Y = q;
     * `within=v`: TV(P_Y, q) = sum_y (P_Y(y) - q(y))^+ <= v;
     * `within=v, cost=c`: the transport cost min E c(Y,Z) over couplings of P_Y with Z ~ q is at most v: the
-      Wasserstein-1 distance where c is a metric.
+      Wasserstein-1 distance where c is a metric;
+    * `within=v, divergence=f`: D_f(P_Y || q) = sum_y q(y) f(P_Y(y)/q(y)) <= v.
 
-    Each is budgets alone. Outputs get a second part V: whether y is kept or moved, or Z itself, so that P(kept, y) <=
-    q(y) and P(moved) <= v, or P(Z=z) = q(z) and E c(Y,Z) <= v. A V that is drawn from Y alone leaks nothing beyond Y,
-    and no V leaks less than that, for every measure that post-processing does not raise: the optimum is that of Y. The
-    mechanism of Y is `solution.mechanism.reshape(X, -1, Y).sum(axis=1)`.
+    The first three are budgets alone. Outputs get a second part V: whether y is kept or moved, or Z itself, so that
+    P(kept, y) <= q(y) and P(moved) <= v, or P(Z=z) = q(z) and E c(Y,Z) <= v. A V that is drawn from Y alone leaks
+    nothing beyond Y, and no V leaks less than that, for every measure that post-processing does not raise: the optimum
+    is that of Y. A divergence is a limit on one more measure. Inputs get |Y| further symbols without mass, each of
+    which is released as its own y: q is then a row of the mechanism. In every case the mechanism of Y is
+    `solution.mechanism[:X].reshape(X, -1, Y).sum(axis=1)`.
 
     Args:
         joint, distortion, budget, leakage, limits: as for `DistortionProblem`.
         marginal: q, shape (Y,).
         within: v >= 0, without unit or in that of `cost`. The program has |Y| outputs for v = 0, then 2 |Y|.
         cost: c(y, z) >= 0, shape (Y, Y); the program has |Y|^2 outputs.
+        divergence: f, a divergence of `jaxpriv.leakage` or one's own, with a curve (total variation is that without
+            `cost` and `divergence`); q > 0. The program has |X| + |Y| inputs.
 
-    Budgets without slack, as those of `within=0`, are taken outside of jit, vmap and grad.
+    Budgets without slack, as those of `within=0`, and divergences are taken outside of jit, vmap and grad.
 
     Raises:
         InputError: naming the argument and the position.
@@ -335,6 +350,8 @@ def with_marginal(
     if target.shape != (outputs,):
         raise InputError(f"marginal has shape {target.shape}; the distortion has {outputs} outputs")
     one = np.eye(outputs)
+    if divergence is not None and (is_traced((near, target)) or near > 0):
+        return _within_divergence(plain, target, near, divergence, cost)
     if cost is not None:  # outputs (z, y)
         price = nonnegative(real_array(cost, "cost", ndim=2), "cost")
         if price.shape != one.shape:
@@ -352,6 +369,32 @@ def with_marginal(
         budget=xp.concatenate([part.reshape(-1) for part in amounts]),
         leakage=leakage,
         limits=limits,
+    )
+
+
+def _within_divergence(
+    plain: DistortionProblem, target: Arr, within: ScalarLike, divergence: AbstractDivergence, cost: object
+) -> DistortionProblem:
+    """The problem `plain` with D_f(P_Y || target) <= within."""
+    if cost is not None:
+        raise InputError("cost and divergence are two distances; give one of them")
+    if not isinstance(divergence, AbstractDivergence) or not divergence.designable or divergence.linear:
+        raise InputError(
+            "divergence must be a curved one, as KullbackLeibler(); without it the limit is total variation"
+        )
+    if is_traced((plain, target, within)):
+        raise InputError("divergence: what the further symbols forbid must be known; call it outside of jit and vmap")
+    if not np.all(target > 0):
+        at = int(np.argmin(target))
+        raise InputError(f"marginal[{at}] is 0, and a divergence takes positive ones: leave that output out")
+    own = np.where(np.eye(len(target)) > 0, 0.0, np.inf)
+    limit = ReleasedMarginal(divergence, np.asarray(target / target.sum()))
+    return DistortionProblem(
+        np.pad(plain.joints, ((0, 0), (0, 0), (0, len(target)))),
+        [np.concatenate([table, own]) for table in plain.entries()],
+        budget=plain.budget,
+        leakage=plain.leakage,
+        limits=[*plain.limits, (limit, within)],
     )
 
 

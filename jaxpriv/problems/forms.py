@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
-from jaxpriv._module import Module
-from jaxpriv._types import Arr, ArrayInput
-from jaxpriv._validation import finite, is_traced, real_array, scalar
+from jaxpriv._runtime.module import Module
+from jaxpriv._runtime.types import Arr, ArrayInput
+from jaxpriv._runtime.validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 
 

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._module import Module, Shown, summary
-from jaxpriv._module.shown import nearest, numbers, sizes
-from jaxpriv._numerics import entropy, information_interval, xlogx
-from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._types import Arr, ArrayInput, ScalarLike
-from jaxpriv._validation import is_traced, joint_array, scalar
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.module import Module, Shown, summary
+from jaxpriv._runtime.module.shown import nearest, numbers, sizes
+from jaxpriv._runtime.numerics import entropy, information_interval, xlogx
+from jaxpriv._runtime.resources import MERGE, need_memory
+from jaxpriv._runtime.types import Arr, ArrayInput, ScalarLike
+from jaxpriv._runtime.validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import (
     AbstractAverageLeakage,
@@ -171,6 +171,11 @@ class _AbstractFunnelProblem(Module, Shown):
     def form(self) -> str:
         """The name of the target that was given."""
         return next(name for name in self.forms if getattr(self, name) is not None)
+
+    @property
+    def limits_leakage(self) -> bool:
+        """Whether the target limits the leakage of S, from above or below, and the disclosure is the objective."""
+        return self.form in ("leakage_budget", "relevance")
 
     @property
     def target(self) -> Any:  # noqa: ANN401 (a number of the host or of a trace)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from jaxpriv._module import Module, Shown
-from jaxpriv._module.shown import nearest, numbers
-from jaxpriv._types import ScalarLike
-from jaxpriv._validation import scalar
+from jaxpriv._runtime.module import Module, Shown
+from jaxpriv._runtime.module.shown import nearest, numbers
+from jaxpriv._runtime.types import ScalarLike
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 

@@ -6,10 +6,10 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv import distortion as distortions
-from jaxpriv._types import ArrayInput
-from jaxpriv._validation import is_traced, joint_array, mechanism_array
-from jaxpriv.distortion import AbstractDistortion
+from jaxpriv._runtime.types import ArrayInput
+from jaxpriv._runtime.validation import is_traced, joint_array, mechanism_array
+from jaxpriv.data import distortion as distortions
+from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionForm, DistortionProblem, as_distortions
 

@@ -5,7 +5,7 @@ budgets can be met at all, and `certify` computes from a mechanism and dual scor
 here imports a solver.
 """
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.program.certify import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.program.lower import program_of

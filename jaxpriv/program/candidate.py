@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._arrays import of
-from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
 
 # What rounding makes of a gap of zero, relative to 1 + the value.
 _ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}

@@ -30,8 +30,8 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import DTypeLike
 
-from jaxpriv._module import summary
-from jaxpriv._types import Arr, Result, ScalarLike
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.types import Arr, Result, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Program
 

@@ -32,12 +32,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv import _lanes
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.distortion import AbstractDistortion
-from jaxpriv.joints import AbstractJoint
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime import lanes
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import is_traced
+from jaxpriv.data.distortion import AbstractDistortion
+from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 
 # Newton steps that put a mechanism onto equations: they converge quadratically.
@@ -237,7 +237,7 @@ def in_lanes(program: Program) -> Program:
             return array
         if (array == array[:1]).all():
             return array[0]
-        return _lanes.with_lanes(array)
+        return lanes.with_lanes(array)
 
     def parts(whole: Program | Term, axes: dict[str, int]) -> dict[str, Arr | None]:
         return {name: part(getattr(whole, name), rank) for name, rank in axes.items()}
@@ -247,8 +247,8 @@ def in_lanes(program: Program) -> Program:
 
     terms = tuple(map(laid_out, program.terms))
     found = replace(program, terms=terms, **parts(program, _AXES))
-    if _lanes.count_of(*jax.tree.leaves(found)) is None:
-        return replace(found, cost=_lanes.with_lanes(program.cost))
+    if lanes.count_of(*jax.tree.leaves(found)) is None:
+        return replace(found, cost=lanes.with_lanes(program.cost))
     return found
 
 

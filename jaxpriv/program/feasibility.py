@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._numerics import unit_of
-from jaxpriv._types import Arr, BoolLike
+from jaxpriv._runtime.numerics import unit_of
+from jaxpriv._runtime.types import Arr, BoolLike
 from jaxpriv.program.convex import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.

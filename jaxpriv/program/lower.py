@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, Result, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
-from jaxpriv.joints import AbstractJoint
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, BoolLike, Result, ScalarLike
+from jaxpriv._runtime.validation import is_traced
+from jaxpriv.data.distortion import Absolute, AbstractDistortion, Pairwise, Squared
+from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
@@ -459,7 +459,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
             constraints = weighted.reshape(*lead, -1, *shape)
             budgets = _for_each(problem.form.target, groups)
             marks = np.zeros(budgets.shape)
-    return _program(terms, masses, cost, constraints, budgets, marks, support)
+    return _program(problem, terms, masses, cost, constraints, budgets, marks, support)
 
 
 def proving_program(problem: DistortionProblem, e: ScalarLike, whole: bool = False) -> Program:
@@ -498,7 +498,7 @@ def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     terms = limit_terms(joints, limits, whole)
     constraints, budgets = constraints / scale[..., None, None], budgets / scale
     cost, marks = np.zeros((*lead, *shape)), np.ones(budgets.shape)
-    return _program(terms, masses, cost, constraints, budgets, marks, support)
+    return _program(problem, terms, masses, cost, constraints, budgets, marks, support)
 
 
 def _for_each(budget: Arr, joints: int) -> Arr:
@@ -530,6 +530,7 @@ def limit_terms(joints: Arr, limits: Limits, whole: bool = False) -> list[Term]:
 
 
 def _program(
+    problem: DistortionProblem | ProblemStack,
     terms: list[Term],
     masses: Arr,
     cost: Arr,
@@ -538,9 +539,12 @@ def _program(
     marks: np.ndarray,
     support: Arr,
 ) -> Program:
+    mass = masses.mean(axis=-2)
+    if any(measure.traits.of_inputs for measure, _ in problem.limits):  # symbols without mass are not left out
+        mass = xp.where(mass > 0, mass, 1.0 / mass.shape[-1])
     return Program(
         terms=tuple(terms),
-        mass=masses.mean(axis=-2),
+        mass=mass,
         cost=cost,
         constraints=constraints,
         budgets=budgets if isinstance(budgets, Tracer) else np.asarray(budgets, dtype=np.float64),

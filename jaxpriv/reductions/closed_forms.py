@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr
-from jaxpriv.certificates import Certificate, certify_program, violation_of
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import feasibility
+from jaxpriv.program.certificates import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
 from jaxpriv.program.lower import distance_scale

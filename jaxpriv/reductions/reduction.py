@@ -20,9 +20,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import PyTree
 
-from jaxpriv import _arrays
-from jaxpriv._arrays import of
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays
+from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
@@ -343,4 +343,4 @@ def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
     xp = of(sizes, price)
     own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
-    return price * xp.concatenate([own, *(_arrays.asarray(one, price)[None] for one in priced)])
+    return price * xp.concatenate([own, *(arrays.asarray(one, price)[None] for one in priced)])

@@ -4,7 +4,7 @@ A solver of one's own is an `AbstractSolver` whose candidates come from `no_cand
 what it is given. docs/how-to/own-solver.md writes one.
 """
 
-from jaxpriv._importing import names_of
+from jaxpriv._runtime.importing import names_of
 from jaxpriv.program.candidate import Candidate, Gapped, Goal
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._base import (

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._native import with_kernel
-from jaxpriv._types import Arr
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.native import with_kernel
+from jaxpriv._runtime.types import Arr
 
 # Batched positive definite systems by inverse factors: G^-1 = K'K with K lower triangular.
 #
@@ -262,7 +262,7 @@ def forward(tri: Arr, b: Arr) -> Arr:
 #     e = S^-1 ( row - sum_y di_y rho_y + sum_y R_y'a_y ),      S = sum_y [ diag(di_y) - R_y'(1 - u u') R_y ],
 #     kappa_y = K_y'( a_y + (1 - u u') R_y e ).
 #
-# On CPU dense systems take the kernels of `jaxpriv._native`; everything else is JAX and the same.
+# On CPU dense systems take the kernels of `jaxpriv._runtime.native`; everything else is JAX and the same.
 
 
 class RowSystem(NamedTuple):

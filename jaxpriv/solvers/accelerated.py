@@ -33,13 +33,13 @@ from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
-from jaxpriv._importing import renamed
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime.importing import renamed
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver, Measures
 from jaxpriv.solvers._newton_system import small_solve
-from jaxpriv.streaming import Pass, check_mesh, gibbs_pass
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program

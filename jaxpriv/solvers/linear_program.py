@@ -14,8 +14,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program

@@ -33,9 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpriv import _arrays as xp
-from jaxpriv._importing import renamed
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.importing import renamed
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate
@@ -128,10 +128,11 @@ class AbstractMirrorDescent(AbstractSolver):
         logits = state.log_mechanism - tilt * (data.cost + data.rmatvec(rows * rules)).T
         multipliers = state.multipliers
         if len(multipliers):
-            logits, multipliers = meet_budgets(
+            log_new, new, multipliers = meet_budgets(
                 program.constraints, program.budgets, logits, tilt, multipliers, self.dual_steps
             )
-        log_new, new = normalised(logits)
+        else:
+            log_new, new = normalised(logits)
         seen_new = data.matvec(new.T)
         rules_new = average_rules(data, seen_new)
 

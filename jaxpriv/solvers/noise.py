@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpriv._clock import Clock
-from jaxpriv._compile import on_host
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.certificates import certify_noise
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.compilation import on_host
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.problems.distortion import NoiseProblem, max_entropy_noise
 from jaxpriv.program import feasibility
-from jaxpriv.solution import Solution, Status, no_solution, within_limits
+from jaxpriv.program.certificates import certify_noise
+from jaxpriv.program.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import Goal
 
 # Least leakage of additive noise: a barrier Newton method on the law of Z.

@@ -23,8 +23,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from jaxpriv._clock import Clock
-from jaxpriv._resources import need_memory
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.resources import need_memory
 
 # The numbers here change steps and time only: a mechanism is certified for whatever prior is worst for it. Choices.
 #

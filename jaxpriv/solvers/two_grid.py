@@ -25,14 +25,14 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
-from jaxpriv._types import Arr
-from jaxpriv.channel import AbstractChannel, Middles, ShiftedCoset, SpreadCoset
-from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
+from jaxpriv._runtime.types import Arr
+from jaxpriv.data.channel import AbstractChannel, Middles, ShiftedCoset, SpreadCoset
+from jaxpriv.data.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
+from jaxpriv.data.joints import AbstractJoint, Stored
+from jaxpriv.data.streaming import block_size, check_mesh, stream
 from jaxpriv.errors import InputError
-from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers._base import Measures
-from jaxpriv.streaming import block_size, check_mesh, stream
 
 
 class TwoGrid(eqx.Module):

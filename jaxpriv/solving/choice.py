@@ -7,18 +7,18 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from jaxpriv import _resources
-from jaxpriv._compile import accelerator, target_platform
-from jaxpriv._native import absence
-from jaxpriv._resources import MERGE, STREAM, need_memory
-from jaxpriv._types import Arr
-from jaxpriv._validation import is_traced, mechanism_array, scalar
-from jaxpriv.distortion import Matrix
+from jaxpriv._runtime import resources
+from jaxpriv._runtime.compilation import accelerator, target_platform
+from jaxpriv._runtime.native import absence
+from jaxpriv._runtime.resources import MERGE, STREAM, need_memory
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import is_traced, mechanism_array, scalar
+from jaxpriv.data.distortion import Matrix
+from jaxpriv.data.joints import AbstractJoint, Sharded
 from jaxpriv.errors import InputError
-from jaxpriv.joints import AbstractJoint, Sharded
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
+from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedMirrorDescent,
@@ -229,7 +229,7 @@ def _diagonal(problem: DistortionProblem) -> bool:
 
 def _fits(size: float, share: float = 1.0) -> bool:
     """Whether so many bytes are at most this share of the free memory where programs run."""
-    return size <= _resources.ALWAYS or _resources.fits(size, share, accelerator())
+    return size <= resources.ALWAYS or resources.fits(size, share, accelerator())
 
 
 def fits_for_newton(problem: DistortionProblem) -> bool:

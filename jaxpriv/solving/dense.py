@@ -10,14 +10,14 @@ import time
 
 import numpy as np
 
-from jaxpriv._clock import Clock
-from jaxpriv._types import Arr
-from jaxpriv.certificates import certify_program, least_limit, violation_of
-from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.types import Arr
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
+from jaxpriv.program.certificates import certify_program, least_limit, violation_of
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
 from jaxpriv.program.lower import (
@@ -28,9 +28,9 @@ from jaxpriv.program.lower import (
     proving_program,
     worst_program,
 )
+from jaxpriv.program.solution import Solution, no_solution
 from jaxpriv.reductions.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solution import Solution, no_solution
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES, Solver
 from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, moved_onto, on_face, own_goal

@@ -1,7 +1,7 @@
 """Optima as functions that JAX differentiates: the rules of values and of mechanisms, and `solve` in a trace.
 
-`jaxpriv.derivatives` has the mathematics. What is differentiated is the optimum, not the iteration: the value has the
-slope of the Lagrangian at the optimum that was found, and the mechanism moves as the end of the central path does.
+`derivatives` has the mathematics. What is differentiated is the optimum, not the iteration: the value has the slope of
+the Lagrangian at the optimum that was found, and the mechanism moves as the end of the central path does.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.certificates import Certificate
-from jaxpriv.certificates.lagrangian import along
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import Certificate
+from jaxpriv.program.certificates.lagrangian import along
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import measured_values
-from jaxpriv.solution import Solution, Status, within_limits
+from jaxpriv.program.solution import Solution, Status, within_limits
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 from jaxpriv.solving.choice import fits_for_newton, step_limit

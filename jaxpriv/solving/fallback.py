@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jaxpriv._clock import Clock
-from jaxpriv._types import Arr
-from jaxpriv.certificates import certify_program
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.convex import Program
-from jaxpriv.solution import Solution, Status
+from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import (
     AcceleratedMirrorDescent,
     Candidate,

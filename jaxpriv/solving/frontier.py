@@ -12,20 +12,20 @@ import numpy as np
 from jaxtyping import Array, PyTree
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._compile import device_errors, own_settings
-from jaxpriv._types import Arr
-from jaxpriv._validation import finite, is_traced, real_array, scalar
-from jaxpriv.certificates import certify_program
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.compilation import device_errors, own_settings
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.frontiers import AbstractFrontier
 from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
+from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.convex import Program
+from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
+from jaxpriv.program.solution import Solution, Status
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import BY_DISTANCES, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv._compile import target_platform
-from jaxpriv.distortion import AbstractDistortion, Matrix, forbids
-from jaxpriv.joints import AbstractJoint
+from jaxpriv._runtime.compilation import target_platform
+from jaxpriv.data.distortion import AbstractDistortion, Matrix, forbids
+from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem

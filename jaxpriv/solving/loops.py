@@ -30,14 +30,14 @@ import numpy as np
 from jaxtyping import PyTree
 from threadpoolctl import ThreadpoolController
 
-from jaxpriv import _lanes
-from jaxpriv._clock import Clock, Stop
-from jaxpriv._compile import compiled, is_ready, on_host, target_platform
-from jaxpriv._native import absence
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import lanes
+from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.compilation import compiled, is_ready, on_host, target_platform
+from jaxpriv._runtime.native import absence
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Program
-from jaxpriv.solution import Solution
+from jaxpriv.program.solution import Solution
 from jaxpriv.solvers import (
     AbstractSolver,
     Course,
@@ -280,7 +280,7 @@ def iterate_all_uncompiled(
 
 
 def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
-    """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
+    """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`lanes.py`), at most
     `limit` steps: plain arrays with a leading axis. By a kernel where one takes the program, from all starts.
 
     A lane that is done leaves the batch; so does one whose solver terminates, with what it has.
@@ -289,22 +289,22 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
         return whole.solved(solver, program, goal, limit)
     with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
-        count = _lanes.count_of(*jax.tree.leaves(program))
+        count = lanes.count_of(*jax.tree.leaves(program))
         assert count is not None  # a program with lanes has one at least (`in_lanes`)
         leaves, structure = jax.tree.flatten(state.best)
-        found = [_lanes.spread(leaf, count).copy() for leaf in leaves]
+        found = [lanes.spread(leaf, count).copy() for leaf in leaves]
         steps = np.zeros(count, dtype=np.int32)
         left = np.arange(count)
         for step in range(limit + 1):
-            done = _lanes.spread(goal.met(state.best) | solver.terminate(program, state) | (step == limit), len(left))
+            done = lanes.spread(goal.met(state.best) | solver.terminate(program, state) | (step == limit), len(left))
             for kept, leaf in zip(found, jax.tree.leaves(state.best), strict=True):
-                kept[left[done]] = _lanes.spread(leaf, len(left))[done]
+                kept[left[done]] = lanes.spread(leaf, len(left))[done]
             steps[left[done]] = step
             left = left[~done]
             if not len(left):
                 break
             if done.any():
-                program, goal, state = _lanes.taken((program, goal, state), ~done)
+                program, goal, state = lanes.taken((program, goal, state), ~done)
             state = solver.step(program, state)
     return jax.tree.unflatten(structure, found), steps
 

@@ -6,9 +6,9 @@ tables near rank one) end there without a proof. Its results are candidates: the
 host from the original problem, and what does not meet the goal there is left to a solve of its own.
 
 Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
-in every operation (`_lanes`): the same steps of the same program, from a first start only. Small problems of the least
-mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever their
-number.
+in every operation (`lanes.py`): the same steps of the same program, from a first start only. Small problems of the
+least mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever
+their number.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec, Sharding
 from jaxtyping import Array
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._compile import Placement, compiled, own_settings
-from jaxpriv._lanes import spread, with_lanes
-from jaxpriv._validation import is_traced, scalar
-from jaxpriv.certificates.verification import StackProof, certify, certify_stack
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.compilation import Placement, compiled, own_settings
+from jaxpriv._runtime.lanes import spread, with_lanes
+from jaxpriv._runtime.validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.program.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.program.convex import in_lanes
 from jaxpriv.program.lower import (
     ProblemStack,
@@ -41,10 +41,10 @@ from jaxpriv.program.lower import (
     reading,
     worst_program,
 )
+from jaxpriv.program.solution import Solution, Status, no_solution
 from jaxpriv.reductions.buckets import Lanes, restored
 from jaxpriv.reductions.closed_forms import cheapest_release, independent_release
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import pick_for_start, step_limit
 from jaxpriv.solving.kinds import WORTH_COMPILING, Kind, Kinds, in_order, joined

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from jaxpriv._types import Arr
+from jaxpriv._runtime.types import Arr
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
 from jaxpriv.reductions.reduction import Reduced

@@ -8,15 +8,15 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._compile import Placement, device_errors, named_mesh, own_settings
-from jaxpriv._types import ScalarLike
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.compilation import Placement, device_errors, named_mesh, own_settings
+from jaxpriv._runtime.types import ScalarLike
+from jaxpriv._runtime.validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.lexicographic import LexicographicProblem
-from jaxpriv.solution import Solution, Status
+from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import (
     STREAMING,
@@ -95,10 +95,10 @@ def solve(
     without slack then leaves the interval open. There it is differentiable, too, with respect to joint, distortions and
     limits, in any composition of `grad`, `jvp`, `jit` and `vmap` and in float64: value and bound have the slope of the
     optimal value by the envelope theorem, whatever the solver, and the mechanism and what depends on it move by the
-    implicit function theorem (`jaxpriv.derivatives`): another solver's mechanism as the interior-point method, begun at
-    it, says, and NaN where that one's systems do not fit into memory. Their error is
-    of the order of `tol`: take one of 1e-9. Where the optimum is not certified they are NaN, and outside of `jit` an
-    error. `sensitivity` has the slopes for a result that is there already.
+    implicit function theorem (`jaxpriv.solving.derivatives`): another solver's mechanism as the interior-point method,
+    begun at it, says, and NaN where that one's systems do not fit into memory. Their error is of the order of `tol`:
+    take one of 1e-9. Where the optimum is not certified they are NaN, and outside of `jit` an error. `sensitivity` has
+    the slopes for a result that is there already.
 
     `auto` takes the interior-point method where its factors fit into memory; where all measures are piecewise linear,
     up to 24 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and

@@ -15,9 +15,9 @@ from types import ModuleType
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._clock import Clock, Stop
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
@@ -42,6 +42,7 @@ from jaxpriv.program.lower import (
     proved_program,
     reading,
 )
+from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.reductions.closed_forms import (
     cheapest_release,
     entry_costs,
@@ -54,7 +55,6 @@ from jaxpriv.reductions.closed_forms import (
     without_rare,
 )
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver

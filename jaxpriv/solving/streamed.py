@@ -9,28 +9,28 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv._clock import Clock
-from jaxpriv._types import Arr
-from jaxpriv._validation import SUM_TOLERANCE
-from jaxpriv.certificates import Certificate, certify_streamed
-from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
-from jaxpriv.distortion import AbstractDistortion, Pairwise, check_blocks
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import SUM_TOLERANCE
+from jaxpriv.data.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
+from jaxpriv.data.distortion import AbstractDistortion, Pairwise, check_blocks
+from jaxpriv.data.joints import AbstractJoint, in_double
+from jaxpriv.data.streaming import Survey, all_devices, check_place, marginal, of_first, survey
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import Certificate, certify_streamed
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.feasibility import BOUNDARY
 from jaxpriv.program.lower import streamed_program, terms_of
-from jaxpriv.solution import Solution, Status, no_solution, within_limits
+from jaxpriv.program.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
-from jaxpriv.streaming import Survey, all_devices, check_place, marginal, of_first, survey
 
 # The share of the allowed gap that the coarse problem may use.
 _COARSE_SHARE = 0.3

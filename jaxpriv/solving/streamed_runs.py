@@ -25,21 +25,21 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from jaxpriv._clock import Clock, Stop
-from jaxpriv._compile import compiled
-from jaxpriv._files import atomic_write, load_npz_safely
-from jaxpriv._types import ScalarLike
-from jaxpriv.certificates import Certificate
+from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.compilation import compiled
+from jaxpriv._runtime.files import atomic_write, load_npz_safely
+from jaxpriv._runtime.types import ScalarLike
+from jaxpriv.data.joints import arrays_of
+from jaxpriv.data.streaming import Survey, agreed, of_first, shared
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
-from jaxpriv.joints import arrays_of
 from jaxpriv.leakage._base import PLAIN
 from jaxpriv.leakage.rule_sets import ENTROPIC
 from jaxpriv.program.candidate import Certified
+from jaxpriv.program.certificates import Certificate
 from jaxpriv.program.certify import column_values
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
-from jaxpriv.streaming import Survey, agreed, of_first, shared
 
 # Seconds between two files, and the share of the time that writing may take.
 _SECONDS, _SHARE = 10.0, 0.05

@@ -10,12 +10,12 @@ import dataclasses
 
 import numpy as np
 
-from jaxpriv._numerics import unit_of
-from jaxpriv._types import Arr
-from jaxpriv.certificates import certify_program, violation_of
+from jaxpriv._runtime.numerics import unit_of
+from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import certify_program, violation_of
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import Limits, finite_limits, flags_of, least_value, measured_program, terms_of_limit
 from jaxpriv.solvers.linear_program import highs

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv._validation import is_traced
-from jaxpriv.certificates import certify_program, interval_of, violation_of
-from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime.validation import is_traced
 from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.certificates import certify_program, interval_of, violation_of
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.certify import most_excess
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import (
@@ -146,8 +146,8 @@ def _inside(program: Program, mechanism: Arr) -> Arr:
 def least_mixture(mass: Arr, feasible_point: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
     marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + feasible_point)
-    mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
-    tried = jnp.stack([*mixed, feasible_point])
+    shares = np.array([0.0, *ROUNDING_SHARES], mechanism.dtype)[:, None, None]
+    tried = jnp.concatenate([(1.0 - shares) * mechanism + shares * safe, feasible_point[None]])
     return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 

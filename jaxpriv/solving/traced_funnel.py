@@ -21,9 +21,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxpriv._numerics import safe_divide
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import mechanism_array
+from jaxpriv._runtime.numerics import safe_divide
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, FunnelSolution
 from jaxpriv.funnels.local import AlongTheHull, blended, random_starts, widened
@@ -32,7 +32,7 @@ from jaxpriv.funnels.solve import pick_funnel_solver
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.solution import Status
+from jaxpriv.program.solution import Status
 from jaxpriv.solving.differentiable import no_tangent
 from jaxpriv.solving.traced import in_one_precision
 

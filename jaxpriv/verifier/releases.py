@@ -329,7 +329,7 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
 
 # The useful symbol of every record of a CSV table, by the classes that a design states.
 #
-# The rules are those of `jaxpriv.estimation.tables`, written again from what they say; what a text means, a number or a
+# The rules are those of `jaxpriv.statistics.tables`, written again from what they say; what a text means, a number or a
 # boolean, is defined here for both. Standard library only.
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets
-from jaxpriv.mechanism import Mechanism
+from jaxpriv.release import Mechanism
 from tests.cli.conftest import refused, strict_json
 
 COLUMNS = ("--private", "income", "--useful", "town", "--useful", "age", "--bins", "age=edges:0,40,60,inf")

@@ -4,9 +4,8 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from jaxpriv import _compile
-from jaxpriv import _kept as kept
-from jaxpriv.cli import info
+from jaxpriv._runtime import compilation, executables
+from jaxpriv.cli import cache
 from jaxpriv.solving import solve as solve_module
 
 from .conftest import refused, strict_json
@@ -14,8 +13,8 @@ from .conftest import refused, strict_json
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setenv(kept.SWITCH, str(tmp_path / "kept"))
-    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+    monkeypatch.setenv(executables.SWITCH, str(tmp_path / "kept"))
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
@@ -37,7 +36,7 @@ def test_an_empty_cache(run, place):
         "executables": 0,
         "bytes": 0,
         "note": "nothing has been kept yet",
-        "most_bytes": kept.MOST_BYTES,
+        "most_bytes": executables.MOST_BYTES,
     }
     assert str(place) in run("cache").stdout
     assert not place.exists()
@@ -67,14 +66,14 @@ def test_compiled_ahead_shown_and_removed(run, place, monkeypatch):
 
 
 def test_switched_off(run, monkeypatch):
-    monkeypatch.setenv(kept.SWITCH, "off")
+    monkeypatch.setenv(executables.SWITCH, "off")
     assert record(run, "cache")["folder"] is None
     refused(run("cache", "--clear"), 6, "switched off")
     refused(run("cache", "--warm", "2x2x2"), 6, "switched off")
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run, place, monkeypatch):
-    monkeypatch.setattr(info, "_compile", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(cache, "_compile", lambda *_: pytest.fail("compiled"))
     place.write_text("a file of the user's")
     refused(run("cache", "--warm", "2x2x2"), 6, "nothing was compiled")
     refused(run("cache", "--clear"), 6, "nothing was removed")
@@ -83,7 +82,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run
     place.mkdir()
     place.chmod(0o777)
     refused(run("cache", "--warm", "2x2x2"), 6, "by others than its owner")
-    monkeypatch.setenv(kept.SWITCH, "/proc/none/kept")
+    monkeypatch.setenv(executables.SWITCH, "/proc/none/kept")
     refused(run("cache", "--warm", "2x2x2"), 6, "cannot be made")
     assert record(run, "cache", "--clear")["removed"] == 0
 
@@ -108,7 +107,7 @@ def test_files_of_the_user_stay(run, place):
 
 
 def test_what_a_user_puts_into_the_folder_later_stays(run, place):
-    kept.prepare()
+    executables.prepare()
     for name in ("notes.tmp", "thesis.executable"):
         (place / name).write_text("own")
     (place / f"{'0' * 64}.executable").write_bytes(b"of ours")
@@ -118,9 +117,9 @@ def test_what_a_user_puts_into_the_folder_later_stays(run, place):
 
 def test_an_empty_folder_of_the_user_may_be_named(place):
     place.mkdir(mode=0o700)
-    kept.prepare()
-    assert kept.contents() == (0, 0)
-    kept.clear()
+    executables.prepare()
+    assert executables.contents() == (0, 0)
+    executables.clear()
     assert list(place.iterdir()) == []
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import plotting
-from jaxpriv._files import load_npz_safely
-from jaxpriv.cli.curves import curve_of
+from jaxpriv._runtime.files import load_npz_safely
+from jaxpriv.cli.plot import curve_of
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
 BUDGETS = (0.05, 0.1, 0.2)

@@ -10,9 +10,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets, plotting
-from jaxpriv._files import load_npz_safely
-from jaxpriv.cli._app import EXAMPLES
-from jaxpriv.distortion import changed_attributes
+from jaxpriv._runtime.files import load_npz_safely
+from jaxpriv.cli._commands import EXAMPLES
+from jaxpriv.data.distortion import changed_attributes
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused, strict_json
 from tests.guard import commands

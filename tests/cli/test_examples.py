@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from jaxpriv.cli import COMMANDS as PANELS_OF_COMMANDS
 from jaxpriv.cli import app
-from jaxpriv.cli._app import EXAMPLES
+from jaxpriv.cli._commands import COMMANDS as PANELS_OF_COMMANDS
+from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
 
@@ -54,7 +54,7 @@ def test_commands_are_listed_by_what_they_are_for(run):
     text = run("--help").stdout
     places = [text.index(f"\u2500 {panel} ") for panel in PANELS_OF_COMMANDS]
     assert places == sorted(places)
-    listed = [command.__name__ for commands in PANELS_OF_COMMANDS.values() for command in commands]
+    listed = [name for names in PANELS_OF_COMMANDS.values() for name in names]
     assert sorted(listed) == COMMANDS
     lines = [
         line.split()[1] for line in text[places[0] :].splitlines() if line.startswith("\u2502 ") and line[2] != " "

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.audit import excess
-from jaxpriv.mechanism.releasing import _order_bytes
+from jaxpriv.release.releasing import _order_bytes
+from jaxpriv.statistics.audit import excess
 from tests.cli.conftest import refused, strict_json
 
 

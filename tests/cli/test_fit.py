@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from jaxpriv.mechanism import Mechanism
+from jaxpriv.release import Mechanism
 from tests.cli.conftest import refused, strict_json
 
 COLUMNS = ("--private", "income", "--useful", "age", "--useful", "town")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._files import load_npz_safely
-from jaxpriv.cli import solve as command
+from jaxpriv._runtime.files import load_npz_safely
+from jaxpriv.cli import funnel as command
 from jaxpriv.funnels.greedy import greedy
 from tests.cli.conftest import JOINT, refused, strict_json
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from jaxpriv._files import write_together
-from jaxpriv.mechanism import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
+from jaxpriv._runtime.files import write_together
+from jaxpriv.release import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
 from jaxpriv.verifier import archive
 from tests.cli.conftest import refused, strict_json
 from tests.report.test_report import Checked

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from jaxpriv.cli._app import in_options
-from jaxpriv.mechanism import Mechanism
+from jaxpriv.release import Mechanism
 from tests.cli.conftest import refused
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}

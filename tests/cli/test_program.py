@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv._importing import is_command
+from jaxpriv._runtime.importing import is_command
 from jaxpriv.cli._app import _spread
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxpriv.mechanism import Mechanism
+from jaxpriv.release import Mechanism
 from tests.cli.conftest import refused, strict_json
 from tests.cli.test_tables import COLUMNS, table  # noqa: F401 - a fixture
 
@@ -181,7 +181,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(run, table, copied, tmp_pat
 
 
 def test_rows_and_their_order(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("jaxpriv.mechanism.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
+    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
     design, _ = copied
     lines = Path(table).read_text().splitlines()
     people = tmp_path / "people.csv"

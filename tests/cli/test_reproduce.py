@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxpriv import datasets
-from jaxpriv.cli import demo
+from jaxpriv.cli import reproduce
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused
 
@@ -80,7 +80,7 @@ def offline(monkeypatch):
     programs = []
     for name in ("fetch_census", "fetch_compas"):
         monkeypatch.setattr(datasets, name, fetch)
-    monkeypatch.setattr(demo, "_run", lambda program, arguments: programs.append((program.name, *arguments)))
+    monkeypatch.setattr(reproduce, "_run", lambda program, arguments: programs.append((program.name, *arguments)))
     return programs
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _files
-from jaxpriv._files import load_npz_safely
+from jaxpriv._runtime import files
+from jaxpriv._runtime.files import load_npz_safely
 from jaxpriv.cli import solve as command
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
@@ -236,6 +236,10 @@ def test_the_released_marginal(run, save, tmp_path):
         assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
         assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
         assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
+    solved(run, near, "--budget", 0.4, "--marginal", "chi-squared=0.01", "--out", out)
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    assert mechanism.shape == DISTORTION.shape
+    assert ((JOINT.sum(axis=0) @ mechanism - target) ** 2 / target).sum() <= 0.01 + 1e-9
 
 
 def test_ldp_between_neighbours_of_the_file(run, save):
@@ -382,6 +386,8 @@ OPTIONS = {
     "limit with two orders": (["--budget", "0.1", "--limit", "sibson:2:3=1"], ["--limit", "order twice"]),
     "marginal without budget": (["--leakage-budget", "0.1", "--marginal", "0"], ["--marginal", "--budget"]),
     "negative marginal": (["--budget", "0.1", "--marginal", "-1"], ["--marginal", ">= 0"]),
+    "marginal of text": (["--budget", "0.1", "--marginal", "near"], ["--marginal 'near'", "kl=0.01"]),
+    "marginal within gossip": (["--budget", "0.1", "--marginal", "gossip=0.1"], ["unknown divergence", "chi-squared"]),
     "unknown form": (["--budget", "0.1", "--form", "best"], ["--form"]),
     "zero tolerance": (["--budget", "0.1", "--tol", "0"], ["--tol"]),
     "nan tolerance": (["--budget", "0.1", "--tol", "nan"], ["--tol"]),
@@ -441,14 +447,14 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(run, problem
 
 
 def test_a_failed_write_leaves_no_output(run, problem, tmp_path, monkeypatch):
-    stage = _files._stage
+    stage = files._stage
 
     def full(temporary, content, target, **how):
         if str(target).endswith(".json"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         stage(temporary, content, target, **how)
 
-    monkeypatch.setattr(_files, "_stage", full)
+    monkeypatch.setattr(files, "_stage", full)
     result = run("solve", problem, "--budget", 5, "--out", tmp_path / "m.npz", "--json", tmp_path / "r.json")
     refused(result, 6, "No space left")
     assert os.listdir(tmp_path) == ["problem.npz"]

@@ -8,8 +8,8 @@ import stat
 import numpy as np
 import pytest
 
-from jaxpriv.estimation.tables import Codebook
-from jaxpriv.mechanism import Evidence, Mechanism
+from jaxpriv.release import Evidence, Mechanism
+from jaxpriv.statistics.tables import Codebook
 from tests.cli.conftest import refused, strict_json
 from tests.mechanism.conftest import people
 

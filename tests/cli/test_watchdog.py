@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from jaxpriv.estimation.tables import Quantiles, count_table
+from jaxpriv.statistics.tables import Quantiles, count_table
 from tests.cli.conftest import JOINT, refused, strict_json
 
 

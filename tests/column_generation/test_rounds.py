@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxpriv._clock import Clock
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.column_generation import MOST, Pool, best_plan
 from jaxpriv.column_generation.rounds import generate_columns
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 from .conftest import mechanisms, random_mechanism

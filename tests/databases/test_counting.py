@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import comb
 
-import jaxpriv.databases as db
 import jaxpriv.leakage as lk
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 

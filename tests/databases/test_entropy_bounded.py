@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
-import jaxpriv.databases as db
-from jaxpriv.databases.entropy_bounded import LeastPrior, Multipliers
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
+from jaxpriv.models.databases.entropy_bounded import LeastPrior, Multipliers
 
 from .conftest import mechanisms, random_mechanism
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, linprog
 
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 BIT = 1.0 - np.eye(2)

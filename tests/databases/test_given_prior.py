@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import jaxpriv.databases as db
 import jaxpriv.leakage as lk
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 from .conftest import mechanisms, random_mechanism

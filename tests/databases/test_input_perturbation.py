@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError
-from jaxpriv.probability import mutual_information
 
 
 def by_sequences(count, p, lost, gained):

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-import jaxpriv.databases as db
 import jaxpriv.leakage as lk
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 

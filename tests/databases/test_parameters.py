@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
 from jaxpriv.errors import InputError
 
 from .conftest import random_mechanism

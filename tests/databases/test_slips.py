@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-import jaxpriv.databases as db
 import jaxpriv.leakage as lk
+import jaxpriv.models.databases as db
 
 from .conftest import random_mechanism
 

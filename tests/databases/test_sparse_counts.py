@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-import jaxpriv.databases as db
+import jaxpriv.models.databases as db
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError
-from jaxpriv.probability import mutual_information
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import InputError
-from jaxpriv.estimation.audit import audit_attributes
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.statistics.audit import audit_attributes
 
 ATTRIBUTES = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1], [2, 1, 0]])
 

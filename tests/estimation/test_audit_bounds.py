@@ -9,10 +9,10 @@ from scipy.stats import binom
 
 from jaxpriv import errors as jp_errors
 from jaxpriv import leakage
-from jaxpriv.estimation.audit import drift, leakage_bounds, least_utility
-from jaxpriv.estimation.audit._information import entropy, entropy_change
-from jaxpriv.estimation.confidence import population, seen_through
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.statistics.audit import drift, leakage_bounds, least_utility
+from jaxpriv.statistics.audit._information import entropy, entropy_change
+from jaxpriv.statistics.confidence import population, seen_through
 from tests.estimation.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
 
 BETA = 0.05

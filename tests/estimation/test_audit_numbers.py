@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jaxpriv.estimation.audit import audit_mechanism, audit_pairs, leakage_bounds
-from jaxpriv.estimation.audit.bounds import _others
-from jaxpriv.estimation.confidence import population
-from jaxpriv.estimation.confidence.sets import DivergenceBall
+from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, leakage_bounds
+from jaxpriv.statistics.audit.bounds import _others
+from jaxpriv.statistics.confidence import population
+from jaxpriv.statistics.confidence.sets import DivergenceBall
 from tests.estimation.conftest import PRIVATE, RELEASED, USEFUL
 
 KINDS = ("equal rows", "almost equal rows", "deterministic", "sharp", "tiny entries", "dense")

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jaxpriv import DistortionProblem, _resources, leakage, solve
+from jaxpriv import DistortionProblem, leakage, solve
+from jaxpriv._runtime import resources
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.audit import audit_mechanism, audit_pairs
-from jaxpriv.probability import mutual_information
+from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
 from tests.estimation.conftest import JOINTS, MECHANISM
 
 COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
@@ -173,8 +174,8 @@ def test_pairs():
 
 def test_more_symbols_than_memory(monkeypatch):
     """A column of a value for each record: refused before its square is allocated."""
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 400.0)  # the counts, not the audit
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 400.0)  # the counts, not the audit
     with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
         audit_pairs(COUNTS)
     with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import binom, chi2_contingency, hypergeom
 
-from jaxpriv.estimation.audit import (
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.statistics.audit import (
     SampleLowerBounds,
     conformity,
     estimate_information,
@@ -17,8 +18,7 @@ from jaxpriv.estimation.audit import (
     permutation_test,
     split,
 )
-from jaxpriv.estimation.audit.evidence import permuted_tables
-from jaxpriv.probability import mutual_information
+from jaxpriv.statistics.audit.evidence import permuted_tables
 from tests.estimation.conftest import JOINTS, MECHANISM
 
 ALPHA = 1e-8

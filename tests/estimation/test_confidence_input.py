@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation import audit
-from jaxpriv.estimation.confidence import l1_radius, population
+from jaxpriv.statistics import audit
+from jaxpriv.statistics.confidence import l1_radius, population
 
 GOOD = np.array([[5, 3], [2, 10]])
 BAD = {

@@ -8,7 +8,7 @@ from scipy.optimize import linprog, minimize
 from scipy.special import rel_entr
 from scipy.stats import binom, multinomial
 
-from jaxpriv.estimation.confidence import (
+from jaxpriv.statistics.confidence import (
     Box,
     DivergenceBall,
     L1Ball,
@@ -24,7 +24,7 @@ from jaxpriv.estimation.confidence import (
     mean_interval,
     weissman_radius,
 )
-from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.statistics.confidence.sets import chord_sum
 
 GENERATOR = np.random.default_rng(5)
 CELLS, FUNCTIONALS = 5, 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import DivergedError, InputError, ResourceError
-from jaxpriv.estimation.lift import (
+from jaxpriv.statistics.lift import (
     CalibratedClassifier,
     DonskerVaradhan,
     Network,
@@ -27,9 +27,9 @@ from jaxpriv.estimation.lift import (
     self_test,
     trimmed,
 )
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, project
-from jaxpriv.estimation.lift.estimators import NAMES, temperature
-from jaxpriv.estimation.lift.training import _standardisation, train
+from jaxpriv.statistics.lift._base import AbstractLiftEstimator, project
+from jaxpriv.statistics.lift.estimators import NAMES, temperature
+from jaxpriv.statistics.lift.training import _standardisation, train
 
 TINY = Network(8, 1)
 FEW = Training(batch=64, epochs=6, patience=3, learning_rate=1e-2)

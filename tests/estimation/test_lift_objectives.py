@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from jaxpriv.estimation.lift import (
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.leakage import evaluate, f_rules
+from jaxpriv.statistics.lift import (
     AbstractLiftEstimator,
     ChiSquaredForm,
     DonskerVaradhan,
@@ -28,10 +30,8 @@ from jaxpriv.estimation.lift import (
     named,
     over_splits,
 )
-from jaxpriv.estimation.lift._base import AbstractScorer, ceilings, project
-from jaxpriv.estimation.lift.objectives import clip_inwards
-from jaxpriv.leakage import evaluate, f_rules
-from jaxpriv.probability import mutual_information
+from jaxpriv.statistics.lift._base import AbstractScorer, ceilings, project
+from jaxpriv.statistics.lift.objectives import clip_inwards
 
 JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
 PRIOR, MASS = JOINT.sum(axis=1), JOINT.sum(axis=0)

@@ -6,9 +6,10 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from jaxpriv import leakage
-from jaxpriv.estimation.audit import binomial, leakage_bounds
-from jaxpriv.estimation.audit._information import ball_information
-from jaxpriv.estimation.audit.likelihood_ratio import (
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.statistics.audit import binomial, leakage_bounds
+from jaxpriv.statistics.audit._information import ball_information
+from jaxpriv.statistics.audit.likelihood_ratio import (
     CHI_SQUARED,
     KL,
     _binary,
@@ -22,10 +23,9 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
     least_ratio,
     quantile,
 )
-from jaxpriv.estimation.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
-from jaxpriv.estimation.confidence import divergence_radius, population
-from jaxpriv.estimation.confidence.sets import clopper_pearson, relative_entropy_limit
-from jaxpriv.probability import mutual_information
+from jaxpriv.statistics.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
+from jaxpriv.statistics.confidence import divergence_radius, population
+from jaxpriv.statistics.confidence.sets import clopper_pearson, relative_entropy_limit
 
 BETA = 0.05
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Categories, Codebook, Quantiles, TableFile, count_table, csv_files
-from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.statistics.tables import Categories, Codebook, Quantiles, TableFile, count_table, csv_files
+from jaxpriv.statistics.tables.readers import read_columns
 from jaxpriv.verifier.releases import plain_csv
 
 ROWS = [("Köln", "1"), ("Brühl", "2"), ("Köln", "3")]

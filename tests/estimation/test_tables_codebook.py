@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
-from jaxpriv.estimation.tables.readers import _from_array, read_columns
-from jaxpriv.estimation.tables.rules import _prices
+from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
+from jaxpriv.statistics.tables.readers import _from_array, read_columns
+from jaxpriv.statistics.tables.rules import _prices
 
 INF = math.inf
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table, csv_files, fit_codebook
-from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table, csv_files, fit_codebook
+from jaxpriv.statistics.tables.readers import read_columns
 
 # Whole numbers, real numbers, text, a logical, each with no gap; every (income, age) occurs.
 RNG = np.random.default_rng(5)

@@ -5,10 +5,10 @@ import pytest
 from scipy.special import expit, gammaln, xlogy
 from scipy.stats import binom
 
-from jaxpriv.estimation.audit import binomial
-from jaxpriv.estimation.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
-from jaxpriv.estimation.audit.likelihood_ratio import from_pairs
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.statistics.audit import binomial
+from jaxpriv.statistics.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
+from jaxpriv.statistics.audit.likelihood_ratio import from_pairs
 from tests.estimation.test_sharper_bounds import POPULATIONS, drawn
 
 BETA = 0.05

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.search import attempt
 from jaxpriv.extremal.types import split_at

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.testing import heart_disease
 
 LDP = leakage.LocalDifferentialPrivacy()

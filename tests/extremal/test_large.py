@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.extremal import pricing
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.types import Recipe, split_at, unroll

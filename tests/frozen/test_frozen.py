@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from jaxpriv.mechanism import Evidence, Mechanism
+from jaxpriv.release import Evidence, Mechanism
 
 from . import write
 

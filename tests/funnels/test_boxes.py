@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _native
-from jaxpriv._clock import Clock
+from jaxpriv._runtime import native
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_steps import Search, relaxed, stepped
@@ -20,7 +20,7 @@ from .general import CASES, LAMBDAS, cloud, near_vertices
 
 TOLERANCE = 1e-8
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 
 def instance(seed, private, useful, shape=1.0, zeros=0.0):
@@ -146,8 +146,8 @@ def test_the_kernel_computes_what_numpy_does(seed):
 def test_without_kernels_the_bound_is_the_same(monkeypatch):
     conditional, prices, lam = instance(3, 4, 8)
     sure = BoxFunnelPricer(conditional).price(prices, lam, 3)
-    monkeypatch.setattr(_native, "absence", lambda: "switched off by this test")
-    monkeypatch.setattr(_native, "chosen", lambda: "off")
+    monkeypatch.setattr(native, "absence", lambda: "switched off by this test")
+    monkeypatch.setattr(native, "chosen", lambda: "off")
     slow = BoxFunnelPricer(conditional).price(prices, lam, 3)
     assert slow.exact
     assert slow.bound == pytest.approx(sure.bound, abs=2e-8)

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv._clock import ENDLESS, Clock, Stop
+from jaxpriv._runtime.clock import ENDLESS, Clock, Stop
 from jaxpriv.funnels import FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.atoms import column_generation
 from jaxpriv.funnels.pricing import exact_pricer

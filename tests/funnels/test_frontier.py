@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv._clock import Stop
+from jaxpriv._runtime.clock import Stop
 from jaxpriv.funnels import FunnelGoal
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.atoms.column_generation import BlockProgram

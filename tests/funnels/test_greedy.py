@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
 import jaxpriv as jp
-from jaxpriv.datasets import census
+from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, Releases, greedy, greedy_curve

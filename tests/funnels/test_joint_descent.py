@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.atoms.stationary import moved
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer

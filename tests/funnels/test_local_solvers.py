@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import brentq
 
 import jaxpriv as jp
-from jaxpriv import _clock, leakage
-from jaxpriv._clock import Clock, Stop
+from jaxpriv import leakage
+from jaxpriv._runtime import clock as _clock
+from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, local
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 
@@ -163,7 +163,7 @@ def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
 
 
 def test_a_local_search_without_the_time_to_compile_gives_the_symbols_alone(monkeypatch):
-    monkeypatch.setattr("jaxpriv._clock._COMPILED", set())
+    monkeypatch.setattr("jaxpriv._runtime.clock._COMPILED", set())
     joint = random_joint(1, 3, 6)
     conditional = joint / joint.sum(axis=0)
     local, prices = LocalPricer(conditional, funnel=True), np.arange(6.0)

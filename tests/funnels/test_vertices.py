@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.atoms import perfect
 from jaxpriv.funnels.atoms.perfect import perfect_release
 from jaxpriv.funnels.bounds import silent_bound

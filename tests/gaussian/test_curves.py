@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 from jaxpriv import InfeasibleError, InputError
-from jaxpriv.gaussian import (
+from jaxpriv.models.gaussian import (
     bottleneck,
     bottleneck_curve,
     from_covariances,

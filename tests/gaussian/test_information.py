@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import InputError
-from jaxpriv.gaussian import from_covariances, information
+from jaxpriv.models.gaussian import from_covariances, information
 
 from .conftest import covariances, with_correlations
 

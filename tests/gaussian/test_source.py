@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
 from jaxpriv import InputError
-from jaxpriv.gaussian import from_covariances, from_samples, funnel, funnel_curve, information
+from jaxpriv.models.gaussian import from_covariances, from_samples, funnel, funnel_curve, information
 
 from .conftest import covariances, with_correlations
 

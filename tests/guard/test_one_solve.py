@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxpriv import _native
+from jaxpriv._runtime import native
 
 # (files, switches) of the second call in a process, with kernels, on the newest Python. The simplex method has maximal
 # leakage: how its vertex is repaired, and so the switches, may differ by rounding between processors.
@@ -20,7 +20,7 @@ _CROSSED = {"MutualInformation": (28, 363), "MaxLift": (31, 645), "MaximalLeakag
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="older versions of Python have frames of comprehensions")
 def test_one_solve_runs_as_many_files_as_it_did():
-    if (reason := _native.absence()) is not None:
+    if (reason := native.absence()) is not None:
         pytest.skip(f"the numbers are those of solves with kernels: {reason}")
     root = Path(__file__).resolve().parents[2]
     line = [sys.executable, "-m", "tests.guard.one_solve"]

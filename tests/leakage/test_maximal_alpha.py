@@ -7,12 +7,13 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from scipy.optimize import linprog, minimize
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.audit.populations import leakage_bounds
-from jaxpriv.estimation.confidence import population
+from jaxpriv.statistics.audit.populations import leakage_bounds
+from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint
 
 JOINT = random_joint(0, 4, 5)
@@ -101,7 +102,7 @@ def test_an_audit_bounds_it(order):
     assert value(order) <= bound.upper[0, 0] <= bound.cap[0]
 
 
-def test_orders_between_the_ends_are_evaluated_and_not_designed_for():
+def test_orders_between_the_ends_are_no_objective():
     table = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
     with pytest.raises(InputError, match=r"leakage: maximal alpha-leakage of order 2 .* MaximalLeakage\(\)"):
         jp.solve(jp.DistortionProblem(JOINT, table, budget=0.3, leakage=lk.MaximalAlphaLeakage(2.0)))
@@ -141,13 +142,13 @@ def test_beta_ends_at_what_exists():
 
 @pytest.mark.parametrize(("order", "beta"), [(2.0, 1.5), (5.0, 2.0), (2.0, 3.0)])
 def test_no_prior_and_no_symbol_has_more_at_beta(order, beta):
-    found = against(order, beta, SYMMETRIC)
+    measure, found = lk.MaximalAlphaLeakage(order, beta), against(order, beta, SYMMETRIC)
     share = np.linspace(0, 1, 20_001)
     best = on_a_grid(order, beta, SYMMETRIC, np.column_stack([share, 1 - share]))
     assert best <= found + 1e-12
     assert found == pytest.approx(best, abs=1e-7)
     with jax.enable_x64(True):
-        assert float(lk.MaximalAlphaLeakage(order, beta).shortfall(SYMMETRIC)) <= 1e-9
+        assert float(eqx.filter_jit(type(measure).shortfall)(measure, SYMMETRIC)) <= 1e-9
     priors = np.random.default_rng(7).dirichlet(np.ones(3), 500)
     assert on_a_grid(order, beta, ROWS, priors) <= against(order, beta, ROWS) + 1e-12
 
@@ -159,5 +160,103 @@ def test_beta_where_an_output_excludes_a_symbol_and_what_is_refused():
         with pytest.raises(InputError, match="beta"):
             lk.MaximalAlphaLeakage(order, beta)
     table = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    with pytest.raises(InputError, match=r"maximal \(alpha, beta\)-leakage .* LocalDifferentialPrivacy"):
+    with pytest.raises(InputError, match=r"of order inf and beta 2 .* LocalDifferentialPrivacy"):
         jp.solve(jp.DistortionProblem(JOINT, table, budget=0.3, leakage=lk.MaximalAlphaLeakage(math.inf, 2.0)))
+
+
+# As a limit.
+
+
+@pytest.mark.parametrize(
+    ("order", "beta", "leakage"),
+    [
+        (2.0, 1.0, 0.49469624),
+        (2.0, 2.0, 2.09322952),
+        (2.0, 3.0, 2.85940372),
+        (math.inf, 1.0, 0.58778666),
+        (math.inf, math.inf, math.log(9)),
+    ],
+)
+def test_a_bit_is_flipped_with_the_probability_of_the_limit(order, beta, leakage):
+    """The symmetric channel that flips .1 has this leakage; the mean of a channel and its mirror image has no more."""
+    half, measure = np.array([0.5, 0.5]), lk.MaximalAlphaLeakage(order, beta)
+    solution = jp.solve(jp.with_maximal_alpha(half, 1 - np.eye(2), measure, leakage, leakage_budget=math.inf))
+    assert solution.status == "optimal"
+    assert solution.value == pytest.approx(0.1, abs=2e-6)
+    assert solution.lower_bound <= 0.1 + 1e-8
+
+
+def least_by_cuts(joint, table, value_and_slope, limit):
+    """The least E d under a convex limit on P(y|s) (S, Y), by linear programs with one more tangent at each answer."""
+    given, (inputs, outputs) = joint / joint.sum(axis=1, keepdims=True), table.shape
+    rows, most = [np.zeros(table.size)], [0.0]
+    sums = np.kron(np.eye(inputs), np.ones(outputs))
+    for _ in range(300):
+        cost = (joint.sum(axis=0)[:, None] * table).ravel()
+        exact = {"primal_feasibility_tolerance": 1e-10}
+        found = linprog(cost, np.array(rows), most, sums, np.ones(inputs), bounds=(1e-7, 1), options=exact)
+        channel = given @ found.x.reshape(table.shape)
+        value, slope = value_and_slope(channel)
+        if value <= limit * (1 + 1e-8):
+            return found.fun
+        rows.append((given.T @ slope).ravel())
+        most.append(limit - value + (slope * channel).sum())
+    raise AssertionError
+
+
+def of_prior(channel):
+    """max over priors of sum_y ( sum_s p_s P(y|s)^2 )^(1/2), its slope: the envelope theorem."""
+    total = lambda p: -np.sqrt(p @ channel**2).sum()  # noqa: E731
+    options = {"ftol": 1e-15, "maxiter": 500}
+    equal = {"type": "eq", "fun": lambda p: p.sum() - 1}
+    found = minimize(total, np.full(3, 1 / 3), bounds=[(0, 1)] * 3, constraints=equal, options=options, method="SLSQP")
+    return -found.fun, found.x[:, None] * channel / np.sqrt(found.x @ channel**2)
+
+
+def of_pair(channel):
+    """The largest sum_y P(y|s)^2/P(y|s') and its slope."""
+    totals = (channel[:, None] ** 2 / channel).sum(axis=2)
+    s, t = np.unravel_index(totals.argmax(), totals.shape)
+    slope = np.zeros_like(channel)
+    slope[s] = 2 * channel[s] / channel[t]
+    slope[t] -= (channel[s] / channel[t]) ** 2
+    return totals[s, t], slope
+
+
+@pytest.mark.parametrize(("beta", "of", "limit"), [(1.0, of_prior, math.exp(0.025)), (2.0, of_pair, math.exp(0.05))])
+def test_the_least_distortion_is_that_of_linear_programs(beta, of, limit):
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    table, measure = 1 - np.eye(4), lk.MaximalAlphaLeakage(2.0, beta)
+    problem = jp.with_maximal_alpha(joint, table, measure, 0.05, leakage_budget=math.inf)
+    solution = jp.solve(problem)
+    least = least_by_cuts(joint, table, of, limit)
+    assert solution.status == "optimal"
+    assert solution.lower_bound <= least + 1e-7
+    assert solution.value == pytest.approx(least, abs=3e-6)
+    assert solution.verify(problem).valid
+    assert lk.evaluate(measure, joint, solution.mechanism[:4]).value <= 0.05 + 1e-9
+
+
+def test_an_output_that_excludes_one_symbol_alone_has_an_infinite_divergence():
+    rows = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    found = [lk.evaluate(lk.RenyiDivergence(s, t, 2.0), np.eye(3) / 3, rows).value for s, t in ((0, 1), (0, 2), (1, 0))]
+    assert found == [math.inf, pytest.approx(math.log(0.25 / 0.2 + 0.25 / 0.3)), pytest.approx(math.log(2.0))]
+    table = np.where(rows > 0, 0.0, np.inf)  # y = 1 and y = 2 are never released for x = 1
+    problem = jp.DistortionProblem(
+        np.eye(3) / 3, [table, 1 - np.eye(3)], budget=[0.0, 2.0], limits=[(lk.RenyiDivergence(0, 1, 2.0), 0.5)]
+    )
+    assert jp.solve(problem).mechanism[0, 0] == pytest.approx(1.0)
+
+
+def test_what_is_no_limit_is_refused():
+    bit, wrong, order_2 = np.array([0.3, 0.7]), 1 - np.eye(2), lk.MaximalAlphaLeakage(2.0)
+    for measure, message in ((lk.MaximalAlphaLeakage(3.0, 2.0), "order 3 and beta 2"), (lk.MaxLift(), "must be a")):
+        with pytest.raises(InputError, match=message):
+            jp.with_maximal_alpha(bit, wrong, measure, 0.1, budget=0.1)
+    with pytest.raises(InputError, match="one joint"):
+        jp.with_maximal_alpha(np.stack([JOINT, JOINT]), np.ones((5, 5)), order_2, 0.1, budget=1.0)
+    with pytest.raises(InputError, match="outside of jit"):
+        jax.jit(lambda e: jp.with_maximal_alpha(bit, wrong, order_2, e, budget=1.0).joints)(0.1)
+    for other in (lk.RenyiDivergence(0, 3, 2.0), lk.RenyiDivergence(2, 0, 2.0)):
+        with pytest.raises(InputError, match="has no mass"):
+            jp.solve(jp.DistortionProblem(np.diag([0.5, 0.5, 0.0]), 1 - np.eye(3), budget=1.0, limits=[(other, 0.1)]))

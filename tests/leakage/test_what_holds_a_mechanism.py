@@ -7,7 +7,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.problems import BottleneckProblem
-from jaxpriv.watchdog import watchdog
+from jaxpriv.statistics.watchdog import watchdog
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxpriv.estimation.tables import Quantiles
-from jaxpriv.mechanism import Fitted, fit
+from jaxpriv.release import Fitted, fit
+from jaxpriv.statistics.tables import Quantiles
 
 COLUMNS = {"private": "income", "useful": ["age", "town"], "rules": {"age": Quantiles(3)}}
 TARGETS = {

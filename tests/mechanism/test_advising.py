@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage
-from jaxpriv.baselines import dropping, hiding
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Categories, Quantiles
-from jaxpriv.mechanism import advise, fit
+from jaxpriv.models.baselines import dropping, hiding
+from jaxpriv.release import advise, fit
+from jaxpriv.statistics.tables import Categories, Quantiles
 
 from .conftest import COLUMNS, people
 

@@ -13,9 +13,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables import Categories
-from jaxpriv.mechanism import Evidence, Mechanism, fit
-from jaxpriv.mechanism.mechanism import array_bytes
+from jaxpriv.release import Evidence, Mechanism, fit
+from jaxpriv.release.mechanism import array_bytes
+from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import archive, read_audit, read_design
 from tests.mechanism.conftest import COLUMNS, TARGETS
 

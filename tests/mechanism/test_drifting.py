@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Edges
-from jaxpriv.mechanism import drift, fit
-from jaxpriv.probability import mutual_information
+from jaxpriv.release import drift, fit
+from jaxpriv.statistics.tables import Edges
 from tests.mechanism.conftest import COLUMNS, people
 
 

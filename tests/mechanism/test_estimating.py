@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.mechanism import advise, estimate_counts, fit
-from jaxpriv.mechanism.table import quantise
+from jaxpriv.release import advise, estimate_counts, fit
+from jaxpriv.release.table import quantise
 
 from .conftest import COLUMNS
 

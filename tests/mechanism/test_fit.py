@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
-from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
-from jaxpriv.estimation.tables.rules import column_distortion
 from jaxpriv.leakage import MutualInformation, evaluate
-from jaxpriv.mechanism import fit
-from jaxpriv.mechanism.table import certified_groups
+from jaxpriv.release import fit
+from jaxpriv.release.table import certified_groups
+from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table
+from jaxpriv.statistics.tables.rules import column_distortion
 from jaxpriv.verifier import verify
 from tests.mechanism.conftest import COLUMNS
 

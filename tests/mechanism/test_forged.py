@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.estimation.tables import Categories
-from jaxpriv.mechanism import fit, release
-from jaxpriv.mechanism.releasing import _order_bytes
+from jaxpriv.release import fit, release
+from jaxpriv.release.releasing import _order_bytes
+from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.releases import csv_line, escaped
 from tests.mechanism.conftest import COLUMNS

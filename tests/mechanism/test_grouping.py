@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.mechanism import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
+from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
 from jaxpriv.verifier import archive, verify
 
 NAMES = ["a", "b", "c", "d"]

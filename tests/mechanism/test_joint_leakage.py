@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxpriv.mechanism.joint_leakage import joint_leakage
+from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.verifier.claims import ONE
 
 
@@ -37,7 +37,7 @@ def by_force(private, symbols, counts, tables) -> float:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("piece", [1, 7, 2**22])
 def test_what_is_computed_is_what_brute_force_gives(seed, piece, monkeypatch):
-    monkeypatch.setattr("jaxpriv.mechanism.joint_leakage._PIECE", piece)
+    monkeypatch.setattr("jaxpriv.release.joint_leakage._PIECE", piece)
     given = draw(seed)
     claim, exact = joint_leakage(*given)
     assert exact
@@ -49,7 +49,7 @@ def test_what_is_computed_is_what_brute_force_gives(seed, piece, monkeypatch):
 def test_the_bound_holds_where_the_table_is_too_large(seed, monkeypatch):
     given = draw(seed)
     value = by_force(*given)
-    monkeypatch.setattr("jaxpriv.mechanism.joint_leakage._MOST", 3 * given[3][0].shape[1])
+    monkeypatch.setattr("jaxpriv.release.joint_leakage._MOST", 3 * given[3][0].shape[1])
     claim, exact = joint_leakage(*given)
     assert exact == (len(given[3]) == 1 or np.prod([table.shape[1] for table in given[3][1:]]) == 1)
     assert float(claim.lower) - 1e-14 <= value <= float(claim.upper) + 1e-14
@@ -64,7 +64,7 @@ def test_the_bound_is_below_that_of_the_records(monkeypatch):
     noise[[0, 1], [1, 0]] -= np.uint64(ONE // 50)
     given = private, x, np.ones(25, dtype=np.int64), [noise] * 6
     exact = float(joint_leakage(*given)[0].upper)
-    monkeypatch.setattr("jaxpriv.mechanism.joint_leakage._MOST", 64)
+    monkeypatch.setattr("jaxpriv.release.joint_leakage._MOST", 64)
     claim, computed = joint_leakage(*given)
     assert not computed
     assert exact <= float(claim.upper) < 0.01  # I(S;X) is near ln 2

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from jaxpriv import datasets
 from jaxpriv.cli import app
-from jaxpriv.estimation.tables import Edges, count_table
-from jaxpriv.mechanism import Evidence, Mechanism, fit, release
-from jaxpriv.probability import mutual_information
-from jaxpriv.report import report
+from jaxpriv.data.probability import mutual_information
+from jaxpriv.release import Evidence, Mechanism, fit, release
+from jaxpriv.release.report import report
+from jaxpriv.statistics.tables import Edges, count_table
 from jaxpriv.verifier import verify
 
 

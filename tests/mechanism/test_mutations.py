@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.mechanism import release
+from jaxpriv.release import release
 from jaxpriv.verifier import archive, read_audit, read_design, verify
 from tests.mechanism.conftest import people
 
@@ -204,7 +204,7 @@ def test_no_mutation_is_accepted(finished, tmp_path, number):
 # A process that has imported everything and started no device, and for every delay a child that is killed after it.
 FITTING = """
 import os, signal, sys, time
-import jax, scipy.optimize, jaxpriv.mechanism, jaxpriv.estimation.audit
+import jax, scipy.optimize, jaxpriv.release, jaxpriv.statistics.audit
 from jaxpriv.cli import app
 for line in sys.stdin:
     child = os.fork()

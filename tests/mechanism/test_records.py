@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from jaxpriv.cli import app
 from jaxpriv.errors import IntegrityError, JaxprivError
-from jaxpriv.estimation.tables import Categories, Codebook, Edges
-from jaxpriv.mechanism import Evidence, Mechanism, fit, release
-from jaxpriv.mechanism.releasing import Ledger
+from jaxpriv.release import Evidence, Mechanism, fit, release
+from jaxpriv.release.releasing import Ledger
+from jaxpriv.statistics.tables import Categories, Codebook, Edges
 from jaxpriv.verifier import __main__ as command
 from jaxpriv.verifier import archive, read_audit, read_design, read_receipt
 from tests.mechanism.test_mutations import write

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.estimation.tables import Edges
-from jaxpriv.mechanism import Mechanism, fit, release
-from jaxpriv.mechanism import releasing as releasing_module
-from jaxpriv.mechanism import table as tables
-from jaxpriv.mechanism.releasing import Ledger, locked
+from jaxpriv.release import Mechanism, fit, release
+from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release import table as tables
+from jaxpriv.release.releasing import Ledger, locked
+from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.releases import conformity, escaped
 from tests.mechanism.conftest import COLUMNS
@@ -556,7 +556,7 @@ def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
             releasing("second")
         assert not (tmp_path / "second.csv").exists()
     assert releasing("second").served == 1200
-    code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.mechanism.releasing as one; print(one.fcntl)"
+    code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.releasing as one; print(one.fcntl)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == "None\n", done.stderr
 
@@ -739,8 +739,8 @@ def test_frames_keep_their_order(table, every):
 RELEASING = """
 import os, signal, sys, time
 from pathlib import Path
-import scipy.stats, jaxpriv.estimation.audit
-from jaxpriv.mechanism import Mechanism, release
+import scipy.stats, jaxpriv.statistics.audit
+from jaxpriv.release import Mechanism, release
 folder = Path(sys.argv[1])
 mechanism = Mechanism.load(folder / "design.zip")
 for line in sys.stdin:

@@ -10,8 +10,8 @@ from scipy.stats import chi2
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
-from jaxpriv.mechanism import table as tables
-from jaxpriv.mechanism.table import (
+from jaxpriv.release import table as tables
+from jaxpriv.release.table import (
     least_distortion,
     least_leakage,
     quantise,

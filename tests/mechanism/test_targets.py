@@ -9,7 +9,7 @@ import pytest
 
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.leakage import registry
-from jaxpriv.mechanism import Asked, fit
+from jaxpriv.release import Asked, fit
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.__main__ import run
 from jaxpriv.verifier.claims import MEASURES, ONE, Measure

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.program import feasibility, program_of
 from jaxpriv.testing import known_problems
 

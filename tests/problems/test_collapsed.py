@@ -7,9 +7,9 @@ import pytest
 from scipy.special import gammaln
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import program_of
+from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.lower import measured_program, terms_of
 from jaxpriv.reductions import reduction
 from jaxpriv.solvers import Goal

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _native
-from jaxpriv._compile import _PROGRAMS
+from jaxpriv._runtime import native
+from jaxpriv._runtime.compilation import _PROGRAMS
 from jaxpriv.program import program_of
 from jaxpriv.reductions import reduction
 from jaxpriv.solvers import Goal
@@ -133,7 +133,7 @@ def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, 
     measure = jp.leakage.MaximalLeakage() if name == "maximal leakage" else jp.leakage.Sibson(2.0)
     inside = 1 - spent if name == "maximal leakage" else (1 - spent) ** 2 + spent**2 / (N - 1)
     if not kernels:
-        monkeypatch.setattr(_native, "absence", lambda: "switched off by this test")
+        monkeypatch.setattr(native, "absence", lambda: "switched off by this test")
         _PROGRAMS.clear()  # the executables of the other case have kernels
     problem = jp.DistortionProblem(np.eye(N) / N, jp.distortion.hamming(N), budget=spent, leakage=measure)
     found = jp.solve(problem)

@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.program import program_of
+from jaxpriv.program.solution import within_limits
 from jaxpriv.reductions.reduction import Kept
-from jaxpriv.solution import within_limits
 
 MEASURES = {
     "mutual information": leakage.MutualInformation(),

@@ -7,8 +7,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv._clock import Clock
-from jaxpriv.certificates import certify_program
+from jaxpriv._runtime.clock import Clock
+from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.lower import least_worst_program, worst_program
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point.candidate import least_ratio

@@ -16,8 +16,7 @@ LINE = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
 def of_outputs(solution):
     """The mechanism of Y alone."""
-    inputs = len(solution.mechanism)
-    return np.asarray(solution.mechanism).reshape(inputs, -1, inputs).sum(axis=1)
+    return np.asarray(solution.mechanism)[:4].reshape(4, -1, 4).sum(axis=1)
 
 
 def entropy(*p):
@@ -33,23 +32,23 @@ def test_a_bit_with_its_own_marginal(p, distance):
     assert solution.status == "optimal"
     assert solution.lower_bound <= rate + 1e-12
     assert solution.value == pytest.approx(rate, abs=1e-6)
-    np.testing.assert_allclose(source @ of_outputs(solution), source, atol=1e-12)
+    np.testing.assert_allclose(source @ solution.mechanism, source, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     "leakage", [jp.leakage.MutualInformation(), jp.leakage.MaximalLeakage(), jp.leakage.MaxInformation()]
 )
 def test_total_variation_is_the_transport_cost_of_a_change(leakage):
-    target = np.array([0.4, 0.3, 0.2, 0.1])
+    joint, hamming, target = JOINT[:, :3] / JOINT[:, :3].sum(), HAMMING[:3, :3], np.array([0.5, 0.3, 0.2])
     kept, moved = (
-        jp.solve(jp.with_marginal(JOINT, HAMMING, target, budget=0.4, within=0.1, cost=cost, leakage=leakage))
-        for cost in (None, HAMMING)
+        jp.solve(jp.with_marginal(joint, hamming, target, budget=0.4, within=0.1, cost=cost, leakage=leakage))
+        for cost in (None, hamming)
     )
     assert kept.status == moved.status == "optimal"
     assert kept.value == pytest.approx(moved.value, abs=2e-6)
     for one in (kept, moved):
-        assert np.maximum(PRIOR @ of_outputs(one) - target, 0.0).sum() <= 0.1 + 1e-9
-        own = jp.leakage.evaluate(leakage, JOINT, of_outputs(one)).value
+        assert np.maximum(joint.sum(axis=0) @ of_outputs(one) - target, 0.0).sum() <= 0.1 + 1e-9
+        own = jp.leakage.evaluate(leakage, joint, of_outputs(one)).value
         assert own <= one.value + 1e-9  # what the second part tells is never used
 
 
@@ -89,6 +88,73 @@ def test_maximal_leakage_by_a_linear_program_of_its_own():
     assert jp.solve(problem).value == pytest.approx(np.log(least), abs=1e-6)
 
 
+F = {
+    jp.leakage.KullbackLeibler(): lambda t: t * np.log(t) - t + 1,
+    jp.leakage.ChiSquared(): lambda t: (t - 1) ** 2,
+    jp.leakage.SquaredHellinger(): lambda t: (np.sqrt(t) - 1) ** 2,
+    jp.leakage.JensenShannon(): lambda t: (t * np.log(t) - (1 + t) * np.log((1 + t) / 2)) / 2,
+    jp.leakage.ReverseKullbackLeibler(): lambda t: t - 1 - np.log(t),
+    jp.leakage.UserDivergence(lambda t: (t - 1.0) ** 4, 1.0): lambda t: (t - 1) ** 4,
+}
+TARGET = np.array([0.2, 0.3, 0.25, 0.25])
+
+
+def least_by_cuts(f, within, budget):
+    """Maximal leakage by linear programs: D_f is above its tangents, one more at every P_Y that exceeds the limit."""
+    size = 4
+    given = JOINT / JOINT.sum(axis=1, keepdims=True)  # P(y|s) <= t_y
+    rows = [np.hstack([np.kron(given, np.eye(size)), -np.tile(np.eye(size), (len(given), 1))])]
+    rows.append(np.hstack([(PRIOR[:, None] * HAMMING).reshape(1, -1), np.zeros((1, size))]))
+    most = [np.zeros(given.size), [budget]]
+    sums = np.hstack([np.kron(np.eye(size), np.ones(size)), np.zeros((size, size))])
+    objective = np.repeat([0.0, 1.0], [16, size])
+    exact = {"primal_feasibility_tolerance": 1e-10}
+    for _ in range(100):
+        found = linprog(objective, np.concatenate(rows), np.concatenate(most), sums, np.ones(size), options=exact)
+        released = PRIOR @ found.x[:16].reshape(size, size)
+        ratio = np.maximum(released / TARGET, 1e-3)
+        value, slope = TARGET @ f(ratio), (f(ratio + 1e-6) - f(ratio - 1e-6)) / 2e-6
+        if value <= within + 1e-8:
+            return np.log(found.fun)
+        rows.append(np.append(np.kron(PRIOR, slope), np.zeros(size))[None])
+        most.append([within - value + slope @ (ratio * TARGET)])
+    raise AssertionError
+
+
+@pytest.mark.parametrize("within", [0.03, 1e-3])
+@pytest.mark.parametrize("divergence", F, ids=lambda one: type(one).__name__)
+def test_divergences_of_the_released_marginal(divergence, within):
+    f = F[divergence]
+    given = {"budget": 0.4, "within": within, "divergence": divergence}
+    problem = jp.with_marginal(JOINT, HAMMING, TARGET, leakage=jp.leakage.MaximalLeakage(), **given)
+    solution = jp.solve(problem)
+    least = least_by_cuts(f, within, 0.4)
+    assert solution.status == "optimal"
+    assert solution.lower_bound <= least + 1e-7
+    assert solution.value == pytest.approx(least, abs=2e-6)
+    assert solution.verify(problem).valid
+    for leakage in (None, jp.leakage.MaxLift()):
+        other = jp.solve(jp.with_marginal(JOINT, HAMMING, TARGET, leakage=leakage, **given))
+        assert other.status == "optimal"
+        assert TARGET @ f(PRIOR @ of_outputs(other) / TARGET) <= within * (1 + 1e-9)
+        np.testing.assert_array_equal(other.mechanism[4:], np.eye(4))
+
+
+def test_a_bit_within_a_divergence_of_its_marginal():
+    """The least rate over the binary marginals within it: by a fine grid of P(Y=1) and the best channel of each."""
+    source, within, distance = np.array([0.7, 0.3]), 0.002, 0.1
+    given = {"within": within, "divergence": jp.leakage.ChiSquared()}
+    solution = jp.solve(jp.with_marginal(source, 1 - np.eye(2), source, budget=distance, **given))
+    y = np.linspace(0.001, 0.6, 200001)
+    y = y[(y - 0.3) ** 2 / 0.3 + (y - 0.3) ** 2 / 0.7 <= within]
+    # P(0,1) + P(1,0) = D and P(0,1) - P(1,0) = P(Y=1) - .3
+    up = (distance + y - 0.3) / 2
+    joint = np.array([0.7 - up, up, 0.3 - y + up, y - up])
+    joint = joint[:, (joint > 0).all(axis=0)]
+    rate = (joint * np.log(joint)).sum(axis=0) - sum(q * np.log(q) for q in (joint[0] + joint[2], joint[1] + joint[3]))
+    assert solution.value == pytest.approx(entropy(0.7, 0.3) + rate.min(), abs=2e-6)
+
+
 def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
     """The budgets of all outputs together are constant: none may be ruled out because its weight is off by rounding."""
     rng = np.random.default_rng(12)
@@ -106,6 +172,10 @@ def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
         ({"within": -0.1}, "within must be"),
         ({"within": 0.1, "cost": np.ones((4, 3))}, r"cost has shape \(4, 3\)"),
         ({"within": 0.1, "cost": -HAMMING}, r"cost\[0, 1\] is negative"),
+        ({"within": 0.1, "cost": HAMMING, "divergence": jp.leakage.ChiSquared()}, "give one of them"),
+        ({"within": 0.1, "divergence": jp.leakage.TotalVariation()}, "divergence must be a curved one"),
+        ({"within": 0.1, "divergence": jp.leakage.ChiSquared}, "divergence must be a curved one"),
+        ({"within": 0.1, "divergence": jp.leakage.ChiSquared(), "marginal": [0.5, 0.5, 0, 0]}, r"marginal\[2\] is 0"),
     ],
 )
 def test_bad_input_is_named(changed, message):
@@ -121,3 +191,10 @@ def test_one_output_with_a_cost_and_costs_in_a_trace():
         return jp.with_marginal(JOINT, HAMMING, PRIOR, budget=0.3, within=0.1, cost=cost).entries()[-1]
 
     np.testing.assert_allclose(jax.jit(amounts)(2.0 * HAMMING), amounts(2.0 * HAMMING), rtol=1e-6)
+
+    def within(v):
+        given = {"within": v, "divergence": jp.leakage.ChiSquared()}
+        return jp.with_marginal(JOINT, HAMMING, PRIOR, budget=0.3, **given).joints
+
+    with pytest.raises(jp.InputError, match="outside of jit and vmap"):
+        jax.jit(within)(0.1)

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as measures
-from jaxpriv.certificates import Certificate, certify_program
+from jaxpriv.program.certificates import Certificate, certify_program
 from jaxpriv.program.lower import limits_of, measured_program
 from jaxpriv.solvers import Goal
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.probability import mutual_information
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.testing import random_joint
 
 JOINT = random_joint(0, 3, 5)

@@ -13,8 +13,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_mechanisms

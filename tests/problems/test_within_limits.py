@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.solution import Status, within_limits
+from jaxpriv.program.solution import Status, within_limits
 from jaxpriv.solving.stages import Stages
 
 MEASURES = [

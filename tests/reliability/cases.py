@@ -7,7 +7,7 @@ from jaxpriv.errors import (
     InputError,
 )
 from jaxpriv.leakage import MutualInformation, evaluate
-from jaxpriv.mechanism import release
+from jaxpriv.release import release
 
 JOINT = np.array([[0.2, 0.15, 0.05], [0.1, 0.2, 0.3]])
 HAMMING = 1.0 - np.eye(3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxpriv.mechanism import fit
+from jaxpriv.release import fit
 from tests.mechanism.conftest import COLUMNS, people
 
 

@@ -17,10 +17,10 @@ from jaxpriv.cli import _output, app
 from jaxpriv.errors import (
     InfeasibleError,
 )
-from jaxpriv.estimation.confidence import l1_radius, mcdiarmid_radius, weissman_radius
 from jaxpriv.funnels import AbstractFunnelSolver, PosteriorMeasure
 from jaxpriv.leakage import LocalDifferentialPrivacy, MaximalLeakage, MutualInformation, by_name, evaluate
-from jaxpriv.mechanism import fit, release
+from jaxpriv.release import fit, release
+from jaxpriv.statistics.confidence import l1_radius, mcdiarmid_radius, weissman_radius
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import ONE, Counted
 from tests.mechanism.conftest import COLUMNS, people

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _resources
-from jaxpriv._files import load_npz_safely
+from jaxpriv._runtime import resources
+from jaxpriv._runtime.files import load_npz_safely
 from jaxpriv.errors import (
     EntropyError,
     InputError,
@@ -28,8 +28,8 @@ from jaxpriv.errors import (
     JaxprivError,
     ResourceError,
 )
-from jaxpriv.mechanism import Mechanism, fit
-from jaxpriv.mechanism import table as tables
+from jaxpriv.release import Mechanism, fit
+from jaxpriv.release import table as tables
 from jaxpriv.verifier import verify
 from tests.mechanism.conftest import COLUMNS, people
 from tests.reliability.cases import CASES, HAMMING, JOINT, RESPONSE, case, refused, released, value
@@ -144,14 +144,14 @@ def no_counts_in_what_is_published(made, **_):
 
 @case(37)
 def not_enough_memory(tmp, patch, **_):
-    patch.setattr(_resources, "ALWAYS", 0.0)
-    patch.setattr(_resources, "free_memory", lambda: 100.0)
+    patch.setattr(resources, "ALWAYS", 0.0)
+    patch.setattr(resources, "free_memory", lambda: 100.0)
     refused(lambda: value(JOINT, RESPONSE), "GiB", error=ResourceError)
     patch.undo()
     limited = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))\n"
-        "from jaxpriv._files import load_npz_safely\n"
+        "from jaxpriv._runtime.files import load_npz_safely\n"
         "import io, numpy as np, zipfile\n"
         "head = io.BytesIO(); np.lib.format.write_array_header_1_0(head, {'descr': '<f8', 'fortran_order': False, "
         "'shape': (2**28, 8)})\n"
@@ -179,7 +179,7 @@ def precision_of_the_caller(**_):
 @case(39)
 def processes_of_their_own(**_):
     """No device is needed to draw, and what is drawn is no copy of what another process of the same code draws."""
-    code = "from jaxpriv.mechanism import table; print(table.fresh(4).tolist())"
+    code = "from jaxpriv.release import table; print(table.fresh(4).tolist())"
     environment = {**os.environ, "JAX_PLATFORMS": "none"}
     drawn = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment).stdout
@@ -208,7 +208,7 @@ def killed_writers(tmp, **_):
     """A process that writes one file again and again, killed at several times: the file is one of those written."""
     path = tmp / "file"
     code = (
-        "import sys; from jaxpriv._files import atomic_write\n"
+        "import sys; from jaxpriv._runtime.files import atomic_write\n"
         "for k in range(10**6):\n    atomic_write(sys.argv[1], bytes([k % 7]) * 2**18)\n"
         "    print(k, flush=True)"
     )
@@ -268,7 +268,7 @@ def a_full_disk(made, tmp, patch, **_):
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "from jaxpriv.errors import ResourceError\nfrom jaxpriv.mechanism import Mechanism, release\n"
+        "from jaxpriv.errors import ResourceError\nfrom jaxpriv.release import Mechanism, release\n"
         "try:\n    release('t.csv', Mechanism.load(sys.argv[1]), 'o.csv', 'r.json', ledger='l', unseen='nearest')\n"
         "except ResourceError as error:\n    print(error)\n"
     )
@@ -281,7 +281,7 @@ def a_full_disk(made, tmp, patch, **_):
 
 @case(44)
 def two_at_once(made, tmp, patch, **_):
-    from jaxpriv.mechanism.releasing import locked
+    from jaxpriv.release.releasing import locked
 
     with locked(tmp / "ledger"):
         refused(lambda: released(made, tmp, ledger=tmp / "ledger"), "in use", error=ResourceError)
@@ -312,7 +312,7 @@ def two_at_once(made, tmp, patch, **_):
 
 @case(45)
 def a_release_that_was_interrupted(made, tmp, patch, **_):
-    from jaxpriv.mechanism import releasing
+    from jaxpriv.release import releasing
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -338,7 +338,7 @@ def no_randomness(made, tmp, patch, **_):
     patch.undo()
     # A child process has no numbers that its parent drew ahead.
     code = (
-        "import os\nfrom jaxpriv.mechanism import table\ntable.fresh(1)\nread, write = os.pipe()\n"
+        "import os\nfrom jaxpriv.release import table\ntable.fresh(1)\nread, write = os.pipe()\n"
         "if os.fork() == 0:\n    os.write(write, repr(table.fresh(4).tolist()).encode()); os._exit(0)\n"
         "os.wait()\nprint(os.read(read, 999).decode() != repr(table.fresh(4).tolist()))"
     )

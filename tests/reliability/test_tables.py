@@ -12,11 +12,11 @@ import os
 import numpy as np
 import pytest
 
-from jaxpriv._files import atomic_write
+from jaxpriv._runtime.files import atomic_write
 from jaxpriv.errors import (
     ResourceError,
 )
-from jaxpriv.estimation.tables import Categories, Edges, count_table
+from jaxpriv.statistics.tables import Categories, Edges, count_table
 from tests.mechanism.conftest import people
 from tests.reliability.cases import CASES, case, refused, released
 
@@ -88,7 +88,7 @@ def words_that_look_missing(**_):
 
 
 def count_column(values):
-    from jaxpriv.estimation.tables.readers import read_columns
+    from jaxpriv.statistics.tables.readers import read_columns
 
     return read_columns({"a": values}, ["a"])["a"]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Edges
-from jaxpriv.mechanism import fit
-from jaxpriv.report import compare
-from jaxpriv.report.comparison import expected
+from jaxpriv.release import fit
+from jaxpriv.release.report import compare
+from jaxpriv.release.report.comparison import expected
+from jaxpriv.statistics.tables import Edges
 
 AGES = Edges((0, 30, 60, 90))
 

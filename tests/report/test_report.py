@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from jaxpriv.cli import app
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables import Quantiles
-from jaxpriv.mechanism import fit, fit_groups
-from jaxpriv.report import report
-from jaxpriv.report.page import _down, _up, heat_maps, numbers
+from jaxpriv.release import fit, fit_groups
+from jaxpriv.release.report import report
+from jaxpriv.release.report.page import _down, _up, heat_maps, numbers
+from jaxpriv.statistics.tables import Quantiles
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}

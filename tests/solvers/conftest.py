@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxpriv import _compile
+from jaxpriv._runtime import compilation
 from jaxpriv.solving import loops
 
 
@@ -11,5 +11,5 @@ def library_settings(monkeypatch):
     """The settings of a solve, in a process that has solved nothing before."""
     monkeypatch.delenv(loops.SWITCH, raising=False)
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with _compile.own_settings():
+    with compilation.own_settings():
         yield

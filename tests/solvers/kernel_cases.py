@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _native
-from jaxpriv._clock import Clock
-from jaxpriv._lanes import has_lanes, with_lanes
+from jaxpriv._runtime import native
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.lanes import has_lanes, with_lanes
 from jaxpriv.program.convex import Program, in_lanes
 from jaxpriv.program.lower import least_worst_program
 from jaxpriv.reductions.closed_forms import cheapest_release
@@ -22,7 +22,7 @@ from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 each = pytest.mark.usefixtures("instructions")
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._clock import Clock
-from jaxpriv._lanes import has_lanes, spread, with_lanes
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.lanes import has_lanes, spread, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
 from jaxpriv.program.convex import Form, in_lanes
 from jaxpriv.reductions.reduction import Reduced

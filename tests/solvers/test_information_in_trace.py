@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
+from jaxpriv._runtime import compilation, native
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.testing import random_joint
 from tests.solvers.test_information import random_program
 
-pytestmark = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+pytestmark = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 _SHAPE = 4, 5, 6
 
 
 @pytest.fixture(autouse=True)
 def library_settings():
-    with _compile.own_settings():
+    with compilation.own_settings():
         yield
 
 
@@ -167,7 +167,7 @@ def test_arrays_of_other_shapes_are_refused():
     reduced = Reduced.of(program, Goal(1e-6))
     given = whole._given(reduced.program, jnp.zeros(2), jnp.zeros(10))
     with pytest.raises(jax.errors.JaxRuntimeError, match="whole solves: arrays of float64 of other shapes"):
-        _native.call("jaxpriv_information_call", whole._shapes(reduced.program), *map(jnp.asarray, given))
+        native.call("jaxpriv_information_call", whole._shapes(reduced.program), *map(jnp.asarray, given))
 
 
 def test_a_program_without_budgets_and_with_symbols_without_mass(no_loop):

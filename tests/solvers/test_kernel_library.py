@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile, _native
+from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
 
 ROOT = Path(__file__).parents[2]
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 
 @pytest.fixture(autouse=True)
 def library_settings():
-    with _compile.own_settings():
+    with compilation.own_settings():
         yield
 
 
@@ -34,9 +34,9 @@ def fresh():
     """Nothing compiled and nothing known of kernels, before and after; solves are compiled: NumPy takes no kernels."""
 
     def forget():
-        _compile._PROGRAMS.clear()
-        _native.absence.cache_clear()
-        _native._say.cache_clear()
+        compilation._PROGRAMS.clear()
+        native.absence.cache_clear()
+        native._say.cache_clear()
 
     forget()
     with pytest.MonkeyPatch.context() as environment:
@@ -64,7 +64,7 @@ def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
     with monkeypatch.context() as host:
         host.delenv("JAXPRIV_COMPILE")
         with_them = jp.solve(problem(), "interior-point", tol=1e-9)
-    monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
+    monkeypatch.setattr(native, "absence", lambda: "taken away by a test")
     without = jp.solve(problem(), "interior-point", tol=1e-9)
     assert with_them.status == without.status == "optimal"
     assert without.lower_bound <= with_them.value + 1e-12
@@ -72,17 +72,17 @@ def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
 
 
 def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
-    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
-    assert "not compiled" in _native.absence()
-    assert _native.instruction_set() is None
-    _native.absence.cache_clear()
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "kernels.so")
+    assert "not compiled" in native.absence()
+    assert native.instruction_set() is None
+    native.absence.cache_clear()
     library = tmp_path / "kernels.so"
     library.write_bytes(b"not a library")
-    monkeypatch.setattr(_native, "SEAL", tmp_path / "no-such-file")
-    assert "cannot be read" in _native.absence()
-    _native.absence.cache_clear()
-    monkeypatch.setattr(_native, "SEAL", seal(library))
-    assert "does not load" in _native.absence()
+    monkeypatch.setattr(native, "SEAL", tmp_path / "no-such-file")
+    assert "cannot be read" in native.absence()
+    native.absence.cache_clear()
+    monkeypatch.setattr(native, "SEAL", seal(library))
+    assert "does not load" in native.absence()
 
 
 def seal(library):
@@ -95,17 +95,17 @@ def seal(library):
 def test_a_damaged_library_is_not_mapped(fresh, monkeypatch, tmp_path):
     """A truncated one ends the process by a signal as soon as what is missing is used."""
     damaged = tmp_path / "kernels.so"
-    damaged.write_bytes(_native.LIBRARY.read_bytes()[:300_000])
-    monkeypatch.setattr(_native, "LIBRARY", damaged)
-    assert "damaged" in _native.absence()
+    damaged.write_bytes(native.LIBRARY.read_bytes()[:300_000])
+    monkeypatch.setattr(native, "LIBRARY", damaged)
+    assert "damaged" in native.absence()
     computes()
 
 
 def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "kernels.so")
     for value in ("off", ""):
-        monkeypatch.setenv(_native.SWITCH, value)
-        _native.absence.cache_clear()
+        monkeypatch.setenv(native.SWITCH, value)
+        native.absence.cache_clear()
         for number in (np.float64, np.float32):
             for _ in range(2):
                 jax.clear_caches()
@@ -142,18 +142,18 @@ def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_p
     # Other names than the kernels': XLA takes one function only for each.
     targets = {f"jaxpriv_answer_{i}": f"jaxpriv_answer_{i}_{minor}" for i in range(2)}
     source, library = tmp_path / "answering.c", tmp_path / "kernels.so"
-    text = ANSWERING.format(minor=minor, digest=_native.sources_digest())
+    text = ANSWERING.format(minor=minor, digest=native.sources_digest())
     source.write_text(text + "".join(ANSWER.format(name=name) for name in targets))
     include = Path(jaxlib.__file__).parent / "include"
-    command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{_native.FOLDER}", source, "-o", library]
+    command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{native.FOLDER}", source, "-o", library]
     subprocess.run(command, check=True)
-    monkeypatch.setattr(_native, "LIBRARY", library)
-    monkeypatch.setattr(_native, "SEAL", seal(library))
-    monkeypatch.setattr(_native, "_TARGETS", targets)
+    monkeypatch.setattr(native, "LIBRARY", library)
+    monkeypatch.setattr(native, "SEAL", seal(library))
+    monkeypatch.setattr(native, "_TARGETS", targets)
     if minor == 1:
-        assert _native.absence() is None
+        assert native.absence() is None
     else:
-        assert "API version (0.9999)" in _native.absence()
+        assert "API version (0.9999)" in native.absence()
     assert jax.jit(jnp.sum)(jnp.ones(3)) == 3.0
 
 
@@ -162,41 +162,41 @@ def test_a_process_without_cpu_backend_is_told(fresh, monkeypatch):
         raise RuntimeError(f"Unknown backend {backend}")
 
     monkeypatch.setattr(jax, "local_devices", unknown)
-    assert ("Unknown backend cpu" if _native.LIBRARY.is_file() else "not compiled") in _native.absence()
+    assert ("Unknown backend cpu" if native.LIBRARY.is_file() else "not compiled") in native.absence()
 
 
 @kernels
 def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
-    monkeypatch.setitem(_native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
-    assert "does not load" in _native.absence()
+    monkeypatch.setitem(native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
+    assert "does not load" in native.absence()
 
 
 @kernels
 def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path):
-    for path in sources(_native.FOLDER):
+    for path in sources(native.FOLDER):
         shutil.copy(path, tmp_path)
-    monkeypatch.setattr(_native, "FOLDER", tmp_path)
-    assert _native.absence() is None
-    _native.absence.cache_clear()
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
+    assert native.absence() is None
+    native.absence.cache_clear()
     with (tmp_path / "common.h").open("a") as header:
         header.write("/* a correction */")
-    assert "other C sources" in _native.absence()
+    assert "other C sources" in native.absence()
 
 
 @kernels
 def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
-    monkeypatch.setenv(_native.SWITCH, "baseline")
-    assert _native.instruction_set() == "baseline"
+    monkeypatch.setenv(native.SWITCH, "baseline")
+    assert native.instruction_set() == "baseline"
     computes()
-    monkeypatch.delenv(_native.SWITCH)
-    _native.absence.cache_clear()
-    assert _native.absence() is None  # and sets it back
+    monkeypatch.delenv(native.SWITCH)
+    native.absence.cache_clear()
+    assert native.absence() is None  # and sets it back
 
 
 @pytest.mark.parametrize("value", ["off", "OFF", "sse"])
 def test_they_can_be_switched_off(value, fresh, monkeypatch):
-    monkeypatch.setenv(_native.SWITCH, value)
-    assert _native.SWITCH in _native.absence()
+    monkeypatch.setenv(native.SWITCH, value)
+    assert native.SWITCH in native.absence()
     computes()
 
 
@@ -215,9 +215,9 @@ def build_script():
 def checkout(tmp_path):
     if not (ROOT / "hatch_build.py").is_file():
         pytest.skip("hatch_build.py is part of a checkout only")
-    folder = tmp_path / "jaxpriv" / "_native"
+    folder = tmp_path / "jaxpriv" / "_runtime" / "native"
     folder.mkdir(parents=True)
-    for path in sources(ROOT / "jaxpriv" / "_native"):
+    for path in sources(ROOT / "jaxpriv" / "_runtime" / "native"):
         shutil.copy(path, folder)
     return tmp_path
 
@@ -226,14 +226,14 @@ def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypat
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert build_script().compile_kernels(checkout) == "no C compiler"
-    folder = checkout / "jaxpriv" / "_native"
+    folder = checkout / "jaxpriv" / "_runtime" / "native"
     assert sorted(folder.iterdir()) == sources(folder)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
-    folder = checkout / "jaxpriv" / "_native"
+    folder = checkout / "jaxpriv" / "_runtime" / "native"
     (folder / "kernels.so").write_bytes(b"old")
     for path in folder.glob("*.c"):
         path.write_text("no C at all")
@@ -246,9 +246,9 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
 def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice(checkout, monkeypatch):
     monkeypatch.setenv("CC", "cc")
     monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
-    for path in sources(checkout / "jaxpriv" / "_native"):
+    for path in sources(checkout / "jaxpriv" / "_runtime" / "native"):
         path.write_text("")
-    folder = checkout / "jaxpriv" / "_native"
+    folder = checkout / "jaxpriv" / "_runtime" / "native"
     (folder / "one.c").write_text("int one(void) { return 1; }")
 
     def built():
@@ -274,11 +274,11 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
 def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, monkeypatch):
     monkeypatch.setenv("CC", "cc")
     monkeypatch.setenv("JAXPRIV_KERNELS", "native")
-    for path in (checkout / "jaxpriv" / "_native").glob("*.c"):
+    for path in (checkout / "jaxpriv" / "_runtime" / "native").glob("*.c"):
         if path.name != "factor.c":
             path.unlink()
     assert build_script().compile_kernels(checkout) is None
-    library = ctypes.CDLL(str(checkout / "jaxpriv" / "_native" / "kernels.so"))
+    library = ctypes.CDLL(str(checkout / "jaxpriv" / "_runtime" / "native" / "kernels.so"))
     library.jaxpriv_instructions.restype = ctypes.c_char_p
     widest = {b"baseline": 16, b"AVX2": 32, b"AVX-512": 64}[library.jaxpriv_instructions()]
     for most in (64, 32, 16):
@@ -288,19 +288,19 @@ def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, m
 
 @kernels
 def test_kernels_of_other_instructions_are_left_alone(fresh, monkeypatch):
-    library = ctypes.CDLL(str(_native.LIBRARY))
-    monkeypatch.setattr(_native.ctypes, "CDLL", lambda path: SimpleNamespace(**_all_but_usable(library)))
-    assert "other instructions" in _native.absence()
+    library = ctypes.CDLL(str(native.LIBRARY))
+    monkeypatch.setattr(native.ctypes, "CDLL", lambda path: SimpleNamespace(**_all_but_usable(library)))
+    assert "other instructions" in native.absence()
     assert jp.solve(problem(), "interior-point").status == "optimal"
 
 
 def _all_but_usable(library):
-    names = [*_native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
+    names = [*native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
     return {**{name: getattr(library, name) for name in names}, "jaxpriv_usable": lambda: 0}
 
 
 def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
     monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
     assert "no-such-compiler" in build_script().compile_kernels(checkout)
-    folder = checkout / "jaxpriv" / "_native"
+    folder = checkout / "jaxpriv" / "_runtime" / "native"
     assert sorted(folder.iterdir()) == sources(folder)

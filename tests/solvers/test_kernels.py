@@ -11,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv import _compile, _native
+from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 
 ROOT = Path(__file__).parents[2]
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 each = pytest.mark.usefixtures("instructions")
 
 
 @pytest.fixture(autouse=True)
 def library_settings():
-    with _compile.own_settings():
+    with compilation.own_settings():
         yield
 
 
@@ -418,14 +418,14 @@ def call(symbol, shapes, dtype=None):
     dtype = dtype or KINDS.get(symbol, "float64")
     results = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape in wanted]
     args = [np.full(shape, 0.1).astype(dtype) for shape in given]  # of integers: zeros, and no address
-    return jax.block_until_ready(jax.ffi.ffi_call(_native._TARGETS[symbol], results)(*args))
+    return jax.block_until_ready(jax.ffi.ffi_call(native._TARGETS[symbol], results)(*args))
 
 
 @kernels
 @pytest.mark.parametrize("symbol", SHAPES)
 def test_kernels_refuse_arrays_of_other_shapes(symbol):
     """One size too small, a missing axis, an array too many or too few, another batch or precision: errors of XLA's."""
-    assert SHAPES.keys() == _native._TARGETS.keys()
+    assert SHAPES.keys() == native._TARGETS.keys()
     sizes = WHOLE if symbol.endswith("_call") else SIZES
     sides = [[tuple(sizes[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
     call(symbol, sides)

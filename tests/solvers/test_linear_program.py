@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv._clock import ENDLESS
+from jaxpriv._runtime.clock import ENDLESS
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.program.candidate import Goal
 from jaxpriv.solvers._base import iterate

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._compile import own_settings
+from jaxpriv._runtime.compilation import own_settings
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import streamed_program
 

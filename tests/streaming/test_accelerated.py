@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.channel import AbstractChannel
+from jaxpriv.data.channel import AbstractChannel
 
 from .conftest import DISTORTIONS, smooth_joint
 
@@ -159,13 +159,13 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
 
 
 def test_a_changed_budget_never_recompiles():
-    from jaxpriv import _compile
+    from jaxpriv._runtime import compilation
 
     joint, d = smooth_joint(40, 4), DISTORTIONS["absolute"](40)
     jp.solve(jp.DistortionProblem(joint, d, budget=0.1), "accelerated", tol=1e-7)
-    before = set(_compile._PROGRAMS)
+    before = set(compilation._PROGRAMS)
     second = jp.solve(jp.DistortionProblem(joint, d, budget=0.15), "accelerated", tol=1e-5)
-    assert set(_compile._PROGRAMS) == before
+    assert set(compilation._PROGRAMS) == before
     assert second.seconds["compile"] == 0
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify_streamed
-from jaxpriv.channel import Gibbs
-from jaxpriv.joints import Stored
+from jaxpriv.data.channel import Gibbs
+from jaxpriv.data.joints import Stored
+from jaxpriv.program.certificates import certify_streamed
 from jaxpriv.program.lower import measured_program
 from tests.information import certify
 

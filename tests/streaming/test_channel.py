@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _resources, channel
-from jaxpriv.joints import Stored
+from jaxpriv import channel
+from jaxpriv._runtime import resources
+from jaxpriv.data.joints import Stored
 from jaxpriv.solvers.two_grid import coarsen
 
 from .conftest import line, smooth_joint, stated
@@ -166,8 +167,8 @@ def test_wrong_symbols_are_named(index, message):
 
 
 def test_a_table_that_does_not_fit_is_refused_with_the_alternative(monkeypatch):
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 100.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 100.0)
     for method in (gibbs().matrix, lambda: np.asarray(gibbs()), lambda: gibbs().rows([0, 1])):
         with pytest.raises(jp.ResourceError, match=r"needs 0.0 GiB and .* are free; use rows\(index\)"):
             method()

@@ -17,7 +17,7 @@ import numpy as np
 import jax
 import jaxpriv as jp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxpriv.streaming import all_devices
+from jaxpriv.data.streaming import all_devices
 
 def line(n):
     return (np.arange(n) + 0.5) / n

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv import _native
-from jaxpriv.streaming import gibbs_block, portable_block
+from jaxpriv._runtime import native
+from jaxpriv.data.streaming import gibbs_block, portable_block
 
-kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 pytestmark = [kernels, pytest.mark.usefixtures("inside")]
 
 # Symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs.
@@ -180,7 +180,7 @@ if sys.argv[1] == "one":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.path.insert(0, sys.argv[2])
 import test_gibbs_kernel as t
-from jaxpriv._compile import own_settings
+from jaxpriv._runtime.compilation import own_settings
 with own_settings():
     print(t.digest())
 """

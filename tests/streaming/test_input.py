@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _resources
-from jaxpriv.distortion import Pairwise
-from jaxpriv.joints import Stored
+from jaxpriv._runtime import resources
+from jaxpriv.data.distortion import Pairwise
+from jaxpriv.data.joints import Stored
 from jaxpriv.solving import solve as solve_module
 from jaxpriv.solving import streamed
 
@@ -317,16 +317,16 @@ def test_solvers_check_their_own_arguments(make, message):
 )
 def test_solver_objects_are_refused_like_names_where_memory_is_short(monkeypatch, solver):
     problem = jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1)
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 10.0)
     with pytest.raises(jp.ResourceError, match=rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
         jp.solve(problem, solver)
 
 
 def test_nobody_is_sent_to_a_solver_that_refuses_him(monkeypatch):
     problem = jp.DistortionProblem(Stored(JOINT), jp.distortion.absolute(line(12)), leakage_budget=0.1)
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 10.0)
     for solver in ("auto", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match="merge symbols first"):
             jp.solve(problem, solver)

@@ -7,7 +7,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxpriv as jp
-from jaxpriv import _resources
+from jaxpriv._runtime import resources
 
 from .conftest import line
 
@@ -65,8 +65,8 @@ def test_bad_features_are_named():
 def test_a_joint_table_that_does_not_fit_is_refused(monkeypatch):
     operator = jp.joints.from_function(likelihood, line(30))
     problem = jp.DistortionProblem(operator, jp.distortion.absolute(line(30)), budget=0.05)
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 10.0)
     with pytest.raises(jp.ResourceError, match=r"^joint as a table of shape \(3, 30\) needs .*accelerated"):
         _ = problem.joints
 

@@ -6,9 +6,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv import streaming
-from jaxpriv.certificates import certify_streamed
-from jaxpriv.channel import Gibbs
+from jaxpriv.data.channel import Gibbs
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.certificates import certify_streamed
 from jaxpriv.program.lower import terms_of
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.streamed_runs import _identity

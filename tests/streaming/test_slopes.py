@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.certificates import lagrangian
-from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.errors import ResourceError
+from jaxpriv.program.certificates import lagrangian
 
 from .conftest import line, smooth_joint
 
@@ -77,8 +77,8 @@ def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
 def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, monkeypatch):
     problem, solution = solved
     slopes = jp.sensitivity(problem, solution).distortion
-    monkeypatch.setattr("jaxpriv._resources.ALWAYS", 0.0)
-    monkeypatch.setattr("jaxpriv._resources.free_memory", lambda: 8.0 * SIZE * SIZE)
+    monkeypatch.setattr("jaxpriv._runtime.resources.ALWAYS", 0.0)
+    monkeypatch.setattr("jaxpriv._runtime.resources.free_memory", lambda: 8.0 * SIZE * SIZE)
     with pytest.raises(ResourceError, match=r"rows\(index\)"):
         np.asarray(slopes)
     with pytest.raises(ValueError, match="without a copy"):

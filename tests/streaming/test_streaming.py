@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 
 import jaxpriv as jp
 from jaxpriv import streaming
-from jaxpriv.certificates import average_leakage
-from jaxpriv.joints import Stored
+from jaxpriv.data.joints import Stored
+from jaxpriv.program.certificates import average_leakage
 
 from .conftest import stated
 

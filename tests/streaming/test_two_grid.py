@@ -160,10 +160,10 @@ def test_rough_data_keeps_a_valid_interval():
 
 
 def test_auto_falls_back_and_says_so(monkeypatch):
-    from jaxpriv import _resources
+    from jaxpriv._runtime import resources
     from jaxpriv.solving import choice
 
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
     joint = RNG.dirichlet(np.full(3 * SIZE, 0.5)).reshape(3, SIZE)
@@ -176,10 +176,10 @@ def test_auto_falls_back_and_says_so(monkeypatch):
 
 
 def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
-    from jaxpriv import _resources
+    from jaxpriv._runtime import resources
     from jaxpriv.solving import choice
 
-    monkeypatch.setattr(_resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedMirrorDescent(single=True, patience=3))
     joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))

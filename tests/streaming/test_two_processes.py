@@ -29,7 +29,7 @@ _BEGIN = """
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import jaxpriv as jp
-    from jaxpriv import _resources
+    from jaxpriv._runtime import resources
     from jaxpriv.solvers import Goal
     from jaxpriv.solving import streamed_runs
     from jaxpriv.solving.choice import pick_solver
@@ -136,10 +136,10 @@ _HALVES = """
         except jp.InputError as error:
             found.append(str(error))
     tabled = jp.DistortionProblem(joint, abs(np.subtract.outer(x, x)), budget=0.05)
-    _resources.ALWAYS = 0.0
+    resources.ALWAYS = 0.0
     # With half of the joint; of a table of costs each process has all: 60 * 60 numbers more.
     for asked, free in ((problem, 23_759.0), (problem, 23_760.0), (tabled, 52_559.0), (tabled, 52_560.0)):
-        _resources.free_memory = lambda free=free: free
+        resources.free_memory = lambda free=free: free
         try:
             pick_solver("accelerated", asked, Goal(1e-6))
             found.append("fits")

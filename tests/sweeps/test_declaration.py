@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.sweeps import Study
+from jaxpriv.solving.sweeps import Study
 
 GRID = {
     "joint": {"family": "dirichlet", "private": 3, "useful": 4, "seed": {"first": 5, "count": 3}},

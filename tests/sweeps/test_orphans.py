@@ -23,7 +23,7 @@ def hold(lock):
 def test_workers_end_with_a_killed_parent(tmp_path):
     path = tmp_path / "lock"
     script = f"""
-        from jaxpriv.sweeps import running
+        from jaxpriv.solving.sweeps import running
         from tests.sweeps.test_orphans import hold
         with running._pool(1) as pool:
             pool.submit(hold, {str(path)!r}).result()

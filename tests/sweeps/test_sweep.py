@@ -17,9 +17,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solving import kinds
-from jaxpriv.sweeps import Study, Sweep, running
-from jaxpriv.sweeps.planning import plan_of
-from jaxpriv.sweeps.store import opened
+from jaxpriv.solving.sweeps import Study, Sweep, running
+from jaxpriv.solving.sweeps.planning import plan_of
+from jaxpriv.solving.sweeps.store import opened
 
 JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first": 0, "count": 3}}
 # Twelve small problems in four chunks of one kind, solved without compiling.
@@ -255,8 +255,8 @@ def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done, 
 def test_two_sweeps_in_one_folder(done):
     script = f"""
         import jaxpriv as jp
-        from jaxpriv.sweeps.store import opened
-        from jaxpriv.sweeps import Study
+        from jaxpriv.solving.sweeps.store import opened
+        from jaxpriv.solving.sweeps import Study
         from pathlib import Path
         with opened(Path({str(done.folder)!r}), Study.of({DECLARED!r})):
             print("locked", flush=True)
@@ -427,7 +427,7 @@ def test_processes_of_its_own_and_one_that_dies(tmp_path, done, monkeypatch):
 
 
 def _deadly(work):
-    from jaxpriv.sweeps.running import compute
+    from jaxpriv.solving.sweeps.running import compute
 
     if 5 in work.chunk.positions:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -441,7 +441,7 @@ def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done, most
     log = tmp_path / "log"
     script = f"""
         import time
-        from jaxpriv.sweeps import running
+        from jaxpriv.solving.sweeps import running
         original = running.compute
         def counted(work):
             with open({str(log)!r}, "a") as file:

@@ -14,8 +14,8 @@ import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
-from jaxpriv.mechanism.table import quantise
 from jaxpriv.program.lower import distance_scale
+from jaxpriv.release.table import quantise
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.bounds import WORST, Scores, least_linear, least_value, least_worst
 from jaxpriv.verifier.claims import (

@@ -8,8 +8,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import IntegrityError
-from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.mechanism import Evidence, Mechanism, fit
+from jaxpriv.release import Evidence, Mechanism, fit
+from jaxpriv.statistics.audit._information import mutual_information
 from jaxpriv.verifier import bounds, verify
 from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
 from jaxpriv.verifier.claims import SCALE, Counted

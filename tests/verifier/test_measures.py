@@ -10,7 +10,7 @@ import pytest
 from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage.f_rules import DIVERGENCES as OF_THE_LIBRARY
-from jaxpriv.mechanism.table import quantise
+from jaxpriv.release.table import quantise
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, ONE, Counted, Measure
 

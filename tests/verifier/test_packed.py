@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.tables import TableFile
-from jaxpriv.estimation.tables.csv_files import read_csv
+from jaxpriv.statistics.tables import TableFile
+from jaxpriv.statistics.tables.csv_files import read_csv
 from jaxpriv.verifier import archive, releases
 
 

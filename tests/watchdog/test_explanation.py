@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.watchdog import explain, scores, watchdog
+from jaxpriv.statistics.watchdog import explain, scores, watchdog
 
 
 def rare() -> np.ndarray:

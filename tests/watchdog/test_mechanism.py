@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import leakage, watchdog
-from jaxpriv.datasets import census, census_small
-from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
-from jaxpriv.watchdog.perturbation import rounded_shares
+from jaxpriv.data.datasets import census, census_small
+from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog.perturbation import rounded_shares
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, thresholds, zero_shares
 

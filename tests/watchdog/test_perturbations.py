@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import watchdog
-from jaxpriv.datasets import census
+from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, zero_shares
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import watchdog
-from jaxpriv.datasets import census_small
+from jaxpriv.data.datasets import census_small
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.watchdog import RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging
 
 from .cases import ACCURACY, INF, PERTURBATIONS, random_joint, seeds, zero_shares
 

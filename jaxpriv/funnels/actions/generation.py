@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from jaxpriv._clock import Clock
-from jaxpriv._numerics import divergence, entropy
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.numerics import divergence, entropy
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
@@ -112,7 +112,7 @@ class VertexProgram:
     ) -> PosteriorMeasure:
         """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
         assert isinstance(problem, FunnelProblem)
-        if self.gains.strict and problem.form == "leakage_budget" and problem.target == 0:  # Y is independent of S
+        if self.gains.strict and problem.limits_leakage and problem.target == 0:  # Y is independent of S
             return ColumnGeneration().find(FunnelProblem(problem.joint, leakage_budget=0.0), goal)
         if self.worth.curved is not None:
             self._inform(problem, goal)
@@ -218,14 +218,14 @@ class VertexProgram:
         steepest = {} if worth.curved is None else {"steepest": _STEEPEST}
         if problem.form == "disclosure":
             return Objective(True, "disclosure", min(target + error, most), **steepest)
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             limit = max((gains.inner(target) - worth.base) / worth.unit - error, 0.0)
             return Objective(True, "side", limit, **steepest)
         return Objective(True, "multiplier", target / (worth.unit * gains.rate), **steepest)
 
     def _gap(self, problem: FunnelProblem | BottleneckProblem, value: float, tol: float) -> float:
         """Half of what the value may miss the optimum by, in units of the program at its target."""
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             return 0.5 * tol
         if problem.form == "multiplier":
             return 0.5 * tol / (self.worth.unit * self.gains.rate)
@@ -234,7 +234,7 @@ class VertexProgram:
 
     def _value(self, problem: FunnelProblem | BottleneckProblem, value: float) -> float:
         """The objective of `problem` that a plan has."""
-        if problem.form == "leakage_budget":
+        if problem.limits_leakage:
             return -value
         return self.gains.outer(self.worth.base + self.worth.unit * value)
 
@@ -304,5 +304,5 @@ def proved_again(
 def _better(problem: FunnelProblem | BottleneckProblem, known: Proof | None, new: Proof) -> Proof:
     if known is None:
         return new
-    sign = 1.0 if problem.form != "leakage_budget" else -1.0
+    sign = -1.0 if problem.limits_leakage else 1.0
     return new if sign * proved_value(problem, new) > sign * proved_value(problem, known) else known

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.actions.vertices import least_linear, least_on_faces
 from jaxpriv.funnels.gains import best
 

@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock
-from jaxpriv._numerics import entropy, information_interval
-from jaxpriv._validation import nonnegative, real_array
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.numerics import entropy, information_interval
+from jaxpriv._runtime.validation import nonnegative, real_array
 from jaxpriv.column_generation import Objective, Pool, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
@@ -227,7 +227,7 @@ class BlockProgram:
 
     def _solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
         """The same for the classes of useful symbols."""
-        form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+        form = "side" if problem.limits_leakage else problem.form
         target = problem.target
         if self.funnel and form == "disclosure":
             target -= self.equal.hidden

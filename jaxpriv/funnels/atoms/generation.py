@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from jaxpriv._clock import Clock
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
 from jaxpriv.column_generation.prices import central_prices, mended_prices
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of

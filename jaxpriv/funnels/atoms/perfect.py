@@ -17,8 +17,8 @@ from itertools import combinations
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._numerics import divergence
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.numerics import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.funnels.bounds import silent_bound

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.atoms.parts import Part
 from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.pricing.binary import angles

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._resources import processors
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.resources import processors
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ terms agree to a few eps, which moves f by a few eps times lambda h(w); the rest
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
 
 _EPS = float(np.finfo(np.float64).eps)

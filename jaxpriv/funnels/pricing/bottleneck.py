@@ -21,7 +21,7 @@ from math import log
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
 
 # Simplices that tile a simplex, halved at an edge.

@@ -1,6 +1,6 @@
 """Boxes of posteriors, tightened and bounded from below: one step of the branch and bound of `boxes`, in NumPy.
 
-This is what the kernel `_native/boxes.c` computes too, where there is one, with the same constants.
+This is what the kernel `_runtime/native/boxes.c` computes too, where there is one, with the same constants.
 
 Let f(q) = -H(Tq) + lambda H(q) - nu.q, r = Tq, and let q be a minimiser over the whole simplex with f(q) = m <= F. In
 a box l <= q <= u with r between `low` and `high`:
@@ -35,9 +35,9 @@ from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
 
 Three: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# The constants of `_native/boxes.c`: choices that change the tightness of a bound, not its validity. Vertices of the
-# inner approximation of one relaxation, linear programs in it at most, and after each of them steps of mirror descent
-# of the weights, then of Newton's method.
+# The constants of `_runtime/native/boxes.c`: choices that change the tightness of a bound, not its validity. Vertices
+# of the inner approximation of one relaxation, linear programs in it at most, and after each of them steps of mirror
+# descent of the weights, then of Newton's method.
 VERTICES, ORACLES, MIRROR, WEIGHTS = 24, 60, 8, 12
 # A relaxation ends at this share of what is left to be shown; of weights before mirror steps, so that a vertex that was
 # dropped may be added again; added to the diagonal of Newton's matrix, as a share of its trace.
@@ -233,7 +233,7 @@ def _knapsack(c: np.ndarray, low: np.ndarray, high: np.ndarray) -> Three:
     return q, mu, rest[:, 0] - width.sum(axis=1) <= 1e-9
 
 
-# The constants of `_native/boxes.c`. Steps towards an end of an interval, tightenings before a relaxation, and
+# The constants of `_runtime/native/boxes.c`. Steps towards an end of an interval, tightenings before a relaxation, and
 # relaxations of one box: more of them would make boxes smaller, and fewer.
 NEWTON, PASSES, ROUNDS = 6, 2, 4
 # A box is relaxed again if its intervals lost this much together; cuts stay this share of a width inside, and lie

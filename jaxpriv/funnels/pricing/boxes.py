@@ -15,9 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxpriv import _native
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._resources import processors
+from jaxpriv._runtime import native
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.resources import processors
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, Search, stepped
 from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
@@ -220,7 +220,7 @@ class _BoxSearch:
 
 def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     """`stepped`, by the kernel where there is one: `rows` and `bounds` are then overwritten."""
-    kernel = _native.on_host("jaxpriv_boxes") if isinstance(search.shape, Entropy) else None
+    kernel = native.on_host("jaxpriv_boxes") if isinstance(search.shape, Entropy) else None
     if kernel is None:
         return stepped(search, rows, bounds)
     count = len(rows)

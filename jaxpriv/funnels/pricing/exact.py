@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer, BinaryFunnelPricer
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer

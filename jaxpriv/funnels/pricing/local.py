@@ -22,8 +22,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime.clock import ENDLESS, Clock
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores, xlogx
 
 # Processor seconds that compiling the searches takes at most.

@@ -103,7 +103,7 @@ DISTANT = 1e-2
 
 @dataclass(frozen=True)
 class Entropy(AbstractShape):
-    """sum_s r_s ln r_s: mutual information. The kernel of `_native/boxes.c` is for this one."""
+    """sum_s r_s ln r_s: mutual information. The kernel of `_runtime/native/boxes.c` is for this one."""
 
     private: int
 

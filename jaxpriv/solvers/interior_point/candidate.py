@@ -6,8 +6,8 @@
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.candidate import Candidate

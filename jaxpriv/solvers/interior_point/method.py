@@ -22,8 +22,8 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import equinox as eqx
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program

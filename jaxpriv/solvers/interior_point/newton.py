@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system, small_solve

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import approach_budgets, in_precision, normalised

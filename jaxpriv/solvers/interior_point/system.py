@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Boundary, Role, Term
 from jaxpriv.program.convex import Layout, Program
@@ -252,6 +252,8 @@ def _priced(terms: tuple[Term, ...], layout: tuple[Layout, ...], limits: int, wo
 def row_prices(data: Data, price: Arr, eta: Arr) -> Arr:
     """The price of the set of every row, (Y, T): k = price g; for linear terms the normalisation."""
     outputs = data.cost.shape[0]
+    if (data.priced == price.shape[0] + eta.shape[1]).all():
+        return xp.ones((outputs, data.rows), like=data.cost)
     one = xp.ones((outputs, 1), like=data.cost)
     return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, one], axis=1)[:, data.priced]
 

@@ -1,7 +1,7 @@
 """Whole solves by kernels in C, one or a batch: no step in Python or XLA.
 
 Each computes the starts of `InteriorPoint` and its steps for programs of one kind, in float64: those whose only term is
-a relative entropy, in the objective (`jaxpriv/_native/information.c`) or limited on average
+a relative entropy, in the objective (`jaxpriv/_runtime/native/information.c`) or limited on average
 (`limited_information.c`), and minimax programs whose only term is one of linear rows, the least worst outcome of a
 measure of log-ratios (`least_ratios.c`), or a relative entropy, the least maximum information
 (`worst_information.c`). That is on arrays of NumPy without compiling anything (`solved`), and in compiled programs for
@@ -22,13 +22,13 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from jaxpriv import _arrays as xp
-from jaxpriv import _native
-from jaxpriv._arrays import of
-from jaxpriv._compile import own_settings, target_platform
-from jaxpriv._lanes import LaneArray, with_lanes
-from jaxpriv._resources import processors
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime import native
+from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.compilation import own_settings, target_platform
+from jaxpriv._runtime.lanes import LaneArray, with_lanes
+from jaxpriv._runtime.resources import processors
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
@@ -119,7 +119,7 @@ def has_kernels() -> bool:
 
 
 def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
-    return _native.on_host(kernel.symbol)
+    return native.on_host(kernel.symbol)
 
 
 def _kernel_of(program: Program) -> _Kernel | None:
@@ -256,7 +256,7 @@ def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr)
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
     limit, normalised = max_steps.astype(np.float64)[None], np.full(1, _normalised(program), np.float64)
     choices = jnp.concatenate([chosen, limit, normalised])
-    ended = _ended(program, *_native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
+    ended = _ended(program, *native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
     return ended._replace(steps=jnp.asarray(ended.steps, max_steps.dtype))
 
 

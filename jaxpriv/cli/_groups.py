@@ -1,0 +1,110 @@
+"""`jaxpriv fit --group`: the groups that the options name, and what is printed of their designs."""
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._fit_line import without_groups
+from jaxpriv.cli._output import Units
+from jaxpriv.cli._tables import CostOptions
+from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.release import Fitted, FittedGroups
+
+
+def of_groups(
+    columns: CostOptions, group: list[str] | None, grouped: bool, given: Mapping[str, object]
+) -> tuple[CostOptions, dict[str, Any]]:
+    """The options with all useful columns, and `groups` or `useful` of `fit_groups`; `given`: further options."""
+    for name in without_groups({**vars(columns), **given}):
+        raise InputError(
+            f"--{name.replace('_', '-')} goes without --group and --grouped, whose designs are for mutual "
+            "information and a --budget or --leakage-budget"
+        )
+    if group and grouped:
+        raise InputError("give --group or --grouped, not both")
+    if not group:
+        return columns, {"useful": columns.useful or ()}
+    try:
+        named = [next(csv.reader([text])) for text in group]
+    except csv.Error as error:
+        raise InputError(f"--group: {error}") from None
+    inside = {name for names in named for name in names}
+    groups = [*named, *([name] for name in columns.useful or () if name not in inside)]
+    return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups}
+
+
+def record(found: "FittedGroups", parts: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """As JSON, with what `fit` writes of each design."""
+    together = [found.leakage.record, found.distortion.record]
+    return {
+        "design": found.mechanism.sha256,
+        "groups": [{"columns": list(names), **part} for names, part in zip(found.groups, parts, strict=True)],
+        "on_the_design": dict(zip(("leakage", "distortion"), together, strict=True)),
+        "computed": found.exact,
+        "cost": asdict(found.cost),
+        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
+        "population": None
+        if found.population is None
+        else {"confidence": found.confidence, "leakage": found.population},
+        "units": "nats",
+    }
+
+
+def text(found: "FittedGroups", target: str, units: Units) -> str:
+    """The numbers of all groups together, then a line for each group; `target` is what was asked for."""
+    asked = found.fitted[0].evidence
+    shown = str(units)
+
+    def most(value: float) -> str:
+        return f"{_output.upper(value * units.per_nat)} {shown}"
+
+    cost = found.cost
+    lines = {
+        "target": f"{target} for all groups",
+        "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
+        f"on the {int(asked.counts.sum())} records of the design": "",
+        "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
+        "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
+        "  mean distortion": _output.upper(float(found.distortion.upper or "inf")),
+    }
+    one = "not computed: more than 256 combinations"
+    if cost.optimum is not None:
+        one = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
+    lines["  one mechanism for all columns leaks"] = one
+    lines["whatever the population is"] = ""
+    lines["  maximal leakage, at least I(S;Y)"] = most(
+        float(found.mechanism.guarantees["maximal-leakage"].upper or "inf")
+    )
+    if found.population is not None:
+        held_out = int(found.evidence.records[:, -1].sum())
+        lines[f"population, from {held_out} held-out records"] = f"confidence {found.confidence:g}"
+        lines["  leakage of all groups at most"] = most(found.population)
+    headings = ["|X|", "distortion", "leakage", "at least", *(["population"] if found.population is not None else [])]
+    table = _output.empty_table(headings, after=("status", "columns"))
+    for names, one in zip(found.groups, found.fitted, strict=True):
+        table.add_row(*_numbers(one, units), one.status.replace("_", " "), ", ".join(names))
+    statements = dict.fromkeys(sentence for one in found.fitted for sentence in one.statements)
+    return (
+        _output.aligned(lines)
+        + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget leaks less)\n"
+        + _output.rendered(table)
+        + "".join(f"{sentence}\n" for sentence in statements)
+    )
+
+
+def _numbers(one: "Fitted", units: Units) -> list[str]:
+    bound = one.claims.get("lower_bound")
+    cells = [
+        str(len(one.mechanism.table)),
+        _output.upper(float(one.claims["distortion"].upper or "inf")),
+        _output.upper(float(one.claims["leakage"].upper or "inf") * units.per_nat),
+        "-" if bound is None else _output.lower(float(bound.lower or 0) * units.per_nat),
+    ]
+    if one.audit is not None:
+        bounds = [row.upper for row in one.audit.rows if row.name == "mutual-information" and row.upper is not None]
+        cells += [_output.upper(bounds[0] * units.per_nat)]
+    return cells

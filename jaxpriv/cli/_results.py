@@ -1,0 +1,42 @@
+"""What several commands print of a result, and how they end when it is not certified."""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonRecord, Units
+from jaxpriv.errors import NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.verifier.claims import Claim
+
+
+def uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifiedError:
+    """The error after a result above the tolerance; `advice` is for a solve that ended by itself."""
+    from jaxpriv._runtime.clock import Stop
+
+    known = {Stop.NONE: advice, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
+    return NotCertifiedError(
+        f"{_output.stopped(reason)}not certified to --tol {tol:g}: the gap is {_output.upper(gap, 2)}. The mapping "
+        f"and its interval are valid. {known[Stop(int(reason))]}"
+    )
+
+
+def work_of(record: JsonRecord) -> dict[str, str]:
+    """The last lines of a result."""
+    seconds = record["seconds"]
+    return {
+        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
+        "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
+    }
+
+
+def claim_text(claim: "Claim", units: Units, *, down: bool = False, digits: int = 6) -> str:
+    """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
+    end = claim.lower if down else claim.upper
+    if end is None:
+        return "inf (no bound)"
+    scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
+    value = Fraction(end) * Fraction(scale)
+    rounded = (_output.lower if down else _output.upper)(float(value), digits)
+    return f"{rounded} {unit}".rstrip()

@@ -1,0 +1,44 @@
+"""`jaxpriv counts`: how many records of each class the original table had, estimated from a release."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._tables import table_file
+from jaxpriv.cli._work import working
+
+if TYPE_CHECKING:
+    from jaxpriv.release import CountEstimate
+
+
+def counts(
+    released: Path,
+    design: Path,
+    json: Path | None = None,
+) -> None:
+    """Estimate how many records of the original table each class had, from what was released.
+
+    For users of a release: a count of the released table is biased, because the release moves records between classes.
+    Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
+    the design does not determine the count.
+    """
+    from jaxpriv.release import estimate_counts
+    from jaxpriv.release.grouped import load_mechanism
+
+    file = table_file(released, None)
+    parts = load_mechanism(design).parts
+
+    def work(_: object) -> "dict[str, CountEstimate]":
+        return {name: one for part in parts for name, one in estimate_counts(part, file).items()}
+
+    found = working("Estimating", work)
+    record = {name: asdict(one) for name, one in found.items()}
+    _output.deliver({"columns": record}, json, "".join(_counts_text(name, one) for name, one in found.items()))
+
+
+def _counts_text(name: str, one: "CountEstimate") -> str:
+    table = _output.empty_table(["records", "standard error", "largest bias"], before=[name], after=())
+    for row in zip(one.labels, one.count, one.standard_error, one.bias, strict=True):
+        table.add_row(row[0], *(f"{number:.0f}" for number in row[1:]))
+    return _output.rendered(table)

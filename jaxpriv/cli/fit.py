@@ -1,0 +1,200 @@
+"""`jaxpriv fit`: from records to a design, which can be published."""
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxpriv.cli import _groups, _output
+from jaxpriv.cli._fit_line import in_groups
+from jaxpriv.cli._options import FormOptions, TimeOptions, Unseen
+from jaxpriv.cli._output import Units
+from jaxpriv.cli._results import claim_text
+from jaxpriv.cli._tables import CostOptions, records_and_measure
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.release import Fitted, FittedGroups
+
+
+def fit(
+    *,
+    table: Path,
+    out: Path,
+    columns: CostOptions,
+    budget: float | None = None,
+    leakage_budget: float | None = None,
+    leakage_tolerance: float | None = None,
+    disclosure: float | None = None,
+    target_leakage: float | None = None,
+    group: list[str] | None = None,
+    grouped: bool = False,
+    measure: FormOptions,
+    split: float = 0.5,
+    seed: int = 0,
+    confidence: float = 0.95,
+    population: bool = False,
+    unseen: Unseen = Unseen.refuse,
+    resolution: int = 32,
+    unchanged: bool = False,
+    run: TimeOptions,
+    private_out: Path | None = None,
+    codebook_out: Path | None = None,
+    units: Units = Units.nats,
+    json: Path | None = None,
+) -> None:
+    """Design on one part of the records, audit on the other, and write what can be published.
+
+    The design is a table of whole numbers: what is certified is what `jaxpriv release` draws from. Every number printed
+    on the records of the design was computed again from that table, exactly or rounded outwards. Exit code 3: no
+    mapping meets the target. Exit code 4: the gap is above --tol (or the time limit or Ctrl-C came first); design and
+    interval are valid and written all the same.
+    """
+    from jaxpriv import release
+
+    _output.need_ending("--out", out, ".zip")
+    _output.need_ending("--private-out", private_out, ".zip")
+    budgets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget}
+    targets: dict[str, Any] = {**budgets, "disclosure": disclosure, "target_leakage": target_leakage}
+    _output.only_one(targets)
+    further = {"leakage_tolerance": leakage_tolerance, "population": population}
+    given = {**vars(measure), **targets, **further}
+    alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
+    in_one = not (group or grouped)
+    if not in_one:
+        columns, of_groups = _groups.of_groups(columns, group, grouped, given)
+    source, of_records = records_and_measure(table, columns, measure)
+    run.check()
+    clock = run.clock()
+    asked: dict[str, Any] = {**of_records, **alike, "tol": run.tol, "clock": clock}
+
+    def work(_: object) -> "Fitted | FittedGroups":
+        if in_one:
+            return release.fit(source, release.FitRequest(**asked, **targets, **further))
+        own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
+        return release.fit_groups(source, release.GroupsRequest(**own, **of_groups, **budgets))
+
+    try:
+        found = working("Fitting", work, clock)
+    except InputError as error:
+        further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
+        raise in_groups(error, table, columns, {**given, **alike, **further}) if in_one else error from None
+    if found.unchanged and not unchanged:
+        raise InputError(
+            f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
+            f"was written: {'allow more --time-limit' if clock.stop else 'choose another target'}, or --unchanged if "
+            "this is meant"
+        )
+    files = {out: found.mechanism.to_bytes()}
+    if private_out is not None:
+        files[private_out] = found.evidence.to_bytes(found.mechanism)  # pyright: ignore[reportArgumentType]
+    if codebook_out is not None:
+        files[codebook_out] = found.codebook.to_json().encode()
+    secret = [] if private_out is None else [private_out]
+    if isinstance(found, release.FittedGroups):
+        parts, target = (
+            found.fitted,
+            next(f"{name.replace('_', '-')} {value:g}" for name, value in budgets.items() if value is not None),
+        )
+        record, text = _groups.record(found, map(_record, parts)), _groups.text(found, target, units)
+    else:
+        parts = (found,)
+        record, text = _record(found), _text(found, units)
+    _output.deliver(record, json, text, files, private=True, private_files=secret)
+    if any(one.status in ("not_certified", "best_known") for one in parts):
+        raise NotCertifiedError(
+            f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
+            f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
+        )
+
+
+def _record(found: "Fitted") -> dict[str, object]:
+    from jaxpriv.verifier.archive import digest
+
+    audit = found.audit
+    return {
+        "status": found.status,
+        "design": digest(found.mechanism.to_bytes()),
+        "asked": found.mechanism.asked.record,
+        "records": {
+            "design": int(found.evidence.counts.sum()),
+            "held_out": None if found.evidence.held_out is None else int(found.evidence.held_out.sum()),
+        },
+        "alphabets": {
+            "private": len(found.evidence.counts),
+            "useful": len(found.mechanism.table),
+            "released": len(found.mechanism.released),
+        },
+        "on_the_design": {name: claim.record for name, claim in found.claims.items()},
+        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
+        "population_limit": None if found.limit is None else asdict(found.limit),
+        "population": None
+        if audit is None
+        else {
+            "confidence": audit.confidence,
+            "holds_for": audit.holds_for,
+            "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
+            "utility_lower": audit.utility.lower,
+            "assumptions": list(audit.assumptions.statements),
+        },
+        "statements": list(found.statements),
+        "units": "nats",
+    }
+
+
+_NAMES = {
+    "leakage": "leakage",
+    "distortion": "mean distortion",
+    "disclosure": "utility I(X;Y)",
+    "gap": "certified gap",
+    "excess": "excess over the target",
+}
+# Significant digits, where six would differ between machines.
+_DIGITS = {"gap": 2}
+_BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
+_CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
+
+
+def _text(found: "Fitted", units: Units) -> str:
+    release = found.mechanism
+    asked, audit = release.asked, found.audit
+    measure = asked.leakage["name"]
+    lines = {
+        "status": found.status.replace("_", " "),
+        "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(release.table)}, |Y| = {len(release.released)}",
+    }
+    records = int(found.evidence.counts.sum())
+    lines[f"on the {records} records of the design"] = ""
+    objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
+    names = {**_NAMES, "lower_bound": f"no mapping has less {objective} than"}
+    for name, claim in found.claims.items():
+        # Of a funnel with more than two private symbols what the solver proved; the statements say so.
+        best = found.claims.get(_BY_SOLVER.get(name, name), claim)
+        if name in names:
+            lines[f"  {names[name]}"] = claim_text(
+                best, units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
+            )
+    lines["whatever the population is"] = ""
+    lines |= {f"  {_CAPS[name]}": claim_text(claim, units) for name, claim in release.guarantees.items()}
+    limit = found.limit
+    if limit is not None:
+        lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
+        lines["target"] += f", so that {limit.limit:g} holds for the population"
+        lines[f"  {measure} at most"] = f"{_output.upper(limit.upper)} in the units of the target"
+    if audit is not None and audit.assumptions.records is not None:
+        lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
+        for row in audit.rows:
+            if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
+                lines[f"  {row.name} at most"] = _upper(row.upper, row.units, units)
+        if audit.utility.lower is not None:
+            lines["  utility I(X;Y) at least"] = f"{_output.lower(audit.utility.lower * units.per_nat)} {units}"
+    return _output.aligned(lines) + "".join(f"{sentence}\n" for sentence in found.statements)
+
+
+def _upper(value: float, unit: str, units: Units) -> str:
+    if math.isinf(value):
+        return "inf (no bound)"
+    scale, name = units.of(unit)
+    return f"{_output.upper(value * scale)} {name}"

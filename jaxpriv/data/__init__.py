@@ -1,0 +1,20 @@
+"""What is known before a problem is stated: distributions, distortions, operators by blocks, the embedded tables.
+
+`probability` makes distributions from counts and draws, `joints` states a joint distribution that is computed block by
+block, `distortion` states d(x, y), `channel` holds a mechanism that is too large for a table, `streaming` multiplies
+operators block by block, and `datasets` loads the tables of the papers. All but `streaming` are attributes of `jaxpriv`
+as well (`jp.probability`, `jp.joints`, ...).
+"""
+
+from typing import TYPE_CHECKING
+
+from jaxpriv._runtime.importing import attach
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.data import channel as channel
+    from jaxpriv.data import datasets as datasets
+    from jaxpriv.data import distortion as distortion
+    from jaxpriv.data import joints as joints
+    from jaxpriv.data import probability as probability
+else:
+    __getattr__, __dir__, __all__ = attach(__name__, {}, ["channel", "datasets", "distortion", "joints", "probability"])

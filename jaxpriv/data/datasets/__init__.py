@@ -1,0 +1,401 @@
+"""The data of the papers' experiments: the census table, embedded; raw files, fetched or local and checked.
+
+    census()                                  # the joint of Makhdoumi et al., 14 x 55, from 48842 people
+    load_adult(fetch_census())                # the records behind it
+    load_compas(fetch_compas())               # the 5278 records of Hsu et al.
+
+Raw files are checked against the SHA256 of the originals: most copies in circulation are altered.
+
+The embedded table counts the people of the Adult (Census Income) data by age, income, gender and education.
+Source: Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20, CC BY 4.0.
+
+The COMPAS file holds names and birth dates and has no licence, so it is never part of jaxpriv; only the six columns of
+the experiment of Hsu, Asoodeh and Calmon are kept from it. S is the race (African-American, Caucasian), X are gender,
+age, number of prior crimes, length of stay in jail and the score of recidivism (decile, 1 to 10). ProPublica's two-year
+file keeps too many people who were arrested again (Barenstein 2019); for race as S this does not matter.
+Source: Angwin, Larson, Mattu and Kirchner, Machine Bias, ProPublica 2016, and its repository compas-analysis.
+"""
+
+import csv
+import io
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from jaxpriv._runtime.importing import names_of
+from jaxpriv.data.datasets._layout import Dataset, Originals, Side, counted
+from jaxpriv.errors import InputError
+
+__all__ = [
+    "ADULT_COLUMNS",
+    "ATTRIBUTION",
+    "COMPAS_PRIVATE",
+    "COMPAS_USEFUL",
+    "Dataset",
+    "census",
+    "census_csv",
+    "census_from_raw",
+    "census_small",
+    "census_table",
+    "compas_arrays",
+    "fetch_census",
+    "fetch_compas",
+    "load_adult",
+    "load_compas",
+]
+__dir__ = names_of(__name__)
+
+ATTRIBUTION = (
+    "Barry Becker and Ronny Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20; "
+    "licensed under CC BY 4.0; columns selected, values grouped, people counted by jaxpriv"
+)
+
+ADULT_COLUMNS = (
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+)
+_NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+
+# The order is the order of the records in `load_adult`.
+_ADULT = Originals(
+    files={
+        "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+        "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    },
+    url="https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",
+    fetcher="fetch_census",
+)
+
+# The table's attributes and their values, in the order of the codes. Age: below 20 (the youngest
+# person is 17), decades, 70 and over. Education: everything below a high-school degree; the degree;
+# college without a bachelor's degree (Some-college, Assoc-voc, Assoc-acdm); a bachelor's degree or
+# higher (Bachelors, Masters, Prof-school, Doctorate).
+_DECADES = (20, 30, 40, 50, 60, 70)
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "age": ("17-19", "20-29", "30-39", "40-49", "50-59", "60-69", "70+"),
+    "income": ("<=50K", ">50K"),
+    "gender": ("Female", "Male"),
+    "education": ("<HS", "HS-grad", "Some-college/Assoc", "Bachelor+"),
+}
+_EDUCATION = {
+    **dict.fromkeys(("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th"), "<HS"),
+    "HS-grad": "HS-grad",
+    **dict.fromkeys(("Some-college", "Assoc-voc", "Assoc-acdm"), "Some-college/Assoc"),
+    **dict.fromkeys(("Bachelors", "Masters", "Prof-school", "Doctorate"), "Bachelor+"),
+}
+
+
+def census() -> Dataset:
+    """S = (age, income), 14 symbols; X = (age, gender, education), 55 of the 56 combinations; 48842 people.
+
+    Age is both private and useful: each x occurs with the two incomes of its own age group only.
+    """
+    return _joint_of(_embedded_table(), ("age", "income"), ("age", "gender", "education"))
+
+
+def census_small() -> Dataset:
+    """S = income, 2 symbols; X = (gender, education), 8 symbols: the table of `census` summed over age."""
+    return _joint_of(_embedded_table(), ("income",), ("gender", "education"))
+
+
+def census_from_raw(folder: str | os.PathLike[str]) -> Dataset:
+    """The dataset of `census()`, counted anew from the original `adult.data` and `adult.test` in `folder`."""
+    return _joint_of(census_table(load_adult(folder)), ("age", "income"), ("age", "gender", "education"))
+
+
+def census_table(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Count people by age, income, gender and education, from the columns of `load_adult`.
+
+    Returns the int64 contingency table `(age, income, gender, education)` of shape (7, 2, 2, 4).
+    Raises `InputError` naming column and record for a value outside the groups.
+    """
+    lowest = np.flatnonzero(~(columns["age"] >= 17))
+    if lowest.size:
+        raise InputError(f"column 'age', record {lowest[0]} is below 17, the youngest age group")
+    codes = (
+        np.searchsorted(_DECADES, columns["age"], side="right"),
+        _coded(columns["income"], "income", {value: value for value in _ATTRIBUTES["income"]}, "income"),
+        _coded(columns["sex"], "sex", {value: value for value in _ATTRIBUTES["gender"]}, "gender"),
+        _coded(columns["education"], "education", _EDUCATION, "education"),
+    )
+    table = np.zeros(_table_shape(), dtype=np.int64)
+    np.add.at(table, codes, 1)
+    return table
+
+
+def census_csv(table: np.ndarray) -> bytes:
+    """The embedded form of a `census_table`: a header, then one line per combination that occurs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_ATTRIBUTES, "count"])
+    for cell in np.argwhere(table):
+        labels = [values[code] for values, code in zip(_ATTRIBUTES.values(), cell, strict=True)]
+        writer.writerow([*labels, int(table[tuple(cell)])])
+    return text.getvalue().encode("ascii")
+
+
+def fetch_census(*, cache: str | os.PathLike[str] | None = None, local: str | os.PathLike[str] | None = None) -> Path:
+    """A folder with the original `adult.data` and `adult.test`, their SHA256 checked.
+
+    With `local`, that folder is checked and returned. Otherwise the files are downloaded once from
+    the UCI repository into `cache` (default: the user's cache folder for jaxpriv).
+
+    Raises `IntegrityError` if a file is not the original, `InputError` if a local file is missing,
+    `ResourceError` if pooch is not installed or the download fails.
+    """
+    return _ADULT.fetch(cache, local)
+
+
+def load_adult(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
+    """The 48842 records of `adult.data` and `adult.test` in `folder`, column by column (`ADULT_COLUMNS`).
+
+    Numeric columns are int64, the others text; an unknown value stays the text `?`. Spaces around
+    values, the full stop after the income in `adult.test`, and its first line (which starts with
+    `|`) are removed. `verify=False` accepts files that are not the originals.
+
+    Raises `InputError` naming file and line for a missing file or a malformed record, and
+    `IntegrityError` if `verify` and a file is not the original.
+    """
+    rows: list[list[str]] = []
+    for name in _ADULT.files:
+        rows += _parse_adult(_ADULT.read(folder, name, verify=verify), Path(folder) / name)
+    columns = dict(zip(ADULT_COLUMNS, zip(*rows, strict=True), strict=True))
+    return {
+        name: np.array([int(value) for value in values], dtype=np.int64) if name in _NUMERIC else np.array(values)
+        for name, values in columns.items()
+    }
+
+
+def _parse_adult(content: bytes, path: Path) -> list[list[str]]:
+    """The records of one raw file, every field stripped and every number seen to be one."""
+    rows = []
+    try:
+        lines = content.decode("ascii").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not plain ASCII text (byte {error.start})") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("|"):
+            continue
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != len(ADULT_COLUMNS):
+            raise InputError(f"{path}, line {number}: {len(fields)} fields, {len(ADULT_COLUMNS)} needed")
+        fields[-1] = fields[-1].removesuffix(".")
+        for name, field in zip(ADULT_COLUMNS, fields, strict=True):
+            # At most 18 digits fit int64. isdigit alone would let superscripts pass, but the text is ASCII.
+            if name in _NUMERIC and not (field.isdigit() and len(field) <= 18):
+                raise InputError(f"{path}, line {number}: column {name!r} is not a whole number")
+        rows.append(fields)
+    if not rows:
+        raise InputError(f"{path} holds no records")
+    return rows
+
+
+def _coded(values: np.ndarray, column: str, groups: Mapping[str, str], attribute: str) -> np.ndarray:
+    """The code, within `attribute`, of each value's group."""
+    present, inverse = np.unique(values, return_inverse=True)
+    order = _ATTRIBUTES[attribute]
+    codes = np.array([order.index(groups[str(value)]) if str(value) in groups else -1 for value in present])[inverse]
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        raise InputError(f"column {column!r}, record {unknown[0]} has a value outside the groups of {attribute}")
+    return codes
+
+
+def _table_shape() -> tuple[int, ...]:
+    return tuple(len(values) for values in _ATTRIBUTES.values())
+
+
+def _embedded_table() -> np.ndarray:
+    """The shipped counts as `census_table` returns them."""
+    text = resources.files("jaxpriv").joinpath("_assets", "census.csv").read_text(encoding="ascii")
+    table = np.zeros(_table_shape(), dtype=np.int64)
+    for row in csv.DictReader(io.StringIO(text)):
+        cell = tuple(values.index(row[name]) for name, values in _ATTRIBUTES.items())
+        table[cell] = int(row["count"])
+    return table
+
+
+def _joint_of(table: np.ndarray, private: Sequence[str], useful: Sequence[str]) -> Dataset:
+    """The joint of two (possibly overlapping) sets of attributes of a contingency table."""
+    names = tuple(_ATTRIBUTES)
+    cells = np.argwhere(table)
+    private_side, useful_side = (
+        Side(
+            names=tuple(chosen),
+            values=tuple(_ATTRIBUTES[name] for name in chosen),
+            codes=cells[:, [names.index(name) for name in chosen]],
+        )
+        for chosen in (private, useful)
+    )
+    return counted(private_side, useful_side, table[tuple(cells.T)], ATTRIBUTION)[0]
+
+
+# ProPublica's COMPAS records.
+
+
+COMPAS_PRIVATE = ("race",)
+COMPAS_USEFUL = ("gender", "age", "prior_count", "length_of_stay", "recidivism_score")
+
+# In the order of the codes of `compas_arrays`: s = 0 and 1 as in Hsu et al.
+_RACES = ("African-American", "Caucasian")
+_GENDERS = ("Female", "Male")
+
+_COMPAS_FILE = "compas-scores-two-years.csv"
+_COMPAS = Originals(
+    files={_COMPAS_FILE: "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"},
+    # The commit, not the branch: the file has not changed since 2016, and cannot there.
+    url="https://raw.githubusercontent.com/propublica/compas-analysis/bafff5da3f2e45eca6c2d5055faad269defd135a/",
+    fetcher="fetch_compas",
+)
+
+# What is read; the header repeats two names (decile_score, priors_count), whose columns are equal.
+_COMPAS_NEEDED = (
+    "race",
+    "sex",
+    "age",
+    "priors_count",
+    "decile_score",
+    "days_b_screening_arrest",
+    "is_recid",
+    "c_charge_degree",
+    "score_text",
+    "c_jail_in",
+    "c_jail_out",
+)
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_TIME = "%Y-%m-%d %H:%M:%S"
+
+
+def fetch_compas(*, cache: str | os.PathLike[str] | None = None, local: str | os.PathLike[str] | None = None) -> Path:
+    """A folder with the original `compas-scores-two-years.csv`, its SHA256 checked.
+
+    With `local`, that folder is checked and returned. Otherwise the file is downloaded once from
+    ProPublica's repository into `cache` (default: the user's cache folder for jaxpriv). It holds
+    names and birth dates of real people: keep it to yourself.
+
+    Raises `IntegrityError` if the file is not the original, `InputError` if a local file is missing,
+    `ResourceError` if pooch is not installed or the download fails.
+    """
+    return _COMPAS.fetch(cache, local)
+
+
+def load_compas(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
+    """The records of Hsu et al., column by column: `COMPAS_PRIVATE` and `COMPAS_USEFUL`; 5278 in the original file.
+
+    Kept are the records that pass ProPublica's five filters (the screening at most 30 days after or
+    before the arrest, a recidivism flag, no ordinary traffic offence, a score), of the two races.
+    `race` and `gender` are text, the others int64. `length_of_stay` is the absolute value of the
+    elapsed days between `c_jail_in` and `c_jail_out`, rounded down before the sign is dropped.
+
+    Raises `InputError` naming file, line and column for a missing file or a malformed record that
+    is kept, and `IntegrityError` if `verify` and the file is not the original.
+    """
+    path = Path(folder) / _COMPAS_FILE
+    rows = _compas_records(_COMPAS.read(folder, _COMPAS_FILE, verify=verify), path)
+    columns: dict[str, list] = {name: [] for name in (*COMPAS_PRIVATE, *COMPAS_USEFUL)}
+    for line, row in rows:
+        if not _kept(row):
+            continue
+        where = f"{path}, line {line}"
+        if row["sex"] not in _GENDERS:
+            raise InputError(f"{where}: column 'sex' is neither of the two values of the original file")
+        columns["race"].append(row["race"])
+        columns["gender"].append(row["sex"])
+        columns["age"].append(_whole(row, "age", where))
+        columns["prior_count"].append(_whole(row, "priors_count", where))
+        columns["length_of_stay"].append(_stay(row, where))
+        columns["recidivism_score"].append(_whole(row, "decile_score", where))
+    if not columns["race"]:
+        raise InputError(f"{path} holds no record that passes the filters")
+    return {
+        name: np.array(values) if name in ("race", "gender") else np.array(values, dtype=np.int64)
+        for name, values in columns.items()
+    }
+
+
+def compas_arrays(columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Records as numbers for estimators: s `(n,)` int64 and x `(n, 5)` float64, the columns of `COMPAS_USEFUL`.
+
+    s = 0 is African-American and 1 Caucasian, gender is 0 for Female and 1 for Male; nothing is scaled.
+    Raises `InputError` naming column and record for any other value.
+    """
+    numbers = [columns[name].astype(np.float64) for name in COMPAS_USEFUL[1:]]
+    gender = _coded_pair(columns, "gender", _GENDERS).astype(np.float64)
+    return _coded_pair(columns, "race", _RACES), np.stack([gender, *numbers], axis=1)
+
+
+def _coded_pair(columns: Mapping[str, np.ndarray], name: str, values: tuple[str, ...]) -> np.ndarray:
+    known = columns[name][:, None] == np.array(values)
+    unknown = np.flatnonzero(~known.any(axis=1))
+    if unknown.size:
+        raise InputError(f"column {name!r}, record {unknown[0]} is neither of the two values of `load_compas`")
+    return known.argmax(axis=1).astype(np.int64)
+
+
+def _compas_records(content: bytes, path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Line number and needed fields of every record."""
+    try:
+        reader = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+        header = next(reader, [])
+        places = {name: header.index(name) for name in _COMPAS_NEEDED if name in header}
+        if len(places) < len(_COMPAS_NEEDED):
+            absent = next(name for name in _COMPAS_NEEDED if name not in places)
+            raise InputError(f"{path} has no column {absent!r}")
+        rows = []
+        for fields in reader:
+            if len(fields) != len(header):
+                raise InputError(f"{path}, line {reader.line_num}: {len(fields)} fields, {len(header)} needed")
+            rows.append((reader.line_num, {name: fields[place] for name, place in places.items()}))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not well-formed CSV") from error
+    return rows
+
+
+def _kept(row: dict[str, str]) -> bool:
+    days = row["days_b_screening_arrest"]
+    return (
+        _WHOLE.fullmatch(days) is not None
+        and abs(int(days)) <= 30
+        and row["is_recid"] != "-1"
+        and row["c_charge_degree"] != "O"
+        and row["score_text"] != "N/A"
+        and row["race"] in _RACES
+    )
+
+
+def _whole(row: dict[str, str], name: str, where: str) -> int:
+    if not _WHOLE.fullmatch(row[name]):
+        raise InputError(f"{where}: column {name!r} is not a whole number")
+    return int(row[name])
+
+
+def _stay(row: dict[str, str], where: str) -> int:
+    moments = []
+    for name in ("c_jail_in", "c_jail_out"):
+        try:
+            moments.append(datetime.strptime(row[name], _TIME))
+        except ValueError:
+            # `from None`: the message of strptime shows the value.
+            raise InputError(f"{where}: column {name!r} is not a moment in the form of the original file") from None
+    # timedelta.days rounds down; 160 of the stays end before they begin.
+    return abs((moments[1] - moments[0]).days)

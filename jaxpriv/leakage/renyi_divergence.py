@@ -1,0 +1,149 @@
+"""The Renyi divergence between what two private symbols release, and the law of Y nearest to all of them.
+
+exp((b - 1) D_b(P || Q)) = sum_y P(y)^b Q(y)^{1-b} is jointly convex in P and Q: a sum over the outputs of q f(p/q), the
+rows p and q both linear in the mechanism. So is a limit on the largest over s of D_b(P_{Y|s} || Q) for a law Q that may
+be chosen, the row of a useful symbol that no data have. The least of these over Q is the capacity of order b.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.numerics import safe_divide
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime.validation import scalar, whole
+from jaxpriv.errors import InputError
+from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
+from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
+from jaxpriv.leakage.pointwise import LocalDifferentialPrivacy
+from jaxpriv.leakage.renyi import MaximalAlphaLeakage
+from jaxpriv.leakage.rule_sets import Rules, View
+
+__all__ = ["RenyiDivergence"]
+
+# A logarithm of t^b whose exponential is a float64 with room for sums.
+_STEEPEST = 300.0
+
+
+@dataclass(frozen=True)
+class PowerCurve(AbstractCurve):
+    """f = (t^b - b t + b - 1)/(b (b - 1)), b > 1: f''(1) = 1."""
+
+    order: float
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return -1.0 / (self.order - 1.0), math.inf
+
+    def value(self, t: Arr) -> Arr:
+        b = self.order
+        return (t**b - 1.0 - b * (t - 1.0)) / (b * (b - 1.0))
+
+    def slope(self, t: Arr) -> Arr:
+        return (t ** (self.order - 1.0) - 1.0) / (self.order - 1.0)
+
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
+        b = self.order
+        log_t = xp.log1p(self._inside(u)) / (b - 1.0)
+        return xp.expm1(b * log_t) / b, xp.exp(log_t), xp.exp((2.0 - b) * log_t)
+
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
+        b = self.order
+        u = xp.clip(u, self.slopes[0], math.expm1(_STEEPEST * (b - 1.0) / b) / (b - 1.0))
+        return u, xp.expm1(b * xp.log1p(self._inside(u)) / (b - 1.0)) / b
+
+    def _inside(self, u: Arr) -> Arr:
+        """(b - 1) u above the end of the slopes, where t is 0: f* rises with u."""
+        return xp.maximum((self.order - 1.0) * u, -1.0 + np.finfo(u.dtype).eps)
+
+
+class RenyiDivergence(AbstractAverageLeakage):
+    """D_b(P_{Y|s} || P_{Y|s'}) = 1/(b-1) ln sum_y P(y|s)^b P(y|s')^{1-b} of two private symbols, b = `order` > 1, nats.
+
+    Limits on all pairs are local Renyi differential privacy. Infinite where an output excludes s' and not s. With
+    `other` None it limits D_b(P_{Y|s} || Q), Q the row of the last useful symbol, which has no probability; its value
+    is then the largest over s for the best Q, `MaximalAlphaLeakage(order)`. Raises `InputError` for symbols without
+    mass, and an order that is not a finite number above 1.
+    """
+
+    words: ClassVar[str] = "Renyi divergence of two symbols"
+
+    symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
+    other: int | None = eqx.field(static=True)
+    order: float = eqx.field(static=True, converter=lambda value: float(scalar(value, "order", low=1.0, open_low=True)))
+
+    traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0, of_inputs=True)
+
+    @property
+    def in_numpy(self) -> bool:
+        return self.other is not None
+
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "RenyiDivergence":
+        del prior
+        places = [None if one is None else int(seen[:one].sum()) for one in (self.symbol, self.other)]
+        for one in (self.symbol, self.other):
+            if one is not None and not (one < len(seen) and seen[one]):
+                raise InputError(f"symbol {one} has no mass under the joint")
+        return RenyiDivergence(*places, self.order)
+
+    def scale_for(self, symbols: int) -> Scale:
+        del symbols
+        b = self.order
+        return Scale(self.outer, self.outer_inverse, lambda value: xp.exp((b - 1.0) * value) / b)
+
+    def outer(self, total: Scalar) -> Scalar:
+        return xp.log1p(self.order * (self.order - 1.0) * total) / (self.order - 1.0)
+
+    def outer_inverse(self, value: Scalar) -> Scalar:
+        return xp.expm1((self.order - 1.0) * value) / (self.order * (self.order - 1.0))
+
+    def rules(self, view: View) -> Rules:
+        given, inputs = view.joint / view.prior[:, None], view.joint.shape[1]
+        law = np.eye(inputs)[-1] if self.other is None else given[self.other]
+        return f_rules(PowerCurve(self.order), View(given[self.symbol][None], np.ones(1), law))
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """q f(p/q) / P(y), with p = P(y|s) and q = P(y|s')."""
+        given = safe_divide(w, prior) / w.sum()
+        p, q = given[self.symbol], given[self.other]
+        value = q * PowerCurve(self.order).value(p / xp.where(q > 0, q, 1.0))
+        return xp.where(q > 0, value, xp.where(p > 0, xp.inf, 0.0))
+
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        return w.sum() * self.outcome(w, prior)
+
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
+        return self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum())
+
+    def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
+        if self.other is None:
+            return MaximalAlphaLeakage(self.order).value_of(outputs, prior)
+        return super().value_of(outputs, prior)
+
+
+def maximal_alpha_limits(
+    measure: MaximalAlphaLeakage, limit: float, symbols: list[int]
+) -> "list[tuple[AbstractLeakage, float]]":
+    """Limits that together say measure <= limit, on each of the private symbols or on each pair of them."""
+    if not isinstance(measure, MaximalAlphaLeakage):
+        raise InputError("measure must be a MaximalAlphaLeakage, such as MaximalAlphaLeakage(2.0)")
+    a, b = float(np.asarray(measure.order)), measure.beta
+    if measure.designable:
+        return [(measure, limit)]
+    if b == 1.0:
+        return [(RenyiDivergence(s, None, a), limit) for s in symbols]
+    if math.isinf(b):
+        return [(LocalDifferentialPrivacy(), limit * (1.0 - 1.0 / a))]
+    if b < a:
+        raise InputError(
+            f"measure has order {a:g} and beta {b:g}: a limit takes beta 1, or a beta that is at least the "
+            "order (the leakage of beta = order is at least as large)"
+        )
+    each = limit * (1.0 - 1.0 / a) * b / (b - 1.0)
+    return [(RenyiDivergence(s, t, b), each) for s in symbols for t in symbols if s != t]

@@ -1,0 +1,15 @@
+"""The papers' other models: `databases` of several records, the `gaussian` source, the usual releases as `baselines`.
+
+All three are attributes of `jaxpriv` as well (`jp.databases`, `jp.gaussian`, `jp.baselines`).
+"""
+
+from typing import TYPE_CHECKING
+
+from jaxpriv._runtime.importing import attach
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.models import baselines as baselines
+    from jaxpriv.models import databases as databases
+    from jaxpriv.models import gaussian as gaussian
+else:
+    __getattr__, __dir__, __all__ = attach(__name__, {}, ["baselines", "databases", "gaussian"])

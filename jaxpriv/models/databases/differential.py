@@ -1,0 +1,363 @@
+"""Guarantees that need no prior: differential privacy, k dependent records, every prior.
+
+A mechanism is M[x, r] = M(r|x), (N, r). All values are max ln M(r|x)/M(r|x') over some pairs x, x', in nats:
+inf where an output distinguishes a pair for certain; pairs that both exclude r are skipped.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr
+
+from jaxpriv._runtime.resources import need_memory
+from jaxpriv._runtime.validation import host_only, mechanism_array, scalar
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import Witness
+from jaxpriv.models.databases.universe import checked_neighbours, over_universe, prior_over, universe_sizes, whole
+
+# What the measures of this package return: a number in nats beside the place where it is attained.
+
+
+@dataclass(frozen=True)
+class PairPrivacy:
+    """max of ln M(r|x)/M(r|x') in nats; `witness` holds r, x (raised) and x' (lowered), None without any pair."""
+
+    value: float
+    witness: Witness | None
+
+
+@dataclass(frozen=True)
+class RecordPrivacy:
+    """Nats for each record, and their maximum.
+
+    Attributes:
+        value: the largest entry of `per_record`.
+        per_record: the personalised eps_i, (n,).
+        record: a record that attains `value`.
+    """
+
+    value: float
+    per_record: np.ndarray
+    record: int
+
+
+def worst_record(per_record: np.ndarray) -> RecordPrivacy:
+    """The maximum over records, never below 0 (what rounding leaves there is cut off)."""
+    values = np.maximum(per_record, 0.0)
+    record = int(np.argmax(values))
+    return RecordPrivacy(float(values[record]), values, record)
+
+
+def log_mechanism(mechanism: np.ndarray) -> np.ndarray:
+    """ln M, -inf at zeros."""
+    with np.errstate(divide="ignore"):
+        return np.log(mechanism)
+
+
+def _excess(raised: np.ndarray, lowered: np.ndarray) -> np.ndarray:
+    """raised - lowered for logarithms; -inf where `raised` is -inf: M(r|x) = 0 limits nothing."""
+    with np.errstate(invalid="ignore"):
+        return np.where(raised == -np.inf, -np.inf, raised - lowered)
+
+
+@host_only
+def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPrivacy:
+    """The eps of differential privacy: max over r and x ~ x' of ln M(r|x)/M(r|x').
+
+    `mechanism` (x, r), `neighbours` bool (x, x') asking for M(r|x) <= e^eps M(r|x'); it need not be
+    symmetric. O(x^2) work and memory for each output. 0 and no witness for a relation without pairs. The same
+    number as `jaxpriv.leakage.ldp_of_channel(mechanism, neighbours)`, computed in logarithms on the host.
+
+    Raises `InputError` for a mechanism or relation that is not one, naming the position.
+
+    Dwork 2006; Calmon and Fawaz 2012, Definition 5; Wu, Xia and He, Definition 2.
+    """
+    array = mechanism_array(mechanism)
+    relation = checked_neighbours(neighbours, size=array.shape[0])
+    relation = relation & ~np.eye(len(relation), dtype=bool)
+    logs = log_mechanism(array)
+    best, witness = -np.inf, None
+    for output in range(array.shape[1]):
+        column = logs[:, output]
+        excess = np.where(relation, _excess(column[:, None], column[None, :]), -np.inf)
+        raised, lowered = np.unravel_index(np.argmax(excess), excess.shape)
+        if excess[raised, lowered] > best:
+            best, witness = float(excess[raised, lowered]), Witness(output, int(raised), int(lowered))
+    return PairPrivacy(max(best, 0.0), witness)
+
+
+@host_only
+def all_priors_privacy(mechanism: ArrayLike) -> PairPrivacy:
+    """The eps of information privacy under EVERY prior: max over x, x', r of ln M(r|x)/M(r|x').
+
+    Three conditions hold for the same eps (Wu, Xia and He, Proposition 4): ln P(r|x_i)/P(r) <= eps for every
+    prior P over the sequences, record i, symbol x_i and output r; I_inf(X;Y) <= eps for every prior; and this
+    maximum. The first two are suprema, approached where P(x') -> 1 and P(x) -> 0, and not attained.
+
+    `mechanism` (x, r) over all sequences; O(x r) work. inf if an output excludes a sequence and not another.
+    """
+    logs = log_mechanism(mechanism_array(mechanism))
+    excess = _excess(logs.max(axis=0), logs.min(axis=0))
+    output = int(np.argmax(excess))
+    witness = Witness(output, int(np.argmax(logs[:, output])), int(np.argmin(logs[:, output])))
+    return PairPrivacy(max(float(excess[output]), 0.0), witness)
+
+
+def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
+    """Minimum along `axis` over all OTHER places of it; inf where there is no other place."""
+    if logs.shape[axis] == 1:
+        return np.full_like(logs, np.inf)
+    first, second = np.split(np.partition(logs, 1, axis=axis).take([0, 1], axis=axis), 2, axis=axis)
+    own = np.arange(logs.shape[axis]).reshape([-1 if a == axis else 1 for a in range(logs.ndim)])
+    return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
+
+
+@host_only
+def dependent_records_privacy(
+    mechanism: ArrayLike, sizes: int | Sequence[int], dependent: int = 1, extent: float = math.inf
+) -> RecordPrivacy:
+    """The eps of information privacy under every prior with at most k = `dependent` dependent records.
+
+        eps_i = max over r and x, x' with x_i != x'_i, ||x - x'||_0 <= k of ln M(r|x)/M(r|x')
+
+    The priors are P = P_B1 x P_B2 x ... over a partition of the records into blocks of at most k (Wu, Xia and
+    He, Theorem 1): k = 1 are the product priors, and the value is the eps of differential privacy with
+    replacement; k = n is every prior, the value of `all_priors_privacy`. `per_record` holds the supremum of
+    ln P(r|x_i)/P(r) over x_i, r and those priors for each record: personalised differential privacy at k = 1.
+    A universe of one symbol has nothing to disclose: 0.
+
+    With `extent` = d only those priors count whose `dependence_extent` is at most d, and `per_record` is an upper
+    bound, min(eps_i, e_i + d), e_i the value at k = 1. For P(x_rest|x_i) <= e^d P(x_rest), and M(r|x) <= e^e_i M(r|x')
+    for sequences that differ in record i alone, so that
+
+        P(r|x_i) <= e^d sum_rest P(x_rest) M(r|x_i, x_rest) <= e^(d + e_i) P(r).
+
+    `mechanism` (N, r) over the sequences of `sizes`. O(k n N r) work: minima over Hamming balls are taken axis by
+    axis, no pair of sequences is formed. Raises `InputError` for sizes that do not fit, k outside 1 .. n and d < 0.
+    """
+    extent = scalar(extent, "extent", low=0.0, infinite=True)
+    if extent < math.inf:
+        plain = dependent_records_privacy(mechanism, sizes).per_record + extent
+        return worst_record(np.minimum(plain, dependent_records_privacy(mechanism, sizes, dependent).per_record))
+    sizes = universe_sizes(sizes)
+    array = over_universe(mechanism, sizes)
+    dependent = whole(dependent, "dependent", low=1, high=len(sizes))
+    logs = log_mechanism(array).reshape(*sizes, -1)
+    per_record = np.empty(len(sizes))
+    for i in range(len(sizes)):
+        others = [axis for axis in range(len(sizes)) if axis != i]
+        ball = logs
+        for _ in range(dependent - 1):
+            # One more record may be replaced; replacing the same one twice gains nothing and harms nothing.
+            ball = np.minimum.reduce(
+                [np.broadcast_to(ball.min(axis=axis, keepdims=True), ball.shape) for axis in others]
+            )
+        per_record[i] = _excess(logs, _lowest_elsewhere(ball, i)).max()
+    return worst_record(per_record)
+
+
+@host_only
+def dependence_extent(prior: ArrayLike, sizes: int | Sequence[int]) -> RecordPrivacy:
+    """I_inf(X_i; X_rest) = max over x of ln P(x)/(P(x_i) P(x_rest)) for every record i; 0 for independent records.
+
+    Wu, Xia and He, section 4, name a parameter for the extent of dependence and give no formula; this one adds to the
+    eps of differential privacy (`dependent_records_privacy`). `prior` (N,) over the sequences of `sizes`.
+    """
+    sizes = universe_sizes(sizes)
+    joint = prior_over(prior, sizes).reshape(sizes)
+    tables = [np.moveaxis(joint, i, 0).reshape(size, -1) for i, size in enumerate(sizes)]
+    return worst_record(np.array([_log_lift(table).max() for table in tables]))
+
+
+@host_only
+def group_privacy_bound(eps: float, records: int) -> float:
+    """k eps: what eps-differential privacy guarantees a group of k = `records` (Wu, Xia and He, Lemma 1).
+
+    An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
+    """
+    return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
+
+
+@host_only
+def information_bound(eps: float, records: int) -> float:
+    """An upper bound on I(S;U) in nats of any eps-differentially private U, whatever the prior of the n = `records`.
+
+        k - 1 - ln k <= n eps,     k = E/(1 - e^-E),   E = n eps = `group_privacy_bound(eps, n)`
+
+    By group privacy the rows of the mechanism are within a factor e^E. D(P(S|u) || P(S)), convex, is largest where
+    M(u|.) takes two values in this ratio, the larger on a set of probability a: it is then k (1 - 1/z) - ln z with
+    z = 1 + (e^E - 1) a, at most the value at z = k. So I(S;U) <= O(eps n), here about (n eps)^2/8 for small
+    and n eps - 1 - ln(n eps) for large n eps.
+
+    Calmon and Fawaz 2012, end of section V, after McGregor et al. 2011, Proposition 4.3.
+    """
+    size = group_privacy_bound(eps, records)
+    if size < 1e-3:  # the series of k - 1 - ln k, whose next term is below 1e-8 of it: nothing cancels
+        return size**2 / 8.0
+    k = size / -math.expm1(-size)
+    return k - 1.0 - math.log(k) if k < math.inf else math.inf
+
+
+# What an adversary with a given prior P over the sequences learns about single records and groups of them.
+#
+#     P(r|x_A) = sum over the other records of P(x_rest | x_A) M(r|x),   P(r) = sum_x P(x) M(r|x)
+#
+# for a group A of records (`records`), a single one being a group of one. Symbols and outputs without mass are outside
+# every maximum. In nats; inf is an answer (a two-sided or inferential ratio with a zero).
+
+
+def _group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
+    listed = records if isinstance(records, Iterable) else [records]
+    group = tuple(whole(record, f"records[{k}]", low=0, high=count - 1) for k, record in enumerate(listed))
+    if not group or len(set(group)) != len(group):
+        raise InputError("records must name at least one record, none twice")
+    return group
+
+
+@host_only
+def record_joint(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> np.ndarray:
+    """P(X_A = x_A, Y = r), (prod of the sizes of A, r), symbols of A in row-major order of `records`.
+
+    `records` is one record or several. It is a joint distribution as `jaxpriv.leakage` takes it, with the identity
+    as mechanism: every measure there is a measure for a group of records.
+    """
+    sizes = universe_sizes(sizes)
+    array = over_universe(mechanism, sizes)
+    group = _group(records, len(sizes))
+    joint = (prior_over(prior, sizes)[:, None] * array).reshape(*sizes, -1)
+    summed = joint.sum(axis=tuple(i for i in range(len(sizes)) if i not in group))
+    kept = sorted(group)
+    return summed.transpose(*[kept.index(i) for i in group], len(group)).reshape(-1, array.shape[1])
+
+
+def _log_lift(joint: np.ndarray) -> np.ndarray:
+    """ln P(r|x_A)/P(r) over the symbols and outputs with mass."""
+    joint = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0]
+    channel = joint / joint.sum(axis=1, keepdims=True)
+    return log_mechanism(channel) - np.log(joint.sum(axis=0))
+
+
+@host_only
+def group_information(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> float:
+    """I_inf(X_A;Y) = max over x_A, r of ln P(r|x_A)/P(r): group information privacy, one-sided.
+
+    Never below that of a part of the group. `mechanism` (N, r), `prior` (N,), `records` the group A.
+
+    Wu, Xia and He, Definition 3 and section 5.
+    """
+    return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
+
+
+@host_only
+def information_privacy(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], *, two_sided: bool = False
+) -> RecordPrivacy:
+    """eps_i = max over x_i, r of ln P(r|x_i)/P(r) for every record i; `two_sided` takes its absolute value.
+
+    One-sided it is Wu's information privacy, `per_record` his personalised eps_i, at most ln(1/min P(x_i)).
+    Two-sided it is Calmon's and Fawaz's Definition 6 for single records; inf if an output excludes a symbol.
+
+    `mechanism` (N, r) over the sequences of `sizes`, `prior` (N,). Raises `InputError` naming argument and position.
+
+    Wu, Xia and He, Definitions 4 and 5.
+    """
+    sizes = universe_sizes(sizes)
+    per_record = np.empty(len(sizes))
+    for i in range(len(sizes)):
+        lift = _log_lift(record_joint(mechanism, prior, sizes, i))
+        per_record[i] = np.abs(lift).max() if two_sided else lift.max()
+    return worst_record(per_record)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Four measures for each record, every one at least the next (Wu, Xia and He, Proposition 2). In nats.
+
+    Attributes:
+        inferential: max over r, x_i, x_i' of posterior odds over prior odds of x_i and x_i', eq. (13).
+        information: max over r, x_i of ln P(r|x_i)/P(r), one-sided.
+        relative_entropy: max over r of D(P(X_i|r) || P(X_i)).
+        mutual_information: I(X_i;Y).
+    """
+
+    inferential: RecordPrivacy
+    information: RecordPrivacy
+    relative_entropy: RecordPrivacy
+    mutual_information: RecordPrivacy
+
+
+@host_only
+def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -> Ladder:
+    """All measures of Proposition 2 under one prior; see `Ladder`. `mechanism` (N, r), `prior` (N,)."""
+    sizes = universe_sizes(sizes)
+    rows = []
+    for i in range(len(sizes)):
+        joint = record_joint(mechanism, prior, sizes, i)
+        lift = _log_lift(joint)
+        masses = joint.sum(axis=0)[joint.sum(axis=0) > 0]
+        posterior = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0] / masses
+        divergence = np.where(posterior > 0, posterior * np.where(posterior > 0, lift, 0.0), 0.0).sum(axis=0)
+        odds = lift.max(axis=0) - lift.min(axis=0)
+        rows.append([odds.max(), lift.max(), divergence.max(), masses @ divergence])
+    return Ladder(*(worst_record(np.array(column)) for column in zip(*rows, strict=True)))
+
+
+# Two answers about the same database: the product channel, and what is left to be known after one.
+
+
+@host_only
+def entropy_after(mechanism: ArrayLike, entropy: float) -> float:
+    """The least entropy, in nats, that H(P) >= b = `entropy` leaves of the knowledge P(x|r) after any one result r.
+
+        H(P(.|r)) >= e^L ( b - h(e^-L) - (1 - e^-L) ln N ),     L = `all_priors_privacy(mechanism).value`
+
+    or 0 if that is less, h the binary entropy: P is the mixture of P(.|r), with weight e^-L, since P(x|r) <= e^L P(x),
+    and of another distribution, whose entropy is at most ln N. So information privacy composes under bounded knowledge:
+    `entropy_bounded_privacy` of M_1 at b and of M_2 at this entropy add up to a bound for `compose(M_1, M_2)`.
+
+    `mechanism` (N, r). Raises `InputError` for b < 0.
+    """
+    bound = float(scalar(entropy, "entropy", low=0.0))
+    share = math.exp(-all_priors_privacy(mechanism).value)
+    if share == 0.0:
+        return 0.0
+    log_size = math.log(len(mechanism_array(mechanism)))
+    mixing = float(entr(share) + entr(1.0 - share))
+    rounding = 16 * 2.0**-52 * (bound + log_size + 1.0)
+    return max(0.0, (bound - mixing - (1.0 - share) * log_size - rounding) / share)
+
+
+@host_only
+def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
+    """M(r_1, r_2, ... | x) = prod_k M_k(r_k|x): independent runs on one database, (x, r_1 r_2 ...) row-major.
+
+    The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
+    most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
+    they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
+    determine x1 (ln 2). What adds is the value of the second mechanism under the knowledge that the first leaves,
+
+        I_inf(X_i; Y_1 Y_2) <= I_inf(X_i; Y_1) + max over y_1 of I_inf(X_i; Y_2 | Y_1 = y_1),
+
+    and `entropy_after` bounds the entropy of that knowledge. Wu, Xia and He, Lemma 2 and section 6.
+
+    Raises `InputError` if the mechanisms disagree on the number of databases.
+    """
+    arrays = [mechanism_array(mechanism, f"mechanisms[{k}]") for k, mechanism in enumerate(mechanisms)]
+    if not arrays:
+        raise InputError("compose needs at least one mechanism")
+    rows = arrays[0].shape[0]
+    for k, array in enumerate(arrays):
+        if array.shape[0] != rows:
+            raise InputError(f"mechanisms[{k}] has {array.shape[0]} rows (axis x), mechanisms[0] has {rows}")
+    need_memory(8.0 * rows * np.prod([float(array.shape[1]) for array in arrays]), "the composition", "compose fewer")
+    product = arrays[0]
+    for array in arrays[1:]:
+        product = (product[:, :, None] * array[:, None, :]).reshape(rows, -1)
+    return product

@@ -1,0 +1,511 @@
+"""From a table of records to a mechanism: design on one part of the records, audit on the other."""
+
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._runtime.clock import Clock
+from jaxpriv._runtime.module import Shown, summary
+from jaxpriv._runtime.validation import scalar
+from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.funnels import FunnelSolution, proved_line
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
+from jaxpriv.problems import DistortionProblem, FunnelProblem
+from jaxpriv.program.lower import distance_scale
+from jaxpriv.program.solution import Solution
+from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
+from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism
+from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
+from jaxpriv.release.table import (
+    certified_groups,
+    least_distortion,
+    least_leakage,
+    quantise,
+    within_distortion,
+    within_leakage,
+    without_rare,
+)
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.solve import solve_within
+from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
+from jaxpriv.statistics.tables import Codebook, Source
+from jaxpriv.statistics.tables.rules import column_distortion
+from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
+from jaxpriv.verifier.records import UNSEEN
+
+# Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
+_RUNGS = 12
+_CAUSES = 3  # of what a watchdog withholds: so many are stated
+# The status of a design that meets its target, where nothing is known of the best one.
+FEASIBLE = "feasible"
+# How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
+_FAR = 80.0
+UNCHANGED = "Every record is released as it is, which meets the target"
+# Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
+_RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
+
+# Claims of which the lower end is what is proved.
+_AT_LEAST = ("disclosure", "lower_bound", "solver_bound")
+
+# The argument of `fit` that states the target of each problem.
+_TARGETS = {
+    "budget": "budget",
+    "leakage-budget": "leakage_budget",
+    "disclosure": "disclosure",
+    "watchdog": "target_leakage",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Shown):
+    """What `fit` found.
+
+    Attributes:
+        mechanism: what may be published.
+        evidence: counts and certificate, which may not.
+        claims: every number of the mechanism on the records of its design, computed again from the integer table.
+        status: of the solution: `optimal`, `not_certified`, `best_known` or `stationary`; `feasible` for a watchdog,
+            which meets its target, and of which nothing is proved about better ones.
+        audit: bounds for the population from the records that were held out; None without a split, and where these
+            records chose the mechanism.
+        limit: what they certify then.
+        statements: what the numbers stand on, sentences.
+        unchanged: whether every record of the design is released as it is, because X itself meets the target.
+        codebook: all classes, those of the private columns too, which the mechanism does not name; for the owner.
+    """
+
+    mechanism: Mechanism
+    evidence: Evidence
+    claims: Mapping[str, Claim]
+    status: str
+    audit: MechanismAudit | None
+    limit: "PopulationLimit | None"
+    statements: tuple[str, ...]
+    unchanged: bool
+    codebook: Codebook
+
+    __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        rows = {"status": self.status, **self.mechanism._shown()}
+        for name, claim in self.claims.items():
+            end, rounded = (claim.lower, lower) if name in _AT_LEAST else (claim.upper, upper)
+            unit = "" if claim.unit == name else claim.unit
+            rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {unit}"
+        if self.limit is not None:
+            rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
+        return rows
+
+
+@dataclass(frozen=True)
+class PopulationLimit:
+    """The leakage of the mechanism in the population is at most `limit`, with this confidence.
+
+    Attributes:
+        upper: the bound that the held-out records give for the chosen mechanism, at most `limit`.
+        rung, rungs: the mechanism is number `rung` of a sequence of `rungs` that was fixed before.
+    """
+
+    confidence: float
+    limit: float
+    upper: float
+    rung: int
+    rungs: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitRequest(DesignRequest, MeasureRequest):
+    """What `fit` is asked for: its arguments."""
+
+    disclosure: float | None = None
+    target_leakage: float | None = None
+    leakage_tolerance: float | None = None
+    population: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """The target and the measure; `InputError` for what no design can have."""
+        given = {problem: getattr(self, name) for problem, name in _TARGETS.items() if getattr(self, name) is not None}
+        if len(given) != 1:
+            raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
+        ((problem, target),) = given.items()
+        target = float(scalar(target, _TARGETS[problem], low=0.0))
+        if self.leakage_tolerance is not None and (problem != "budget" or self.population):
+            raise InputError("leakage_tolerance goes with `budget`, and without `population`")
+        scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
+        if self.unseen not in UNSEEN:
+            raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+        if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
+            raise InputError("target_leakage is about lift leakage; leave out `leakage`")
+        if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
+            raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
+        asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
+        by_name(**dict[str, Any](asked.leakage))
+        fault = Measure(**dict[str, Any](asked.leakage)).fault
+        if fault is not None:  # a measure, or a divergence, that a user entered
+            raise InputError(f"leakage: a design {fault}: no verifier could compute it")
+        return asked
+
+
+@requested(FitRequest)
+def fit(source: Source, request: FitRequest) -> Fitted:
+    """Design a mechanism for the records of a table.
+
+    Args:
+        source, private, useful, rules, shared, codebook, sparse: as for `jaxpriv.statistics.tables.count_table`.
+        budget: least leakage with a mean distortion of at most this; or
+        leakage_budget: least mean distortion with at most this leakage; or
+        disclosure: least leakage with I(X;Y) of at least this (nats); or
+        target_leakage: the watchdog with at most this lift leakage (nats). Exactly one of the four.
+        leakage_tolerance: with `budget`: of the mechanisms whose leakage is within this of the least, the one of least
+            mean distortion (`jaxpriv.LexicographicProblem`); the sum of both is then the leakage budget of the design.
+        leakage, form, order, divergence, gamma: the measure, as for `jaxpriv.leakage.by_name`; of the library, which
+            `jaxpriv verify` knows.
+        distortion, weights: as `kinds` and `weights` of `column_distortion`; by default the number of changed columns.
+        split: the share of the records that the mechanism is designed on; the others are for its audit. 1: no audit.
+        seed: of the split.
+        confidence: of the bounds for the population.
+        population: `leakage_budget` or `target_leakage` holds for the population, with the confidence. A sequence of
+            mechanisms is designed on one part of the records, for 1/12, 2/12, ... of the budget; the other part bounds
+            the leakage of one after the other, and the last before the first whose bound is above the budget is taken.
+            The sequence is fixed before these records are looked at, so the first mechanism that leaks more than the
+            budget is passed with at most the probability 1 - confidence, however many there are (fixed-sequence
+            testing). For `target_leakage` the sequence is one of groupings of the symbols, and what is released of a
+            record is its group (`jaxpriv.release.table`).
+        unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
+        resolution: bits of the probabilities.
+        tol: the certified gap that counts as optimal.
+        time_limit: seconds after which the best design so far is taken, with its interval; reading, rounding and the
+            exact computation of all numbers are not interrupted. Ctrl-C does the same, as in `jaxpriv.solve`.
+        progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` at the beginning of
+            every stage and after every portion of steps.
+        clock: of other work that this is a part of, in place of the two.
+
+    A warning says where X itself meets the target: every record is then released as it is.
+
+    The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
+    of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, and
+    only those are released that a record of the design has: the mapping is a function of the records of the design.
+
+    Raises `InputError` for bad columns, numbers and options, `InfeasibleError` if no mechanism meets the target,
+    `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
+    table that is too large.
+    """
+    asked, clock = request.asked, request.started()
+    clock.begin("reading the records")
+    parts = read_parts(source, request)
+    records = parts.counted()
+    check_symbols(records.codebook, len(records.useful), len(parts.first))
+    costs = None
+    if asked.problem in ("budget", "leakage-budget"):
+        kinds, weights = request.distortion, request.weights
+        costs = column_distortion(records.codebook, records.useful, kinds=kinds, weights=weights)[:, records.seen]
+    work, limit, sources = _Work(asked, request, records, costs, clock), None, ()
+    if request.leakage_tolerance is not None:
+        clock.begin("the least leakage")
+        least = work.least_leakage()
+        asked = replace(asked, problem="leakage-budget", target=float(least.value) + request.leakage_tolerance)
+        sources = (_limited_by(request, least),)
+        work = replace(work, asked=asked)
+    clock.begin("designing")
+    with nullcontext() if request.clock else clock:  # otherwise whoever has the clock handles Ctrl-C
+        if not request.population:
+            found = work.design(asked.target)
+        else:
+            limit, found = _grouped(work) if asked.problem == "watchdog" else _certified(work)
+            # They chose the mechanism: no audit may take them for held out.
+            records = replace(records, held_out=None)
+    clock.begin("computing every number again")
+    book, seen = records.codebook, records.seen
+    duals = found.duals
+    if "prices" in duals:
+        duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
+    named = tuple(book.rules[name].labels for name in book.private)
+    key = os.urandom(32).hex()
+    evidence = Evidence(records.private, named, records.design, records.held_out, key=key, **duals)
+    mechanism = Mechanism(
+        table=found.table[records.nearest()],
+        codebook=book.without_private_values(),
+        useful=records.useful,
+        released_columns=found.columns,
+        released_labels=found.labels,
+        released=found.released,
+        asked=replace(asked, target=found.target),
+        distortion=costs,
+        unseen=request.unseen,
+        commitment=evidence.commitment(),
+    )
+    claims = evidence.claims(mechanism)
+    learned = request.codebook is None and (request.population or records.held_out is not None)
+    statements = sources + _statements(seen, learned)
+    if "solver_bound" in claims:
+        statements += (
+            "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
+            f"mapping leaks less than {claims['lower_bound'].lower} nats.",
+        )
+    if asked.problem == "watchdog" and not request.population:
+        statements += _withheld(records.design[:, seen], asked.target)
+    unchanged = bool(((found.table > 0).sum(axis=0) <= 1).all())
+    if unchanged:
+        warnings.warn(UNCHANGED, stacklevel=3)
+        statements = (f"{UNCHANGED}.", *statements)
+    audit = audited(mechanism, evidence, request.confidence)
+    return Fitted(mechanism, evidence, claims, found.status, audit, limit, statements, unchanged, book)
+
+
+def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> MechanismAudit | None:
+    """Bounds for the population from the records that were held out; None where there are none."""
+    counts = evidence.held_out
+    if counts is None:
+        return None
+    return audit_mechanism(mechanism.matrix(), counts=counts, confidence=confidence, held_out=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounded:
+    """A table over the useful symbols of the design, with the names, labels and codes of its outputs.
+
+    `target`: the one that it was designed for. `duals`: what proves the bound, by the fields of `Evidence`.
+    """
+
+    table: np.ndarray
+    columns: tuple[str, ...]
+    labels: Labels
+    released: np.ndarray
+    target: float
+    duals: dict[str, np.ndarray]
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What all designs of one call have in common; `costs` (X, Y) where they have a distortion."""
+
+    asked: Asked
+    request: FitRequest
+    records: CountedParts
+    costs: np.ndarray | None
+    clock: Clock
+
+    @cached_property
+    def measure(self) -> AbstractLeakage:
+        return by_name(**dict[str, Any](self.asked.leakage))
+
+    @cached_property
+    def computed(self) -> Measure | None:
+        """The measure, if it is one that the verifier computes."""
+        stated = Measure(**dict[str, Any](self.asked.leakage))
+        return stated if stated.computed else None
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(S, X) of the useful symbols that the records of the design have; `prices` (X, Y) are their costs."""
+        return self.records.design[:, self.records.seen]
+
+    @cached_property
+    def prices(self) -> np.ndarray | None:
+        return None if self.costs is None else self.costs[self.records.seen]
+
+    def held_out(self) -> tuple[np.ndarray, float]:
+        """The records that were held out, and the confidence of the bounds that they give."""
+        if self.records.held_out is None:
+            raise InputError("population needs held-out records: give a split below 1")
+        level = scalar(self.request.confidence, "confidence", low=0.0, high=1.0, open_low=True)
+        if not level < 1:
+            raise InputError("confidence must be below 1")
+        return self.records.held_out, level
+
+    def least_leakage(self) -> Solution:
+        """The least leakage that the budget allows."""
+        joint = self.counts / self.counts.sum()
+        problem = DistortionProblem(joint, self.prices, budget=self.asked.target, leakage=self.measure)
+        return solve_within(self.clock, problem, "auto", Goal(self.request.tol, 0.0))
+
+    def design(self, target: float) -> _Rounded:
+        """The best mechanism for a target, rounded to whole numbers that meet it."""
+        problem, prices, computed = self.asked.problem, self.prices, self.computed
+        matrix, duals, status = self._solved(target)
+        columns, labels, released, matrix = self._alphabet(matrix)
+        # What a measure of ratios compares stays positive.
+        support = self.asked.leakage["name"] != "mutual-information" and problem != "watchdog"
+
+        def rounded(mapping: np.ndarray) -> np.ndarray:
+            found = quantise(mapping, resolution=self.request.resolution, costs=prices, support=support)
+            if problem == "budget" and prices is not None:
+                found = within_distortion(found, self.counts, prices, target)
+            if problem == "leakage-budget" and computed is not None:
+                found = within_leakage(found, self.counts, computed, target)
+            return found
+
+        if prices is None or computed is None or not self.measure.worst_outcome:
+            table = rounded(matrix)
+        else:
+            tables = []
+            for least in _RARE:
+                try:
+                    tables.append(
+                        rounded(without_rare(matrix, self.counts.sum(axis=0) / self.counts.sum(), prices, least))
+                    )
+                except NotCertifiedError:
+                    if least == _RARE[-1] and not tables:
+                        raise
+            by_leakage = problem == "budget"
+            best = least_leakage(tables, self.counts, computed) if by_leakage else None
+            table = least_distortion(tables, self.counts, prices) if best is None else best
+        return _Rounded(table, columns, labels, released, target, duals, status)
+
+    def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
+        """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
+        problem, measure, joint = self.asked.problem, self.measure, self.counts / self.counts.sum()
+        goal = Goal(self.request.tol, 0.0)
+        if problem == "watchdog":
+            from jaxpriv.statistics.watchdog import watchdog
+
+            return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
+        if problem == "disclosure":
+            if not isinstance(measure, AbstractAverageLeakage):
+                raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
+            disclosed = _goal(joint, target, self.request.resolution)
+            asked_of = FunnelProblem(joint, disclosure=disclosed, leakage=measure)
+            found = solve_within(self.clock, asked_of, "auto", goal)
+            assert isinstance(found, FunnelSolution)
+            return found.mechanism, _prices(asked_of, found), found.status
+        form: dict[str, Any] = {_TARGETS[problem]: target}
+        asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
+        solution = solve_within(self.clock, asked, "auto", goal)
+        parts = solution.scores, solution.weights, solution.multipliers
+        if isinstance(measure, MutualInformation):
+            # The verifier takes scores and the price of leakage, not their product.
+            prices = np.asarray(solution.multipliers)
+            price = 1.0 if problem == "budget" else float(prices[-1])
+            scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
+            parts = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
+        rules, weights, prices = (np.asarray(part, np.float64) for part in parts)
+        if problem == "budget" and measure.worst_outcome and self.prices is not None:
+            # Of distances to the budget; the verifier takes the price of E d itself.
+            prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * self.prices)[0])
+        duals = {"scores": rules, "weights": weights, "multipliers": prices}
+        return np.asarray(solution.mechanism), duals, str(solution.status)
+
+    def _alphabet(self, matrix: np.ndarray) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
+        """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
+        book, useful, used = self.records.codebook, self.records.useful[self.records.seen], matrix.any(axis=0)
+        if self.asked.problem == "disclosure":
+            return *_numbered(int(used.sum())), matrix[:, used]
+        labels = tuple(book.rules[name].labels for name in book.useful)
+        if self.asked.problem == "watchdog":
+            return book.useful, labels, useful[used], matrix[:, used]
+        # The bound is about all outputs: none is left out.
+        return book.useful, labels, useful, matrix
+
+
+def _numbered(size: int) -> tuple[tuple[str, ...], Labels, np.ndarray]:
+    """Names, labels and codes of outputs that have numbers."""
+    return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None]
+
+
+def _grouped(work: _Work) -> "tuple[PopulationLimit, _Rounded]":
+    """The watchdog whose limit holds for the population: every symbol is released as its group."""
+    counts, level = work.held_out()
+    target, held_out = work.asked.target, np.zeros_like(work.counts)
+    np.add.at(held_out.T, work.records.nearest(), counts.T)
+    found = certified_groups(work.counts, held_out, target, 1 - level)
+    if found.rung == 0:
+        raise NotCertifiedError(
+            f"{int(held_out.sum())} held-out records cannot certify a lift of at most {target:.3g} for two groups of "
+            f"symbols, whose bound is {found.beyond:.3g}: take more records, fewer private classes or a larger target"
+        )
+    size = int(found.group.max()) + 1
+    table = np.zeros((len(found.group), size), dtype=np.uint64)
+    table[np.arange(len(table)), found.group] = ONE
+    limit = PopulationLimit(level, target, found.upper, found.rung, found.rungs)
+    return limit, _Rounded(table, *_numbered(size), target, {}, FEASIBLE)
+
+
+def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
+    """The last of the sequence before the first whose bound is above the target."""
+    if work.asked.problem != "leakage-budget":
+        raise InputError(
+            "population is about `leakage_budget` and `target_leakage`; for other targets the audit bounds the "
+            "population"
+        )
+    held_out, level = work.held_out()
+    target, nearest = work.asked.target, work.records.nearest()
+    best, upper = None, math.inf
+    for rung in range(1, _RUNGS + 1):
+        if best is not None and work.clock.expired():
+            break
+        work.clock.begin(f"design {rung} of {_RUNGS}")
+        found = work.design(target * rung / _RUNGS)
+        mapping = found.table[nearest] / ONE
+        (bound,) = sample_bounds(held_out, mapping, (work.measure,), 1 - level, kind=SampleKind.HELD_OUT)
+        if bound is None:
+            raise InputError("leakage: no sound bound for a population is known for this measure")
+        upper = float(bound.upper[0, 0])
+        if not upper <= target:
+            break
+        best = PopulationLimit(level, target, upper, rung, _RUNGS), found
+    if best is None:
+        raise NotCertifiedError(
+            f"{int(held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
+            f"of the sequence leaks {target / _RUNGS:.3g} on the records of the design, is bounded by {upper:.3g} in "
+            f"the population, and {target:.3g} is asked for: take more records, fewer classes or a larger budget"
+        )
+    return best
+
+
+def _prices(problem: FunnelProblem, found: FunnelSolution) -> dict[str, np.ndarray]:
+    """Prices of all useful symbols with what they prove; nothing where the bound has another reason."""
+    if found.proof is None:
+        return {}
+    known = np.isfinite(found.prices)
+    # Rare symbols that the solver left out: with so low a price no posterior that is cheap has them.
+    prices = np.where(known, found.prices, found.prices[known].min(initial=0.0) - _FAR)
+    return {"prices": prices, "line": np.array([min(found.multiplier, 1.0), proved_line(problem, found.proof)])}
+
+
+def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
+    """A little more disclosure than asked for, where X has that much: rounding to whole numbers may cost some."""
+    mass = joint.sum(axis=0)
+    left = -float(mass @ np.log(mass)) - target
+    return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
+
+
+def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:
+    """Why the watchdog withholds symbols: the causes with the largest mass."""
+    from jaxpriv.statistics.watchdog import explain, watchdog
+
+    found = watchdog(counts / counts.sum(), target_leakage=target)
+    causes = explain(found, counts=counts, target_leakage=target)
+    return tuple(cause.sentence for cause in causes[:_CAUSES])
+
+
+def _limited_by(request: FitRequest, least: Solution) -> str:
+    """Where a leakage budget comes from that was not given."""
+    return (
+        f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
+        f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second number "
+        f"and {request.leakage_tolerance:g}."
+    )
+
+
+def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:
+    """`learned`: whether classes were taken from records that were then held out."""
+    found = []
+    if learned:
+        found.append(
+            "The classes were taken from all records, those held out too; the mapping from those of the design."
+        )
+    if not seen.all():
+        found.append(
+            f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as the "
+            "combination that differs from it in the fewest columns."
+        )
+    return tuple(found)

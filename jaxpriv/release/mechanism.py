@@ -1,0 +1,480 @@
+"""A mechanism as a public file that releases records (table, classes, alphabets, what was asked), and its evidence.
+
+The evidence is private: the counts that the mechanism was designed on, those kept for its audit, and its certificate.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.module import Shown, summary
+from jaxpriv._runtime.module.latex import mapping_table
+from jaxpriv._runtime.module.shown import nearest, sizes
+from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.release import table as tables
+from jaxpriv.statistics.tables import Codebook, Source
+from jaxpriv.statistics.tables.readers import row_text
+from jaxpriv.verifier import archive
+from jaxpriv.verifier.archive import Json, Table, array, read_file
+from jaxpriv.verifier.claims import BITS, Claim, upper, without_counts
+from jaxpriv.verifier.designs import (
+    DUALS,
+    PRICES,
+    Audit,
+    DesignFile,
+    claims_of,
+    commitment,
+    read_audit,
+    read_design,
+)
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, edge_of
+
+Labels: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def this_version() -> str:
+    """What files name as the tool that wrote them."""
+    from jaxpriv import __version__
+
+    return f"jaxpriv {__version__}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a mechanism was designed for.
+
+    Attributes:
+        problem: `budget` (least leakage at E d <= target), `leakage-budget` (least E d at leakage <= target),
+            `disclosure` (least leakage at I(X;Y) >= target) or `watchdog` (lift leakage <= target).
+        target: the number.
+        leakage: the measure, as the arguments of `jaxpriv.leakage.by_name`.
+    """
+
+    problem: str
+    target: float
+    leakage: Mapping[str, str | float | None]
+
+    @property
+    def record(self) -> Json:
+        measure: dict[str, Json] = {
+            key: value if value is None or isinstance(value, str) else repr(float(value))
+            for key, value in self.leakage.items()
+        }
+        return {"problem": self.problem, "target": repr(float(self.target)), "leakage": measure}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Asked":
+        numbers = ("order", "gamma")
+        measure = {
+            key: float(value) if key in numbers and value is not None else value
+            for key, value in record["leakage"].items()
+        }
+        return cls(record["problem"], float(record["target"]), measure)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism(Shown):
+    """W(y|x) = table / 2^62, with all that is needed to release records by it. It holds no count of a record.
+
+    Attributes:
+        table: T (X, Y) uint64, rows sum to 2^62.
+        codebook: the classes of the useful columns, and of the private ones what reveals no value
+            (`Codebook.without_private_values`).
+        useful: (X, b) int64, the codes of the useful columns for each x.
+        released_columns, released_labels, released: names, labels and codes (Y, c) of what is released. With a
+            distortion and for watchdogs these are the useful columns themselves.
+        asked: what it was designed for.
+        distortion: d (X, Y) float64, where it was designed with one.
+        unseen: what a combination of classes without a symbol comes to: `refuse` (nothing is released), `suppress` (the
+            release of a symbol drawn uniformly, independent of the record), `nearest` (the symbol that differs in the
+            fewest columns, the first of several).
+        commitment: keyed hash of the counts and the certificate, which are kept apart (`Evidence`).
+        tool: the version of jaxpriv that designed it. Evidence, receipts and ledgers name the file by its hash, so a
+            design of an earlier version keeps its bytes.
+    """
+
+    table: np.ndarray
+    codebook: Codebook
+    useful: np.ndarray
+    released_columns: tuple[str, ...]
+    released_labels: Labels
+    released: np.ndarray
+    asked: Asked
+    distortion: np.ndarray | None
+    unseen: str
+    commitment: str
+    tool: str = field(default_factory=this_version)
+
+    __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        guaranteed = self.guarantees.items()
+        return {
+            "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
+            "from": ", ".join(self.codebook.useful),
+            "released": ", ".join(self.released_columns),
+            "symbols": sizes(X=self.table.shape[0], Y=self.table.shape[1]),
+            "unseen": self.unseen,
+            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
+        }
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The file; equal mechanisms give equal bytes."""
+        arrays: dict[str, np.ndarray] = {"table.npy": self.table, "useful.npy": self.useful}
+        arrays["released.npy"] = self.released
+        if self.distortion is not None:
+            arrays["distortion.npy"] = self.distortion
+        members = {name: array_bytes(values) for name, values in arrays.items()}
+        guarantees = without_counts(self.table.tolist())
+        entries = zip(self.released_columns, self.released_labels, strict=True)
+        record: dict[str, Json] = {
+            "format": DESIGN,
+            "version": 1,
+            "tool": self.tool,
+            "asked": self.asked.record,
+            "codebook": _codebook_record(self.codebook),
+            "released": [{"column": name, "labels": list(labels)} for name, labels in entries],
+            "unseen": self.unseen,
+            "guarantees": {name: claim.record for name, claim in guarantees.items()},
+            "commitment": self.commitment,
+            "members": {name: archive.digest(content) for name, content in members.items()},
+        }
+        return archive.pack({"design.json": archive.sealed(record), **members})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all."""
+        atomic_write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Mechanism":
+        """The mechanism of a file that `save` wrote.
+
+        Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
+        file is absent or holds the designs of several groups (`GroupedMechanism`), `IntegrityError` if it is damaged,
+        altered or of another kind, `ResourceError` if it cannot be read.
+        """
+        return cls.from_bytes(read_file(path), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "the design") -> "Mechanism":
+        """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
+        design = read_design(data, name)
+        released = design.record["released"]
+        mechanism = cls(
+            table=np.array([list(row) for row in design.rows], dtype=np.uint64),
+            codebook=_codebook(design.record["codebook"], name),
+            useful=np.array(design.useful, dtype=np.int64),
+            released_columns=tuple(entry["column"] for entry in released),
+            released_labels=tuple(tuple(entry["labels"]) for entry in released),
+            released=np.array(design.released, dtype=np.int64),
+            asked=Asked.of(design.record["asked"]),
+            distortion=None
+            if design.costs is None
+            else np.array(design.costs.numbers, dtype=np.float64).reshape(design.costs.shape),
+            unseen=design.record["unseen"],
+            commitment=design.record["commitment"],
+            tool=design.record["tool"],
+        )
+        _freeze(mechanism)
+        return mechanism
+
+    def verify(self) -> DesignFile:
+        """Everything that the file states, computed again with whole numbers: see `jaxpriv.verifier.Design`."""
+        return read_design(self.to_bytes(), "the mechanism")
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+        return archive.digest(self.to_bytes())
+
+    @property
+    def parts(self) -> "tuple[Mechanism, ...]":
+        """This mechanism alone, as `GroupedMechanism.parts` has those of several groups of columns."""
+        return (self,)
+
+    @property
+    def guarantees(self) -> dict[str, Claim]:
+        """What holds for every population: `maximal-leakage` and `ldp` of W."""
+        return without_counts(self.table.tolist())
+
+    def matrix(self) -> np.ndarray:
+        """W (X, Y), float64, every entry correctly rounded."""
+        return np.ldexp(self.table.astype(np.float64), -BITS)
+
+    def to_latex(self, digits: int = 3) -> str:
+        """W as a `tabular` environment in the style of booktabs, a row and a column for each combination of classes.
+
+        As `Solution.to_latex`, with the names of the classes.
+        """
+
+        def names(labels: Labels, codes: np.ndarray) -> list[str]:
+            return [", ".join(one[code] for one, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+
+        inputs, outputs = names(self._labels, self.useful), names(self.released_labels, self.released)
+        return mapping_table(self.matrix(), inputs, outputs, digits)
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def symbols(self, source: Source, unseen: str | None = None) -> np.ndarray:
+        """The row x of the table for every record, int64 (n,): `locate_codes` of the codes of its useful columns."""
+        return self.locate_codes(self.codebook.encode_useful(source), unseen)
+
+    def locate_codes(self, codes: np.ndarray, unseen: str | None = None) -> np.ndarray:
+        """The row x for codes (n, b) of the useful columns; by the rule `unseen` (default: its own) where there is
+        none.
+
+        With `suppress` that is a row drawn uniformly, anew for every such record. Raises `InputError` with `refuse`,
+        naming the first such row.
+        """
+        rule = self.unseen if unseen is None else unseen
+        if rule not in UNSEEN:
+            raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+        distinct, index, found = self._found(codes)
+        if rule == "nearest":
+            for unknown in np.flatnonzero(found < 0):
+                found[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
+        symbols = found[index]
+        missing = np.flatnonzero(symbols < 0)
+        if missing.size and rule == "refuse":
+            names = ", ".join(map(repr, self.codebook.useful))
+            raise InputError(
+                f"{row_text(missing[0])} combines the classes of {names} as no symbol of the mechanism does "
+                f"(such rows: {missing.size}); choose unseen='suppress' or 'nearest'"
+            )
+        if missing.size:
+            symbols[missing] = tables.uniform(len(self.useful), missing.size)
+        return symbols
+
+    def unknown(self, codes: np.ndarray) -> np.ndarray:
+        """Which rows of codes (n, b) have no symbol, (n,) truth values."""
+        _, index, found = self._found(codes)
+        return (found < 0)[index]
+
+    def _found(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(the different codes, the place of each row among them, their symbols or -1)."""
+        place = {row: x for x, row in enumerate(map(tuple, self.useful.tolist()))}
+        distinct, index = distinct_rows(codes, [len(labels) for labels in self._labels])
+        found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
+        return distinct, index, found
+
+    def sample(self, symbols: ArrayLike) -> np.ndarray:
+        """One released symbol y for every x in `symbols` (n,), int64 (n,), with randomness of the operating system.
+
+        Equal x are independent draws. There is no seed. Raises `InputError` for a symbol that is none, `EntropyError`
+        if the system gives no randomness.
+        """
+        index = np.atleast_1d(np.asarray(symbols))
+        index = index.astype(np.int64) if index.size == 0 else index
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            raise InputError("symbols must be whole numbers, one axis")
+        bad = np.flatnonzero((index < 0) | (index >= len(self.table)))
+        if bad.size:
+            raise InputError(f"symbols[{bad[0]}] is not one of the {len(self.table)} useful symbols")
+        return tables.draw(self._sums, index)
+
+    def apply(self, frame: Any, unseen: str | None = None) -> Any:
+        """The released columns for the records of a frame: one fresh draw for each record, all or nothing.
+
+        A pandas, polars or Arrow frame gives one of the same kind; columns by name give a dict. Rows keep the order of
+        the frame, which may depend on private columns. For files, a self-test, a receipt, a random order and a ledger
+        against second releases use `jaxpriv.release.release`. Errors as for `symbols` and `sample`.
+        """
+        released = self.labels_of(self.sample(self.symbols(frame, unseen)))
+        if isinstance(frame, Mapping):
+            return released
+        import narwhals as nw  # an extra, and there: the frame was read with it
+
+        native = nw.from_native(frame, eager_only=True)
+        return nw.from_dict(
+            {name: values.tolist() for name, values in released.items()}, backend=nw.get_native_namespace(native)
+        ).to_native()
+
+    def labels_of(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The labels of released symbols (n,): for each column an array of texts (n,)."""
+        columns = {}
+        for place, (name, labels) in enumerate(zip(self.released_columns, self.released_labels, strict=True)):
+            columns[name] = np.array(labels, dtype=object)[self.released[:, place]][outputs]
+        return columns
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        return tables.cumulative(self.table)
+
+    @property
+    def _labels(self) -> Labels:
+        return tuple(self.codebook.rules[name].labels for name in self.codebook.useful)
+
+
+def array_bytes(values: np.ndarray) -> bytes:
+    """A .npy file, version 1.0, little-endian, C order."""
+    import io
+
+    stream = io.BytesIO()
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _codebook_record(book: Codebook) -> Json:
+    """The classes without floats: edges are texts, which Python's `float` reads back exactly."""
+    rules = json.loads(book.to_json())["columns"]
+    for rule in rules.values():
+        if "edges" in rule:
+            rule["edges"] = [edge if isinstance(edge, str) else repr(float(edge)) for edge in rule["edges"]]
+    return {
+        side: [{"column": name, "labels": list(book.rules[name].labels), "rule": rules[name]} for name in names]
+        for side, names in (("private", book.private), ("useful", book.useful))
+    }
+
+
+def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
+    """The inverse; `IntegrityError` if a rule or its labels are not what `Codebook` makes of them."""
+    columns: dict[str, Any] = {}
+    for entry in (*record["private"], *record["useful"]):
+        rule = dict(entry["rule"]) if isinstance(entry["rule"], dict) else {}
+        if isinstance(rule.get("edges"), list):
+            rule["edges"] = [_edge(edge, name) for edge in rule["edges"]]
+        if columns.setdefault(entry["column"], rule) != rule:
+            raise IntegrityError(f"{name}: a column that is private and useful has two rules")
+    sides = {side: [entry["column"] for entry in record[side]] for side in ("private", "useful")}
+    text = json.dumps({"format": "jaxpriv-codebook", "version": 1, **sides, "columns": columns})
+    try:
+        book = Codebook.from_json(text)
+    except IntegrityError as error:
+        raise IntegrityError(f"{name}: the codebook: {error}") from None
+    if _codebook_record(book) != record:
+        raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
+    return book
+
+
+def _edge(edge: str, name: str) -> str | float:
+    try:
+        return edge if edge in ("-inf", "inf") else edge_of(edge)
+    except (TypeError, ValueError):
+        raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
+
+
+def _freeze(mechanism: Mechanism) -> None:
+    for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
+        if values is not None:
+            values.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What proves the numbers of a mechanism. It holds counts of people: files of it are for their owner only.
+
+    Attributes:
+        private: (S, a) int64, the codes of the private columns for each s.
+        private_labels: for each private column the label of each code.
+        counts: (S, X) int64, the records that the mechanism was designed on.
+        held_out: (S, X) int64, records that it does not depend on; None without a split.
+        key: of the commitment in the mechanism, 64 hexadecimal digits.
+        scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
+        prices, line: for a target of disclosure nu (X,), a price for each useful symbol, and (lambda, c) with
+            I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it; None without such a proof.
+    """
+
+    private: np.ndarray
+    private_labels: Labels
+    counts: np.ndarray
+    held_out: np.ndarray | None
+    key: str
+    scores: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    multipliers: np.ndarray | None = None
+    prices: np.ndarray | None = None
+    line: np.ndarray | None = None
+
+    __repr__ = summary
+
+    @property
+    def parts(self) -> "tuple[Evidence, ...]":
+        """This evidence alone, as `GroupedEvidence.parts` has those of several groups of columns."""
+        return (self,)
+
+    def _members(self) -> dict[str, bytes]:
+        arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
+        arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
+        arrays |= {"prices.npy": self.prices, "line.npy": self.line}
+        return {name: array_bytes(values) for name, values in arrays.items() if values is not None}
+
+    def commitment(self) -> str:
+        """The keyed hash by which a mechanism names this evidence."""
+        return commitment(self.key, _hashes(self._members()), self.private_labels)
+
+    def to_bytes(self, mechanism: Mechanism) -> bytes:
+        """The file; `mechanism` is the one whose `commitment` names this evidence."""
+        members = self._members()
+        claims = self.claims(mechanism)
+        record: dict[str, Json] = {
+            "format": AUDIT,
+            "version": 1,
+            "tool": this_version(),
+            "design": mechanism.sha256,
+            "key": self.key,
+            "claims": {name: claim.record for name, claim in claims.items()},
+            "private_labels": [list(labels) for labels in self.private_labels],
+            "members": _hashes(members),
+        }
+        return archive.pack({"audit.json": archive.sealed(record), **members})
+
+    def claims(self, mechanism: Mechanism) -> dict[str, Claim]:
+        """The numbers of the mechanism on `counts`: see `jaxpriv.verifier.designs.claims_of`."""
+        members = self._members()
+        duals: dict[str, Table] = {
+            name: array(members[name], name, *kind) for name, kind in {**DUALS, **PRICES}.items() if name in members
+        }
+        counts = array(members["counts.npy"], "counts", "<i8", 2)
+        return claims_of(read_design(mechanism.to_bytes(), "the mechanism"), counts, duals, "counts")
+
+    def save(self, path: str | os.PathLike[str], mechanism: Mechanism) -> None:
+        """Write the file, whole or not at all; a new one can be read by its owner only."""
+        write_together({path: self.to_bytes(mechanism)}, private=[path])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], mechanism: Mechanism) -> "Evidence":
+        """The evidence of a file that `save` wrote for this mechanism, everything in it computed again.
+
+        Raises `InputError` if the file is absent, `IntegrityError` if it is damaged, altered or of another mechanism.
+        """
+        design = read_design(mechanism.to_bytes(), "the mechanism")
+        audit = read_audit(read_file(path), design, str(path))
+        return cls.of_file(audit)
+
+    @classmethod
+    def of_file(cls, audit: Audit) -> "Evidence":
+        """What a file that was checked holds."""
+
+        def values(table: Table | None, kind: type) -> np.ndarray | None:
+            return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
+
+        def dual(name: str) -> np.ndarray | None:
+            return values(audit.duals.get(f"{name}.npy"), float)
+
+        return cls(
+            private=np.array(audit.private, dtype=np.int64),
+            private_labels=tuple(tuple(labels) for labels in audit.record["private_labels"]),
+            counts=np.array(audit.counts.numbers, dtype=np.int64).reshape(audit.counts.shape),
+            held_out=values(audit.held_out, np.int64),
+            scores=dual("scores"),
+            weights=dual("weights"),
+            multipliers=dual("multipliers"),
+            prices=dual("prices"),
+            line=dual("line"),
+            key=audit.record["key"],
+        )
+
+
+def _hashes(members: Mapping[str, bytes]) -> dict[str, Json]:
+    return {name: archive.digest(content) for name, content in members.items()}

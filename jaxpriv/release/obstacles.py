@@ -1,0 +1,134 @@
+"""What keeps a table from having a design, and the rules of its columns that remove it.
+
+A column of real numbers has no classes of its own, an empty cell has none, and where useful or private columns make
+more combinations than there are records for, or more than a design may have, the column with the most classes gets
+about half of them, as often as necessary.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.errors import InputError
+from jaxpriv.release.counting import CrowdedError, Parts, names_of
+from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
+from jaxpriv.statistics.tables.readers import Column
+from jaxpriv.statistics.tables.rules import FittedRule, default_rule, missing_rows, unused_label
+from jaxpriv.verifier.releases import NUMBER
+
+_MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One column that needs another rule: why, a sentence without values, and the rule."""
+
+    column: str
+    sentence: str
+    rule: Rule
+
+
+def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
+    """The rules that a design of the columns of a request needs in place of its own, each column once.
+
+    `symbols`: most combinations of useful classes, and of private ones. With `sparse` fewer than five records for a
+    symbol are no obstacle.
+    Raises `InputError` where columns of two classes each are still too many.
+    """
+    asked = parts.request
+    private, useful, rules = names_of(asked.private), names_of(asked.useful), asked.rules or {}
+    without: dict[str, str] = {}
+    crowded: dict[str, str] = {}
+    chosen: dict[str, Rule] = {}
+    for name in dict.fromkeys((*private, *useful)):
+        column, given = parts.columns[name], rules.get(name)
+        if given is None and _real(column):
+            given = Quantiles(4)
+            without[name] = "holds real numbers"
+        rule = given or default_rule(column)
+        empty = int(missing_rows(column, rule).sum())
+        if empty and rule.missing is None:
+            labels = {getattr(rule, "other", None), *column.values.astype(str).tolist()}
+            rule = replace(rule, missing=unused_label(_MISSING, labels))
+            without[name] = " and ".join([*filter(None, [without.get(name)]), f"has {empty} empty cells"])
+        chosen[name] = rule
+    fitted = {name: parts.fitted(name, rule) for name, rule in chosen.items()}
+    first, classes = dict(chosen), {name: len(fitted[name].labels) for name in useful}
+    codes = {name: rule.encode(parts.columns[name]) for name, rule in fitted.items()}
+    rows = int(parts.first.sum())
+    for side, names in (("private", private), ("useful", useful)):
+        most = len(parts.first) if asked.sparse else rows // ROWS_PER_SYMBOL
+        while (size := _combinations(names, fitted, codes)) > min(most, symbols):
+            for name in sorted(names, key=lambda one: -len(fitted[one].labels)):
+                coarser = _coarser(parts, name, chosen[name], fitted[name])
+                if coarser is not None:
+                    break
+            else:
+                message = (
+                    f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
+                    f"design: name fewer {side} columns"
+                )
+                if side == "private":
+                    raise InputError(message)
+                needed = {name: rule for name, rule in first.items() if name in without}
+                raise CrowdedError(message, classes, most, needed)
+            crowded.setdefault(
+                name,
+                f"has {len(fitted[name].labels)} classes, with which the {side} columns make {size} combinations, "
+                + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
+            )
+            chosen[name], fitted[name] = coarser, parts.fitted(name, coarser)
+            codes[name] = fitted[name].encode(parts.columns[name])
+    return tuple(
+        Obstacle(name, f"column {name!r} {' and '.join(filter(None, (without.get(name), crowded.get(name))))}", rule)
+        for name, rule in chosen.items()
+        if name in without or name in crowded
+    )
+
+
+def _real(column: Column) -> bool:
+    """Whether a column holds numbers that are not all whole; a CSV file has them as texts."""
+    if column.kind != "text":
+        return column.kind == "number"
+    texts = set(column.values[~column.missing].tolist()) - {""}
+    if not all(map(NUMBER.fullmatch, texts)):
+        if all(NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
+            raise InputError(
+                f"column {column.name!r} holds numbers with a comma: read the table with decimal=, (on the command "
+                "line --read decimal=,), or give the column a rule (--bins COL=categories)"
+            )
+        return False
+    return not all(float(text).is_integer() for text in texts)
+
+
+def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
+    stacked = np.stack([codes[name] for name in names], axis=1)
+    return len(distinct_rows(stacked, [len(fitted[name].labels) for name in names])[0])
+
+
+def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | None:
+    """A rule with at most half the classes (about), two at least; None where there is none."""
+    column, size = parts.columns[name], len(fitted.labels) - (rule.missing is not None)
+    if size <= 2:
+        return None
+    words = isinstance(fitted, Categories) and not all(map(NUMBER.fullmatch, fitted.values or ()))
+    if not words:
+        count = rule.count // 2 if isinstance(rule, Quantiles) else 2 ** ((size - 1).bit_length() - 1)
+        candidates = [Quantiles(power, rule.missing, rule.tokens) for power in (count, 2) if power >= 2]
+    else:
+        assert isinstance(rule, Categories)
+        plain = replace(rule, values=None, least=None).fit(column)
+        records = np.sort(np.bincount(plain.encode(column), minlength=len(plain.labels)))[::-1]
+        # All but the most frequent ones, so many that with "other" half are left.
+        least = [int(records[max(size // 2 - 1, 1)]) + 1, int(records[1]) + 1]
+        candidates = [replace(rule, values=None, least=number) for number in least]
+    for candidate in candidates:
+        try:
+            found = parts.fitted(name, candidate)
+        except InputError:  # all quantiles are the smallest value
+            continue
+        if 2 <= len(set(found.encode(column).tolist())) < size + (rule.missing is not None):
+            return candidate
+    return None

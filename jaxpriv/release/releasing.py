@@ -1,0 +1,592 @@
+"""A table of records -> a released file and its receipt: one secure draw for each record, all or nothing.
+
+The order of what reaches the disk: the ledger with the draws, then the order of the rows, the released file and the
+receipt. A run that is killed at any moment leaves nothing half-written. With a ledger the next run writes the same file
+again; without one a file without a receipt stands in its way until somebody has decided what it is.
+"""
+
+import contextlib
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b, shake_256
+from pathlib import Path
+
+import numpy as np
+
+from jaxpriv._runtime.files import write_together
+from jaxpriv._runtime.module import summary
+from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.release import table as tables
+from jaxpriv.release.grouped import GroupedMechanism
+from jaxpriv.release.mechanism import Mechanism, array_bytes, this_version
+from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
+from jaxpriv.verifier import archive
+from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, VERSIONS, unsealed
+from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
+
+try:
+    import fcntl
+except ImportError:  # Windows: `locked` creates its lock file exclusively there
+    fcntl = None
+
+# What was released for whom: a second release of a record gives what the first one gave, not a second draw.
+#
+# Fresh randomness at every release lets a reader average it away: two independent draws may leak more than twice as
+# much as one. A ledger holds for every released record a keyed hash of who it is, one of what it was and by which
+# design, and the symbol that was drawn. Without the key, which is in the file too, nothing can be looked up by
+# guessing; the file is for its owner only.
+
+
+_WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49
+# Texts of fixed length: NumPy sorts and searches them as bytes.
+_ENTRIES = np.dtype([("who", f"S{_WHO}"), ("what", f"S{_WHAT}"), ("symbol", "<u4")])
+
+
+@dataclass
+class Ledger:
+    """`entries`: hash of who, hash of what, symbol; in the order of the first, no two of which are equal.
+
+    `version` is that of the file in which the ledger began: in those of version 1 rows have other hashes, see
+    `keyed_rows`.
+    """
+
+    key: bytes
+    entries: np.ndarray = field(default_factory=lambda: np.zeros(0, _ENTRIES))
+    version: int = VERSIONS[LEDGER]
+
+    def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
+        """Entries without symbols: the keyed hashes of who each record is, and of what it was and by which design."""
+        one = [blake2b(name, key=self.key, digest_size=_WHO).digest() for name in who]
+        both = [
+            blake2b(name + content, key=self.key, digest_size=_WHAT).digest()
+            for name, content in zip(one, what, strict=True)
+        ]
+        return _hashed(b"".join(one), b"".join(both))
+
+    def keyed_rows(self, table: bytes, design: bytes, count: int) -> np.ndarray:
+        """The same of the `count` rows of a table, by hashes of the whole table and of the design.
+
+        Version 1 has `keyed` of "DIGEST ROW", with the digest of the table in hexadecimal.
+        """
+        seeds = [
+            blake2b(content, key=self.key, person=b"rows of a table").digest() for content in (table, table + design)
+        ]
+        return _hashed(shake_256(seeds[0]).digest(_WHO * count), shake_256(seeds[1]).digest(_WHAT * count))
+
+    def recorded(self, asked: np.ndarray) -> np.ndarray:
+        """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
+
+        Raises `InputError` for a record that was released before with other values or by another design.
+        """
+        found = np.full(len(asked), -1, dtype=np.int64)
+        if not len(self.entries):
+            return found
+        order = np.argsort(asked["who"], kind="stable")  # so that the search goes through the ledger once
+        place = np.empty(len(asked), dtype=np.int64)
+        place[order] = np.searchsorted(self.entries["who"], asked["who"][order])
+        rows = np.flatnonzero(place < len(self.entries))
+        rows = rows[self.entries["who"][place[rows]] == asked["who"][rows]]
+        before = self.entries[place[rows]]
+        found[rows] = before["symbol"]
+        changed = rows[before["what"] != asked["what"][rows]]
+        if changed.size:
+            raise InputError(
+                f"ledger: {row_text(changed[0])} was released before with other values or by another design "
+                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out "
+                "(what two draws disclose together: `jaxpriv audit --again`)"
+            )
+        return found
+
+    def add(self, released: np.ndarray, symbols: np.ndarray) -> None:
+        """Record what is about to be released; the last entry of a record counts."""
+        released["symbol"] = symbols
+        entries = np.concatenate([self.entries, released])
+        entries = entries[np.argsort(entries["who"], kind="stable")]
+        self.entries = entries[np.append(entries["who"][1:] != entries["who"][:-1], True)[: len(entries)]]
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        payload = self.entries.tobytes()
+        header = {"format": LEDGER, "version": self.version, "key": self.key.hex(), "entries": len(self.entries)}
+        return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
+
+    @classmethod
+    def load(cls, path: Path) -> "Ledger":
+        """The ledger of a file, or a new one with a key of its own; `IntegrityError` if the file is damaged."""
+        if not path.exists():
+            return cls(_fresh_key())
+        data = read_file(path)
+        line, newline, payload = data.partition(b"\n")
+        record = unsealed(line + newline, str(path), LEDGER)
+        whole = archive.digest(payload) == record["payload"] and len(payload) == record["entries"] * _ENTRIES.itemsize
+        entries = np.frombuffer(payload, _ENTRIES) if whole else np.zeros(0, _ENTRIES)
+        if not whole or not (entries["who"][1:] > entries["who"][:-1]).all():
+            raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
+        return cls(bytes.fromhex(record["key"]), entries, record["version"])
+
+
+def _hashed(who: bytes, what: bytes) -> np.ndarray:
+    entries = np.zeros(len(who) // _WHO, _ENTRIES)
+    entries["who"], entries["what"] = np.frombuffer(who, f"S{_WHO}"), np.frombuffer(what, f"S{_WHAT}")
+    return entries
+
+
+def _fresh_key() -> bytes:
+    return tables.fresh(4).tobytes()  # 248 random bits in 32 bytes
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """No other release uses the file meanwhile; `ResourceError` if one does, or with `wait` after its end.
+
+    Where the system has no `flock` the lock is the existence of its file: a process that is killed leaves it behind, so
+    `wait` is without effect there.
+    """
+    name = path.with_name(path.name + ".lock")
+    try:
+        descriptor = _lock_file(name, wait)
+    except (BlockingIOError, FileExistsError):
+        left = "" if fcntl else f"; if none runs, one was killed: remove {name}"
+        raise ResourceError(f"{path} is in use by another release; wait for its end{left}") from None
+    except OSError as error:
+        raise ResourceError(f"cannot write {name}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        if fcntl is None:  # Windows removes no file that is open
+            os.close(descriptor)
+        name.unlink(missing_ok=True)
+        if fcntl is not None:  # the lock ends after its name, so nobody else locks the file that is removed
+            os.close(descriptor)
+
+
+def _lock_file(name: Path, wait: bool) -> int:
+    """The descriptor of the locked file `name`; `BlockingIOError` or `FileExistsError` if another process has it."""
+    if fcntl is None:
+        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    while True:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(name)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the process that had the lock has removed the file meanwhile
+
+
+_FORMATS: Mapping[str, str] = {".csv": "csv", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What `release` did.
+
+    Attributes:
+        outputs: the symbol y of every record, int64 (n,), in the order of the table; of k groups of columns (n, k).
+        order: the record that each released row is of, int64 (n,); None if rows are in the order of the table.
+        unseen: records whose combination of classes has no symbol.
+        served: records that were in a ledger: they keep their earlier draw.
+        escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
+        singled_out: rows whose kept columns no other row has: who knows those of a record finds its row in any order.
+        receipt: what the receipt states.
+        ledgers: the files in which the draws are recorded; none without a ledger.
+        order_file: where `order` was written, None with it.
+        earlier: whether a ledger held draws before.
+    """
+
+    outputs: np.ndarray
+    order: np.ndarray | None
+    unseen: int
+    served: int
+    escaped: int
+    singled_out: int
+    receipt: Mapping[str, Json]
+    ledgers: tuple[Path, ...]
+    order_file: Path | None
+    earlier: bool
+
+    __repr__ = summary
+
+
+def release(
+    source: Source,
+    mechanism: Mechanism | GroupedMechanism,
+    out: str | os.PathLike[str],
+    receipt: str | os.PathLike[str],
+    *,
+    unseen: str | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    no_ledger: bool = False,
+    private_folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    identity: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    keep_order: bool = False,
+    order_out: str | os.PathLike[str] | None = None,
+    force: bool = False,
+) -> Released:
+    """Release the records of a table by a mechanism, into a file.
+
+    Every release is recorded in a ledger, and a record that is in it keeps its draw: two independent draws for one
+    record reveal more about it than one. Rows are released in a random order (from 248 random bits of the operating
+    system), because the order of a table may depend on private columns.
+
+    The ledger of a mechanism lies in `private_folder`, under a name that follows from its table; it sees what was
+    released with the same ledger. Without `identity` a record is identified by all useful classes of the table and
+    its row, so a table with rows added, removed, changed or in another order is a new one.
+
+    The mechanisms of several groups of columns draw independently of each other, and all columns go into one file.
+
+    Args:
+        source: the table: a frame, columns by name, or a .csv or .parquet file.
+        out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record.
+        receipt: the file, written last, of what was released by which design.
+        unseen: what a combination of classes without a symbol comes to; by default as the mechanism states.
+        ledger: a further ledger, which several mechanisms may share. Where the private folder cannot be written it is
+            the only one.
+        no_ledger: record nothing; refused for records that a ledger in `private_folder` has. The receipt states it.
+        private_folder: the folder of the ledger and the order of the rows, files that are not published; by default
+            that of the receipt. Of several folders it is the first one; ledgers in the others are kept, too.
+        identity: the columns that identify a record in the ledgers.
+        keep: further columns, which go into the file as they are. No audit covers them. Private columns and what the
+            mechanism releases cannot be kept.
+        keep_order: release the rows in the order of the table. The receipt states it.
+        order_out: the file of the order of the rows, for `verify`; by default in `private_folder` (where that cannot
+            be written, beside `ledger`), named by the hash of the released file. A new file is for its owner only.
+        force: replace files that exist: without a ledger that is a second draw for the same records.
+
+    Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
+    `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
+    cases nothing is released.
+    """
+    target, proof = Path(out), Path(receipt)
+    kind = _FORMATS.get(target.suffix.lower())
+    if kind is None:
+        raise InputError(f"{target}: tables are released as .csv and .parquet files")
+    rule = mechanism.unseen if unseen is None else unseen
+    if rule not in UNSEEN:
+        raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+    if no_ledger and (ledger is not None or identity):
+        raise InputError("no_ledger goes without `ledger` and `identity`, which are about one")
+    if keep_order and order_out is not None:
+        raise InputError("order_out goes without `keep_order`: the order is that of the table")
+    _check_columns(mechanism, keep)
+    new = [proof, target, *([] if order_out is None else [Path(order_out)])]
+    if not force:
+        _refuse_second(new)
+    folders = _folders(private_folder, proof)
+    own = [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+    paths = [] if no_ledger else _ledger_files(own, ledger)
+    names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
+    columns = read_columns(source, names)
+    codes = mechanism.codebook.encode_useful(columns)
+    unknown, symbols = np.zeros(len(codes), dtype=bool), []
+    for part, own_codes in _by_part(mechanism, codes):
+        unknown |= part.unknown(own_codes)
+        symbols.append(part.locate_codes(own_codes, rule))
+        tables.self_test(part.table, np.unique(symbols[-1]))
+    kept = {name: columns[name] for name in keep}
+    with _alone(new), contextlib.ExitStack() as locks:
+        if not force:
+            _refuse_second(new)  # another release may have ended since
+        read = [path for path in own if path.exists()] if no_ledger and not force else paths
+        for path in sorted(read):  # in one order, so that two processes do not wait for each other
+            locks.enter_context(locked(path, wait=path in own))
+        books = {path: Ledger.load(path) for path in read}
+        earlier = any(len(book.entries) for book in books.values())
+        draws = [part.sample(own_symbols) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
+        outputs = np.stack(draws, axis=1)
+        served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
+        if no_ledger and served:
+            raise InputError(
+                f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
+                "before, and a second draw reveals more about them; with the ledger they keep their draw"
+            )
+        order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
+        content, marked = _content(kind, mechanism, outputs, kept, order)
+        record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
+        files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
+        order_file = None
+        if order is not None:
+            beside = paths[-1].parent if paths else folders[0]
+            named = beside / f"private-order-{archive.digest(content)[:16]}.zip"
+            order_file = named if order_out is None else Path(order_out)
+            files = {order_file: _order_bytes(order, content), **files}
+        if paths:
+            write_together({path: book.to_bytes() for path, book in books.items()}, private=paths)
+        write_together(files, private=[] if order_file is None else [order_file])
+    singled, unseen_rows = _singled_out(kept), int(unknown.sum())
+    drawn = outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0]
+    return Released(
+        drawn, order, unseen_rows, served, marked, singled, record, tuple(paths), order_file, bool(paths) and earlier
+    )
+
+
+def _by_part(mechanism: Mechanism | GroupedMechanism, codes: np.ndarray) -> Iterator[tuple[Mechanism, np.ndarray]]:
+    """Each mechanism with the codes of its own columns."""
+    first = 0
+    for part in mechanism.parts:
+        last = first + len(part.codebook.useful)
+        yield part, codes[:, first:last]
+        first = last
+
+
+def _refuse_second(files: Sequence[Path]) -> None:
+    for path in files:
+        if path.exists():
+            raise InputError(
+                f"{path} exists: these records may have been released. A second draw for the same records reveals more "
+                "about them; name other files (with a ledger the draws are repeated), or `force` if nothing was "
+                "published"
+            )
+
+
+def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
+    """What makes two mechanisms one to a ledger: the probabilities and what is released."""
+    return archive.digest(b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts))
+
+
+def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
+    """The private folders by their real names, each once."""
+    several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
+    return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
+
+
+def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> list[Path]:
+    """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
+
+    Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
+    with an error and not with a second draw.
+    """
+    found = [path for path in own[1:] if path.exists()]
+    if named is not None:
+        found = [Path(named), *(path for path in found if os.path.realpath(path) != os.path.realpath(named))]
+        if os.path.realpath(named) == os.path.realpath(own[0]):
+            return [*found[1:], own[0]]
+        if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
+            return found
+    return [*found, own[0]]
+
+
+@contextlib.contextmanager
+def _alone(files: Sequence[Path]) -> Iterator[None]:
+    """No other release writes into the folders of these files meanwhile: one that comes later waits.
+
+    Without `flock` there is no lock of a folder: each file has one, and a release that comes later is refused.
+    """
+    with contextlib.ExitStack() as held:
+        if fcntl is None:
+            for path in sorted(set(files)):
+                held.enter_context(locked(path))
+            yield
+            return
+        # In one order, so that two processes do not wait for each other.
+        for folder in sorted({path.parent.resolve() for path in files}):
+            try:
+                descriptor = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError as error:
+                raise ResourceError(f"cannot write into {folder} alone: {error.strerror}") from error
+        yield
+
+
+def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str]) -> None:
+    book = mechanism.codebook
+    for place, name in enumerate(keep):
+        reason = unkeepable(name, book.private, book.useful, mechanism.released_columns)
+        if reason is not None:
+            raise InputError(f"keep: column {name!r} {reason}")
+        if name in keep[:place]:
+            raise InputError(f"keep: column {name!r} is named twice")
+
+
+def _recorded(
+    books: Mapping[Path, Ledger],
+    mechanism: Mechanism | GroupedMechanism,
+    codes: np.ndarray,
+    identity: Sequence[Column],
+    outputs: np.ndarray,
+) -> int:
+    """Put the draws of then into `outputs` (n, k), add the new ones to the books, and say how many records had one.
+
+    A record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
+    later release of the same table finds it with and without them. The draw by identity goes before that of an earlier
+    row with the same identity, and this before that of the row. The draw of every group but the first has an entry of
+    its own, whose name ends with the number of the group.
+    """
+    if not books:
+        return 0
+    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes())
+    served = np.zeros(len(codes), dtype=bool)
+    keys = []
+    first = {path: book for path, book in books.items() if book.version == 1}
+    contents, place = [], np.zeros(0, dtype=np.int64)
+    if first or identity:
+        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+        distinct, place = distinct_rows(codes, sizes)
+        each = [design + row.tobytes() for row in distinct]
+        contents = [each[x] for x in place.tolist()]
+
+    def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger], np.ndarray]) -> None:
+        for path, book in reversed(list(books.items())):  # the first one has the last word
+            asked = keyed(book)
+            keys.append((book, asked, group))
+            before = book.recorded(asked)
+            if (before >= len(mechanism.parts[group].released)).any():
+                raise IntegrityError(f"{path} holds a symbol that the design does not release")
+            outputs[before >= 0, group] = before[before >= 0]
+            served[before >= 0] = True
+
+    groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
+    for group, end in groups:
+        rows = [f"{table} {row}".encode() + end for row in range(len(codes))] if first else []
+        look_up(first, group, lambda book, rows=rows: book.keyed(rows, contents))
+        look_up(books, group, lambda book, end=end: book.keyed_rows(table.encode() + end, design, len(codes)))
+    if identity:
+        who = _who(identity)
+        first_rows: dict[bytes, int] = {}
+        for row, one in enumerate(who):
+            row_of_one = first_rows.setdefault(one, row)
+            if place[row_of_one] != place[row]:
+                raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
+            outputs[row] = outputs[row_of_one]
+        for group, end in groups:
+            named = [one + end for one in who]
+            look_up(books, group, lambda book, named=named: book.keyed(named, contents))
+    for book, asked, group in keys:
+        book.add(asked, outputs[:, group])
+    return int(served.sum())
+
+
+def _who(identity: Sequence[Column]) -> list[bytes]:
+    for column in identity:
+        if column.missing.any():
+            raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it identifies a record")
+    texts = [[str(value).encode() for value in column.values.tolist()] for column in identity]
+    # Lengths before the texts: no two records share an encoding.
+    return [b"".join(b"%d:%s" % (len(cell), cell) for cell in row) for row in zip(*texts, strict=True)]
+
+
+def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) -> np.ndarray:
+    """The records in a random order, int64 (n,), expanded from `key` and all that the file will hold.
+
+    The same draws and kept columns have the same order under one key: a run after one that was killed writes the same
+    file. A release that differs in anything has an independent order, so its rows are not matched by their places.
+    """
+    seed = blake2b(outputs.tobytes(), key=key, person=b"order of rows")
+    for name, column in kept.items():
+        for text in (name, *_texts(column)):
+            encoded = text.encode()
+            seed.update(b"%d:%s" % (len(encoded), encoded))
+    numbers = shake_256(seed.digest()).digest(16 * len(outputs))
+    return np.lexsort(np.frombuffer(numbers, dtype="<u8").reshape(2, -1))
+
+
+def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
+    """The file of `jaxpriv.verifier.orders`."""
+    rows = array_bytes(order.astype(np.int64))
+    record: dict[str, Json] = {
+        "format": ORDER,
+        "version": 1,
+        "tool": this_version(),
+        "released": archive.digest(content),
+        "members": {"order.npy": archive.digest(rows)},
+    }
+    return archive.pack({"order.json": archive.sealed(record), "order.npy": rows})
+
+
+def _singled_out(kept: Mapping[str, Column]) -> int:
+    """Rows whose combination of kept values no other row has."""
+    counts = Counter(zip(*map(_texts, kept.values()), strict=True))
+    return sum(count == 1 for count in counts.values())
+
+
+def _content(
+    kind: str,
+    mechanism: Mechanism | GroupedMechanism,
+    outputs: np.ndarray,
+    kept: Mapping[str, Column],
+    order: np.ndarray | None,
+) -> tuple[bytes, int]:
+    """(the file, cells with an apostrophe); rows in the `order` of records, or in that of the table."""
+    if order is not None:
+        outputs = outputs[order]
+        kept = {
+            name: replace(column, values=column.values[order], missing=column.missing[order], factors=None)
+            for name, column in kept.items()
+        }
+    if kind == "parquet":
+        return _parquet(mechanism, outputs, kept), 0
+    names = [*mechanism.released_columns, *kept]
+    marked, written = sum(escaped(name) != name for name in names), []
+    for part, own in zip(mechanism.parts, outputs.T, strict=True):
+        symbols = part.labels_of(np.arange(len(part.released)))
+        cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
+        rows = [[escaped(cell) for cell in row] for row in cells]
+        changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
+        marked += int(changed[own].sum())
+        if not kept and len(mechanism.parts) == 1:
+            rows = [csv_line(row) for row in rows]
+        written.append([rows[y] for y in own.tolist()])
+    for texts in map(_texts, kept.values()):
+        safe = [escaped(text) for text in texts]
+        marked += sum(map(str.__ne__, safe, texts))
+        written.append([[text] for text in safe])
+    lines = [csv_line([escaped(name) for name in names])]
+    if len(written) == 1:
+        lines += written[0]
+    else:
+        lines += [csv_line([cell for cells in row for cell in cells]) for row in zip(*written, strict=True)]
+    return "".join(lines).encode(), marked
+
+
+def _texts(column: Column) -> list[str]:
+    return ["" if gap else str(value) for value, gap in zip(column.values.tolist(), column.missing, strict=True)]
+
+
+def _parquet(mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
+    try:
+        import polars as pl  # an extra
+    except ImportError as error:
+        raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
+    data: dict[str, list[object]] = {}
+    for part, own in zip(mechanism.parts, outputs.T, strict=True):
+        data |= {name: values.tolist() for name, values in part.labels_of(own).items()}
+    for name, column in kept.items():
+        values = column.values.tolist()
+        data[name] = [None if gap else value for value, gap in zip(values, column.missing, strict=True)]
+    stream = io.BytesIO()
+    pl.DataFrame(data).write_parquet(stream)
+    return stream.getvalue()
+
+
+def _receipt(
+    mechanism: Mechanism | GroupedMechanism,
+    rule: str,
+    content: bytes,
+    kind: str,
+    rows: int,
+    keep: Sequence[str],
+    ledger: bool,
+    permuted: bool,
+) -> dict[str, Json]:
+    return {
+        "format": RECEIPT,
+        "version": VERSIONS[RECEIPT],
+        "tool": this_version(),
+        "design": mechanism.sha256,
+        "unseen": rule,
+        "columns": list(mechanism.released_columns),
+        "kept": list(keep),
+        "ledger": "used" if ledger else "none",
+        "order": "permuted" if permuted else "kept",
+        "released": {"sha256": archive.digest(content), "bytes": len(content), "rows": rows, "format": kind},
+    }

@@ -1,0 +1,25 @@
+"""Pages and comparisons for people who decide about a release: what it reveals, and what it costs.
+
+page = report(mechanism, evidence)                                            # HTML
+lost = compare("people.csv", "released.csv", mechanism=mechanism, order=order)
+"""
+
+from typing import TYPE_CHECKING
+
+from jaxpriv._runtime.importing import attach
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.release.report.comparison import ColumnChange as ColumnChange
+    from jaxpriv.release.report.comparison import Comparison as Comparison
+    from jaxpriv.release.report.comparison import PairChange as PairChange
+    from jaxpriv.release.report.comparison import Prediction as Prediction
+    from jaxpriv.release.report.comparison import compare as compare
+    from jaxpriv.release.report.page import report as report
+else:
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "jaxpriv.release.report.comparison": ["ColumnChange", "Comparison", "PairChange", "Prediction", "compare"],
+            "jaxpriv.release.report.page": ["report"],
+        },
+    )

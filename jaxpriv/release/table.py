@@ -1,0 +1,337 @@
+"""The exact integer table of a mechanism: the object that is certified and the object that is drawn from.
+
+T (X, Y) whole numbers, every row sums to 2^62, W = T / 2^62. Entries are multiples of 2^(62 - resolution): digits of a
+computed mechanism below that are rounding of the solver and, beyond what the design needs, digits of the counts.
+
+Draws are made with the randomness of the operating system, one for each record. r is 62 fresh bits; record x releases
+the first y with r < T(x,0) + ... + T(x,y). Each y is drawn for exactly T(x,y) of the 2^62 values of r: no rounding, no
+rejection, no state. There is no seed and no other source of randomness.
+"""
+
+import math
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxpriv._runtime.validation import mechanism_array
+from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError
+from jaxpriv.statistics.audit import conformity
+from jaxpriv.statistics.audit.binomial import lift
+from jaxpriv.verifier.archive import Table
+from jaxpriv.verifier.claims import BITS, ONE, Counted, Measure, as_integers
+
+# How often the resolution may be doubled against an excess before a design is refused.
+_MIXTURES = range(52, 4, -1)
+
+
+def quantise(
+    mechanism: ArrayLike, *, resolution: int, costs: np.ndarray | None = None, support: bool = False
+) -> np.ndarray:
+    """The integer table (X, Y), uint64, of a mechanism (X, Y) in float64.
+
+    Every entry is rounded down to a multiple of 2^-resolution; what a row then lacks goes to its cheapest output with
+    positive weight (so that E d does not grow), or without `costs` (X, Y) to its largest. Zeros stay zero. With
+    `support`
+    positive entries stay positive: a ratio of two of them stays finite.
+
+    Raises `InputError` for a mechanism that is none or a resolution outside of 8 .. 62 bits.
+    """
+    if isinstance(resolution, bool) or not isinstance(resolution, int) or not 8 <= resolution <= BITS:
+        raise InputError(f"resolution must be a whole number of bits from 8 to {BITS}")
+    weights = mechanism_array(mechanism)
+    weights = np.where(weights > 0, weights, 0.0)
+    units = np.floor(np.ldexp(weights, resolution)).astype(np.int64)  # exact: a power of two
+    if support:
+        units = np.maximum(units, weights > 0)
+    table = np.zeros(units.shape, dtype=np.uint64)
+    for x, row in enumerate(units):
+        lacking = 2**resolution - sum(row.tolist())
+        if lacking >= 0 and costs is not None:
+            positive = np.flatnonzero(row)
+            target = positive[np.argmin(costs[x][positive])] if positive.size else int(np.argmax(weights[x]))
+        else:
+            target = int(np.argmax(row))
+        row[target] += lacking
+        if not row.min() >= 0:
+            raise InputError(f"resolution: {resolution} bits are too few for row {x} of {len(row)} outputs")
+        table[x] = row.astype(np.uint64) << np.uint64(BITS - resolution)
+    return table
+
+
+def without_rare(mechanism: np.ndarray, mass: np.ndarray, costs: np.ndarray, least: float) -> np.ndarray:
+    """The mechanism with every output of a mass below `least` merged into the one where that costs the least.
+
+    Two outputs that are merged have ratios between those that they had, so no measure of the worst outcome grows. An
+    output of little more mass than the resolution has other ratios once it is rounded, and may become the worst one.
+    `mass` (X,), `costs` (X, Y).
+    """
+    share = mass @ mechanism
+    kept = np.flatnonzero(share >= least)
+    found = mechanism.copy()
+    for y in np.flatnonzero((share < least) & (share > 0)) if kept.size else ():
+        moved = mass * mechanism[:, y]
+        found[:, kept[np.argmin(moved @ costs[:, kept])]] += mechanism[:, y]
+        found[:, y] = 0.0
+    return found
+
+
+def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: Measure | str) -> np.ndarray:
+    """The first table of the least leakage on these counts, of a measure that the verifier computes."""
+    values = [_leakage(table, counts, measure) for table in tables]
+    return tables[values.index(min(values))]
+
+
+def least_distortion(tables: Sequence[np.ndarray], counts: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """The first table of the least E d on these counts."""
+    mass = counts.sum(axis=0)[:, None] * costs
+    return tables[int(np.argmin([(mass * table.astype(np.float64)).sum() for table in tables]))]
+
+
+def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, budget: float) -> np.ndarray:
+    """The table with as much weight moved to cheaper outputs of the same support as E d <= budget needs, exactly.
+
+    Raises `NotCertifiedError` if the budget is below what the support of the table allows.
+    """
+    whole, unit = as_integers(_as_table(costs))
+    rows = [list(map(int, row)) for row in table.tolist()]
+    useful = counts.sum(axis=0).tolist()
+    records = sum(useful)
+    used = sum(n * sum(map(int.__mul__, cost, row)) for n, cost, row in zip(useful, whole, rows, strict=True))
+    allowed = Fraction(budget) * records * ONE / unit
+    excess = used - allowed.numerator // allowed.denominator  # in units of unit / (records 2^62)
+    for x in sorted(range(len(rows)), key=lambda x: -useful[x]):
+        if excess <= 0:
+            break
+        if not useful[x]:
+            continue
+        row, cost = rows[x], whole[x]
+        support = sorted((y for y, weight in enumerate(row) if weight), key=lambda y: cost[y])
+        for costly in reversed(support[1:]):
+            saved = useful[x] * (cost[costly] - cost[support[0]])
+            if excess <= 0 or saved <= 0:
+                break
+            moved = min(-(-excess // saved), row[costly] - 1)
+            row[costly] -= moved
+            row[support[0]] += moved
+            excess -= moved * saved
+    if excess > 0:
+        raise NotCertifiedError("the mechanism cannot be rounded to an integer table within the budget")
+    return np.array(rows, dtype=np.uint64)
+
+
+def within_leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str, limit: float) -> np.ndarray:
+    """The table mixed with its mean row, by the least of 2^-52, 2^-51, ... for which the leakage is at most `limit`.
+
+    The measure is one that the verifier computes. More of the mean row never leaks more, so halvings find that weight.
+    Raises `NotCertifiedError` if 2^-5 is not enough.
+    """
+
+    def within(candidate: np.ndarray) -> bool:
+        return _leakage(candidate, counts, measure) <= Fraction(limit)
+
+    if within(table):
+        return table
+    place = bisect_left(_MIXTURES, True, key=lambda power: within(_mixed(table, power)))
+    if place == len(_MIXTURES):
+        raise NotCertifiedError("the mechanism cannot be rounded to an integer table within the leakage budget")
+    return _mixed(table, _MIXTURES[place])
+
+
+def _mixed(table: np.ndarray, power: int) -> np.ndarray:
+    rows = [list(map(int, row)) for row in table.tolist()]
+    size = len(rows)
+    mean = [sum(column) // size for column in zip(*rows, strict=True)]
+    mean[int(np.argmax(mean))] += ONE - sum(mean)
+    result = []
+    for row in rows:
+        mixed = [weight + ((target - weight) >> power) for weight, target in zip(row, mean, strict=True)]
+        mixed[mixed.index(max(mixed))] += ONE - sum(mixed)
+        result.append(mixed)
+    return np.array(result, dtype=np.uint64)
+
+
+def _leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str) -> Fraction | float:
+    """At least the leakage, infinite where it is."""
+    claim = Counted.of(_as_table(counts), table.tolist(), "counts").leakage(measure)
+    assert claim is not None
+    return math.inf if claim.upper is None else Fraction(claim.upper)
+
+
+def _as_table(values: np.ndarray) -> Table:
+    return Table(values.shape, values.ravel().tolist())
+
+
+# The watchdog for a population: symbols in groups whose lift the other records certify.
+#
+# One half of the records sorts the useful symbols by their shrunk lift and deals them out, forwards and backwards in
+# turn, into 2, 3, 4, 6, ... groups, so that every group mixes symbols that raise and that lower the same private
+# symbol. What is released of a record is its group. The other half bounds the lift of the groups by exact binomial
+# limits, from the coarsest grouping on; the last one before the first that is above the limit is taken. The sequence is
+# fixed before these records are looked at, so there is no correction for its length (fixed-sequence testing).
+
+
+# Records of the prior distribution that are added to each symbol before it is sorted.
+_SHRINKAGE = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The group of every symbol (X,), numbered from 0, and the bound on the lift of the population.
+
+    `rung` of `rungs` groupings; 0: none was certified, and all symbols are one group, which discloses nothing. `beyond`
+    is the bound of the first grouping that is above the limit; infinite where there is none.
+    """
+
+    group: np.ndarray
+    upper: float
+    rung: int
+    rungs: int
+    beyond: float
+
+
+def certified_groups(design: np.ndarray, held_out: np.ndarray, limit: float, beta: float) -> Grouping:
+    """The last grouping whose lift is at most `limit` in the population, with probability 1 - beta.
+
+    Args:
+        design: counts (S, X) that sort the symbols, each with a record.
+        held_out: counts (S, X) of other records.
+        limit: the largest |ln P(s|y)/P(s)|, nats.
+        beta: the probability that the lift of the grouping is above its bound.
+    """
+    order = _order(design)
+    symbols = design.shape[1]
+    sizes = _sizes(symbols)
+    best = Grouping(np.zeros(symbols, dtype=np.int64), 0.0, 0, len(sizes), math.inf)
+    for rung, size in enumerate(sizes, start=1):
+        group = _dealt(order, size)
+        upper = lift(_merged(held_out, group), beta)
+        if not (upper <= limit and _plain_lift(_merged(design, group)) <= limit):
+            return Grouping(best.group, best.upper, best.rung, len(sizes), upper)
+        best = Grouping(group, upper, rung, len(sizes), math.inf)
+    return best
+
+
+def _order(design: np.ndarray) -> np.ndarray:
+    """The symbols by their shrunk lift: of two private symbols its logarithm, of more its main direction."""
+    prior = design.sum(axis=1, keepdims=True) / design.sum()
+    posterior = (design + _SHRINKAGE * prior) / (design.sum(axis=0) + _SHRINKAGE)
+    lifts = np.log(np.maximum(posterior, 1e-300) / np.maximum(prior, 1e-300))
+    if len(design) == 2:
+        return np.argsort(lifts[0], kind="stable")
+    centred = lifts - lifts.mean(axis=1, keepdims=True)
+    return np.argsort(np.linalg.svd(centred, full_matrices=False)[2][0], kind="stable")
+
+
+def _sizes(symbols: int) -> list[int]:
+    """2, 3, 4, 6, 8, 12, ... and at the end every symbol by itself."""
+    found = [size for power in range(1, 40) for size in (2**power, 3 * 2 ** (power - 1)) if size < symbols]
+    return [*found, symbols] if symbols > 1 else []
+
+
+def _dealt(order: np.ndarray, size: int) -> np.ndarray:
+    """The groups of the symbols, dealt in the order given: 0 ... size-1, size-1 ... 0, 0 ..."""
+    turn = np.arange(len(order)) % (2 * size)
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = np.where(turn < size, turn, 2 * size - 1 - turn)
+    return group
+
+
+def _merged(counts: np.ndarray, group: np.ndarray) -> np.ndarray:
+    merged = np.zeros((counts.shape[0], int(group.max()) + 1), dtype=np.int64)
+    np.add.at(merged.T, group, counts.T)
+    return merged
+
+
+def _plain_lift(counts: np.ndarray) -> float:
+    """The lift of the records themselves, which the design states as well."""
+    seen = counts[counts.sum(axis=1) > 0]
+    prior = seen.sum(axis=1, keepdims=True) / seen.sum()
+    with np.errstate(divide="ignore"):
+        return float(np.abs(np.log(seen / seen.sum(axis=0) / prior)).max())
+
+
+# Replaced by tests that count or exhaust the values; nothing outside of this module does.
+_random_bytes: Callable[[int], bytes] = os.urandom
+_AT_ONCE = 2**16  # numbers requested of the system in one call
+# The self-test: draws for a row and in all, and the chance that it refuses a sampler without a defect.
+_TESTED, _TESTED_TOGETHER, _FALSE_ALARM = 100_000, 2_000_000, 1e-9
+
+
+def cumulative(table: np.ndarray) -> np.ndarray:
+    """Running sums of the rows of a table (X, Y), uint64; `IntegrityError` unless every row ends at 2^62."""
+    sums = np.cumsum(np.asarray(table, dtype=np.uint64), axis=1, dtype=np.uint64)
+    # A sum that wraps around falls somewhere on the way.
+    if (sums[:, -1] != ONE).any() or (sums[:, 1:] < sums[:, :-1]).any() or (table > ONE).any():
+        raise IntegrityError("the table of the mechanism has a row that does not sum to 2^62")
+    return sums
+
+
+def fresh(count: int) -> np.ndarray:
+    """`count` independent uniform numbers below 2^62, uint64; `EntropyError` if the system gives no randomness."""
+    numbers = np.empty(count, dtype=np.uint64)
+    for start in range(0, count, _AT_ONCE):
+        part = numbers[start : start + _AT_ONCE]
+        try:
+            content = _random_bytes(part.nbytes)
+        except (OSError, NotImplementedError) as error:
+            raise EntropyError("the operating system gave no randomness; nothing was released") from error
+        if len(content) != part.nbytes:
+            raise EntropyError("the operating system gave too little randomness; nothing was released")
+        part[:] = np.frombuffer(content, dtype="<u8")
+    return numbers >> np.uint64(64 - BITS)
+
+
+def draw(sums: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """One output for every row number in `index` (n,), int64 (n,)."""
+    return locate(sums, index, fresh(len(index)))
+
+
+def locate(sums: np.ndarray, index: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The outputs that the numbers below 2^62 stand for in the rows `index`."""
+    order = np.argsort(index, kind="stable")
+    used, starts = np.unique(index[order], return_index=True)
+    outputs = np.empty(len(index), dtype=np.int64)
+    for x, part in zip(used.tolist(), np.split(order, starts)[1:], strict=True):
+        outputs[part] = np.searchsorted(sums[x], numbers[part], side="right")
+    return outputs
+
+
+def uniform(below: int, count: int) -> np.ndarray:
+    """`count` independent numbers uniform on 0 .. below - 1, int64, by rejection."""
+    bits = np.uint64(max(below - 1, 1).bit_length())
+    found = np.empty(0, dtype=np.int64)
+    while len(found) < count:
+        numbers = (fresh(2 * (count - len(found)) + 8) >> (np.uint64(BITS) - bits)).astype(np.int64)
+        found = np.concatenate([found, numbers[numbers < below]])
+    return found[:count]
+
+
+def self_test(table: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse to release if the sampler or the randomness is not what it should be; on random numbers of its own.
+
+    Exactly: in each of `rows` every output is drawn for the first and the last of its numbers and for as many as the
+    table says; what is drawn only grows with the number, so that is true of all numbers. Statistically: fresh draws of
+    each row (100,000, fewer for more than 20 rows) against the table, by the tail bound of
+    `jaxpriv.statistics.audit.evidence`, which is valid at every sample size and level.
+
+    Raises `IntegrityError` and `EntropyError`.
+    """
+    sums = cumulative(table)
+    for x in rows.tolist():
+        present = np.flatnonzero(table[x])
+        ends = sums[x][present]
+        for numbers in (ends - table[x][present], ends - np.uint64(1)):
+            if (locate(sums, np.full(len(present), x), numbers) != present).any():
+                raise IntegrityError(f"self-test: row {x} of the table is not drawn from as it states")
+    count = min(_TESTED, max(_TESTED_TOGETHER // max(len(rows), 1), 1))
+    seen = np.zeros((len(rows), table.shape[1]), dtype=np.int64)
+    for place, x in enumerate(rows.tolist()):
+        seen[place] = np.bincount(draw(sums, np.full(count, x)), minlength=table.shape[1])
+    tested = conformity(seen, np.ldexp(table[rows].astype(np.float64), -BITS), tables=0)
+    if not tested.tail >= _FALSE_ALARM:
+        raise EntropyError("self-test: fresh draws do not have the frequencies of the table; nothing was released")

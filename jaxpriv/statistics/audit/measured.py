@@ -1,0 +1,285 @@
+"""What is true of the records themselves: the values of measures on them and on resampled ones, the certified gap of a
+mechanism, and how much more somebody else's release leaks than the certified optimum. Nothing about a population.
+
+The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
+the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
+disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
+any mapping of X with at most that distortion, or with at least that disclosure. The excess lies between I(S;Y) less the
+value of the best mapping that was found and I(S;Y) less the certified lower bound. A mapping that was fitted on few
+records looks more informative than it is, to the release and the optimum alike; `audit_pairs` bounds the population.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxpriv._runtime.counts import count_array
+from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
+from jaxpriv.leakage.evaluation import values_of_joints
+from jaxpriv.leakage.registry import Arguments
+from jaxpriv.problems import DistortionProblem, FunnelProblem
+from jaxpriv.program.solution import Solution
+from jaxpriv.solving.solve import solve
+from jaxpriv.statistics.audit._information import mutual_information
+
+# Resamples of the bootstrap: its quantiles at 0.95 need a few hundred.
+BOOTSTRAP = 200
+# More resamples are a mistake: the tables of all of them are in memory at once.
+_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measure by its name and parameters, and its value on the records."""
+
+    name: str
+    form: str
+    order: float | None
+    divergence: str | None
+    units: str
+    value: float
+    gamma: float | None = None
+
+
+def measured(
+    joint: np.ndarray, channel: np.ndarray, orders: Sequence[float], measures: Sequence[str] | None
+) -> tuple[list[Measured], list[AbstractLeakage]]:
+    """The measures of a report or those that are named, further orders, and their values."""
+    asked = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
+    if measures is None:
+        rows = [
+            Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
+            for one in report(joint, channel).rows
+        ]
+        named: list[Arguments] = []
+    else:
+        if isinstance(measures, str) or not measures:
+            raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
+        rows, named = [], [parameters_of(text) for text in measures]
+    named += [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in asked]
+    values = evaluate_all(tuple(by_name(**one) for one in named), joint, channel) if named else ()
+    rows += [
+        Measured(
+            one["name"],
+            one.get("form", forms_of(one["name"])[0]),
+            one.get("order"),
+            one.get("divergence"),
+            found.units,
+            found.value,
+            one.get("gamma"),
+        )
+        for one, found in zip(named, values, strict=True)
+    ]
+    return rows, [
+        by_name(row.name, form=row.form, order=row.order, divergence=row.divergence, gamma=row.gamma) for row in rows
+    ]
+
+
+def resampled(
+    table: np.ndarray,
+    channel: np.ndarray,
+    rows: Sequence[Measured],
+    measures: Sequence[AbstractLeakage],
+    beta: float,
+    repeats: int,
+    seed: int,
+) -> list[float | None]:
+    """The bootstrap estimates of the rows; None where a value was not finite."""
+    repeats = whole(repeats, "bootstrap", low=0.0)
+    if repeats > _MOST:
+        raise InputError(f"bootstrap is above {_MOST}")
+    if repeats == 0:
+        return [None] * len(rows)
+    n = int(table.sum())
+    generator = np.random.default_rng(whole(seed, "seed", low=0.0))
+    drawn = generator.multinomial(n, table.ravel() / n, size=repeats).reshape(-1, *table.shape)
+    values = values_of_joints(tuple(measures), drawn / n, channel)
+    found: list[float | None] = []
+    for row, column in zip(rows, values.T, strict=True):
+        finite = np.isfinite(row.value) and bool(np.isfinite(column).all())
+        found.append(max(0.0, 2 * row.value - float(np.quantile(column, beta))) if finite else None)
+    return found
+
+
+# The certified gap of an audited mechanism: computed again where that is possible, and labelled where it is not.
+
+
+# A solution belongs to the audit if its leakage is the fitted value to this accuracy.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class CertifiedGap:
+    """The gap of one row, and whether it was computed again."""
+
+    row: Measured
+    gap: float
+    verified: bool
+
+
+def certified_gap(
+    solution: Solution | None,
+    problem: DistortionProblem | None,
+    gap: float | None,
+    objective: AbstractLeakage | None,
+    channel: np.ndarray,
+    rows: Sequence[Measured],
+    measures: Sequence[AbstractLeakage],
+    *,
+    held_out: bool,
+) -> CertifiedGap | None:
+    """The gap and the row it belongs to, after a check that the solution is about this mechanism and joint."""
+    if solution is None and gap is None:
+        if objective is not None or problem is not None:
+            raise InputError("objective and problem are those of a solution; no solution was given")
+        return None
+    if solution is not None and gap is not None:
+        raise InputError("give either a solution or a gap that was computed again")
+    wanted = MutualInformation() if objective is None else objective
+    named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
+    if not named:
+        raise InputError("objective is not among the measures of the audit (name its order in orders)")
+    row = named[0]
+    if solution is None:
+        return CertifiedGap(row, scalar(gap, "gap", low=0.0), verified=True)
+    if problem is not None:
+        return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
+    value, leakage, stated = (
+        float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
+    )
+    near = lambda one, other: abs(one - other) <= _SAME * (1 + abs(other))  # noqa: E731
+    if not near(value, leakage):
+        raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
+    if not held_out and not near(leakage, row.value):  # its records are other ones then
+        raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
+    if not (np.isfinite(stated) and stated >= 0):
+        raise InputError("solution.gap must be a finite number >= 0")
+    return CertifiedGap(row, stated, verified=False)
+
+
+def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLeakage, channel: np.ndarray) -> float:
+    """The gap of a solution computed again from its problem, mechanism and duals."""
+    from jaxpriv.program.certificates.verification import certify  # most audits have no problem to check
+
+    if not isinstance(problem, DistortionProblem):
+        raise InputError("problem must be the DistortionProblem of the solution")
+    checked = certify(problem, solution)
+    if not problem.form.limits_distortion:
+        raise InputError("problem minimises something else than the leakage: its gap is not about a measure")
+    if not bool(eqx.tree_equal(problem.leakage, wanted)):
+        raise InputError("problem is about another measure: name it in objective")
+    if not checked.valid:
+        raise InputError(f"solution does not solve problem: {checked.message}")
+    own = np.asarray(solution.mechanism)
+    if own.shape != channel.shape or not np.allclose(own, channel, rtol=0, atol=1e-12):
+        raise InputError("solution is about another mechanism")
+    return float(checked.gap)
+
+
+At = Literal["distortion", "disclosure"]
+
+
+@dataclass(frozen=True)
+class ReleaseExcess:
+    """A release beside the optimum, nats, on the frequencies of the records.
+
+    Attributes:
+        records: n.
+        leakage: I(S;Y) of the pairs.
+        direct: I(S;Y|X), the information of Y about S beyond X; 0 for a mapping of X. The leakage of the
+            mapping W is at least `leakage - direct`.
+        distortion: E d(X,Y); None without a distortion.
+        disclosure: I(X;Y).
+        at: what the optimum has in common with the release.
+        optimum: I(S;Y) of the best mapping that was found.
+        lower_bound: certified: no mapping of X has less.
+        status: of the optimum: `optimal` if both are within the tolerance.
+        least, most: the excess lies between `leakage - optimum` and `leakage - lower_bound`; a negative one is possible
+            only where the release used S itself.
+    """
+
+    records: int
+    leakage: float
+    direct: float
+    distortion: float | None
+    disclosure: float
+    at: At
+    optimum: float
+    lower_bound: float
+    status: str
+    least: float
+    most: float
+
+
+def excess(
+    counts: ArrayLike,
+    *,
+    distortion: ArrayLike | None = None,
+    at: At | None = None,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+) -> ReleaseExcess:
+    """Compare a release with the certified optimum.
+
+    Args:
+        counts: (S, X, Y) whole numbers of records with private s, useful x and released y.
+        distortion: d (X, Y), prices of releasing y for x; needed for `at="distortion"`.
+        at: "distortion" (the default where one is given) or "disclosure".
+        tol: the certified gap that counts as optimal, nats.
+        time_limit: seconds for the optimum; at its end the interval is wider.
+
+    Raises:
+        InputError: bad arrays, a distortion of another shape, an unknown `at`, or `at="distortion"` without one.
+    """
+    table = count_array(counts, "counts", ndim=3)
+    if not table.any():
+        raise InputError("counts has no record")
+    if at not in (None, "distortion", "disclosure"):
+        raise InputError("at must be 'distortion' or 'disclosure'")
+    if at == "distortion" and distortion is None:
+        raise InputError("at='distortion' needs a distortion")
+    tolerance = scalar(tol, "tol", low=0.0)
+    table = table[table.any(axis=(1, 2))][:, table.any(axis=(0, 2))] if distortion is None else table
+    n = int(table.sum())
+    joint, pairs = table.sum(axis=2) / n, table.sum(axis=1) / n
+    useful = table.sum(axis=0) / n
+    leakage, disclosure = float(mutual_information(pairs)), float(mutual_information(useful))
+    direct = sum(
+        float(mutual_information(part / n / (part.sum() / n))) * part.sum() / n
+        for part in np.moveaxis(table, 1, 0)
+        if part.any()
+    )
+    spent = None
+    if distortion is not None:
+        prices = nonnegative(real_array(distortion, "distortion", ndim=2), "distortion")
+        if prices.shape != useful.shape:
+            raise InputError(f"distortion has shape {prices.shape}; the counts have (X, Y) = {useful.shape}")
+        spent = float((useful * prices).sum())
+    kind: At = at if at is not None else "disclosure" if distortion is None else "distortion"
+    if kind == "distortion":
+        # The optimum may not be worse for the rounding of a mean.
+        problem: object = DistortionProblem(joint, prices, budget=spent * (1 + 1e-12) if spent else 0.0)
+    else:
+        seen = joint[joint.any(axis=1)][:, joint.any(axis=0)]
+        problem = FunnelProblem(seen, disclosure=max(0.0, disclosure * (1 - 1e-9) - 1e-12))
+    found = solve(problem, tol=tolerance, time_limit=time_limit)
+    value, bound = float(found.value), max(float(found.lower_bound), 0.0)
+    return ReleaseExcess(
+        records=n,
+        leakage=leakage,
+        direct=max(direct, 0.0),
+        distortion=spent,
+        disclosure=disclosure,
+        at=kind,
+        optimum=value,
+        lower_bound=bound,
+        status=str(found.status),
+        least=leakage - value,
+        most=leakage - bound,
+    )

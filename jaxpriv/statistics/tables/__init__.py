@@ -1,0 +1,489 @@
+"""From a table of records to a joint distribution, through an explicit and stored discretisation.
+
+    table = count_table("people.csv", private="income", useful=["age", "education"], rules={"age": Quantiles(5)})
+    table.dataset.joint                       # (S, X), with counts, labels and attribute codes
+    table.codebook.save("codebook.json")      # the classes, without a count
+    Codebook.load("codebook.json").encode(new_records)
+
+Records come in as pandas, polars or Arrow frames, as columns by name, or as CSV and Parquet files
+(`readers`: the only place that imports a table library). A `Codebook` states to which class each value
+belongs (`rules`); nothing else is done to a value, and what no class holds is an error, or the class
+that was declared for it. No message shows a value: it names column, row (from 0, without the header)
+and rule.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from jaxpriv._runtime.files import atomic_write
+from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.near import near
+from jaxpriv.data.datasets._layout import Dataset, Side, counted, distinct_rows, places_of
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.statistics.tables.csv_files import TableFile
+from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
+from jaxpriv.statistics.tables.rules import (
+    Categories,
+    Edges,
+    FittedRule,
+    Quantiles,
+    Rule,
+    column_distortion,
+    default_rule,
+    numbers_of,
+)
+from jaxpriv.verifier.archive import read_file
+from jaxpriv.verifier.records import WHOLE
+from jaxpriv.verifier.releases import NUMBER
+
+__all__ = [
+    "Categories",
+    "Codebook",
+    "CountedTable",
+    "Edges",
+    "Quantiles",
+    "Records",
+    "Rule",
+    "Source",
+    "TableFile",
+    "column_distortion",
+    "count_table",
+    "fit_codebook",
+]
+__dir__ = names_of(__name__)
+
+
+_FORMAT = "jaxpriv-codebook"
+# Of the format: a change that older versions would misread gets another number.
+_VERSION = 1
+# A codebook of a million labels of 60 letters; a larger file is not parsed.
+_MAX_BYTES = 2**26
+_KINDS: Mapping[str, type] = {"categories": Categories, "edges": Edges}
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """A stored discretisation: what is private, what is useful, and a fitted rule for each column.
+
+    A column that is private AND useful (age in the census) is in both; it must be declared as such
+    where the codebook is fitted, because its values are released as they are. A codebook holds
+    class labels and edges, never a count or a record.
+
+    A category column may have no values: its classes are then those of the rows that are encoded (see
+    `without_private_values`).
+    """
+
+    private: tuple[str, ...]
+    useful: tuple[str, ...]
+    rules: Mapping[str, FittedRule]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column once, the private ones first."""
+        return tuple(dict.fromkeys((*self.private, *self.useful)))
+
+    def encode(self, source: Source) -> "Records":
+        """The rows of a source as codes; a value without a class is an `InputError` naming column and row.
+
+        A column whose values the codebook does not hold has the classes that occur; the codebook of the result
+        holds them.
+        """
+        columns = read_columns(source, self.columns)
+        book = replace(self, rules={name: self.rules[name].fit(column) for name, column in columns.items()})
+        codes = {name: book.rules[name].encode(column) for name, column in columns.items()}
+        return Records(book, self._stacked(self.private, codes), self._stacked(self.useful, codes))
+
+    def without_private_values(self) -> "Codebook":
+        """The codebook that may be published: it names no value of a category column that is private alone.
+
+        A value that is named is that of some record, and a reader who has all other records can infer which one.
+        """
+        hidden = set(self.private) - set(self.useful)
+        rules = {
+            name: rule.without_values() if name in hidden and isinstance(rule, Categories) else rule
+            for name, rule in self.rules.items()
+        }
+        return replace(self, rules=rules)
+
+    def encode_useful(self, source: Source) -> np.ndarray:
+        """Codes `(n, b)` of the useful columns alone, for rows whose private columns are not known."""
+        columns = read_columns(source, self.useful)
+        return self._stacked(self.useful, {name: self.rules[name].encode(column) for name, column in columns.items()})
+
+    def side(self, names: tuple[str, ...], codes: np.ndarray) -> Side:
+        """Codes of the columns `names` with their labels, as `datasets` counts them."""
+        return Side(names, tuple(self.rules[name].labels for name in names), codes)
+
+    @property
+    def fingerprint(self) -> np.ndarray:
+        """32 bytes, uint8, that identify the useful columns, their order and their classes."""
+        useful = [[name, _rule_record(self.rules[name])] for name in self.useful]
+        return np.frombuffer(hashlib.sha256(json.dumps(useful).encode()).digest(), dtype=np.uint8)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the codebook as JSON, whole or not at all."""
+        atomic_write(path, self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Codebook":
+        """The codebook of a file; `IntegrityError` if it is not one that `save` wrote.
+
+        Raises `InputError` if it is absent or no regular file, `ResourceError` if it cannot be read or is too large.
+        """
+        content = read_file(path, _MAX_BYTES)
+        try:
+            return cls.from_json(content.decode())
+        except UnicodeDecodeError:
+            raise IntegrityError(f"{path} is not a codebook: it is not UTF-8 text") from None
+        except IntegrityError as error:
+            raise IntegrityError(f"{path} is not a codebook: {error}") from None
+
+    def to_json(self) -> str:
+        """Strict JSON; infinite edges are texts, and so are whole numbers that no float64 is."""
+        record = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "private": self.private,
+            "useful": self.useful,
+            "columns": {name: _rule_record(self.rules[name]) for name in self.columns},
+        }
+        return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Codebook":
+        """The inverse of `to_json`; `IntegrityError` naming the field that is missing, unknown or wrong."""
+        record = _fields(_strict(text), ("format", "version", "private", "useful", "columns"), "the codebook")
+        if record["format"] != _FORMAT:
+            raise IntegrityError(f"its format is not {_FORMAT}")
+        if record["version"] != _VERSION:
+            raise IntegrityError(f"its version is not {_VERSION}")
+        private, useful = (_names(record[name], name) for name in ("private", "useful"))
+        columns = _fields(record["columns"], dict.fromkeys((*private, *useful)), "columns")
+        rules = {name: _rule_of(one, name) for name, one in columns.items()}
+        for name in useful:
+            rule = rules[name]
+            if isinstance(rule, Categories) and rule.values is None:
+                raise IntegrityError(f"useful column {name!r} has no values")
+        return cls(private, useful, rules)
+
+    def _stacked(self, names: tuple[str, ...], codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.stack([codes[name] for name in names], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows as codes: `private` (n, a) and `useful` (n, b) int64, columns in the order of the codebook."""
+
+    codebook: Codebook
+    private: np.ndarray
+    useful: np.ndarray
+
+    __repr__ = summary
+
+
+def fit_codebook(
+    source: Source,
+    *,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
+) -> Codebook:
+    """The codebook of a table.
+
+    Args:
+        source: a pandas, polars or Arrow frame, columns by name, or a .csv or .parquet file.
+        private, useful: the name of a column, or a sequence of names, for each.
+        rules: a mapping from columns to rules; text and whole numbers are `Categories()` without one, real
+            numbers need one.
+        shared: the column or columns that are private and released all the same (age, say): each of them
+            reveals its own value fully. Any other column on both sides is an error.
+
+    Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
+    named twice, rules for other columns, a constant column, a single private class, and whatever
+    `read_columns` and the rules refuse; naming column and row, never a value.
+    """
+    return fit_with_columns(source, private=private, useful=useful, rules=rules, shared=shared)[0]
+
+
+def fit_with_columns(
+    source: Source,
+    *,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
+    weights: str | None = None,
+) -> tuple[Codebook, dict[str, Column]]:
+    """`fit_codebook`, and the columns that it read, that of `weights` too: a file is read once."""
+    private, useful = _chosen(private, "private"), _chosen(useful, "useful")
+    shared = _chosen(shared, "shared") if shared else ()
+    rules = {} if rules is None else rules
+    both = set(private) & set(useful)
+    for name in (*private, *useful):
+        if name in both and name not in shared:
+            raise InputError(
+                f"column {name!r} is private and useful: it would be released; if it must be, name it in `shared`"
+            )
+    for name in shared:
+        if name not in both:
+            raise InputError(f"shared column {name!r} is not among both the private and the useful columns")
+    names = tuple(dict.fromkeys((*private, *useful)))
+    if not isinstance(rules, Mapping):
+        raise InputError("rules must be a mapping from columns to rules")
+    for name, rule in rules.items():
+        if name not in names:
+            raise InputError(f"rules has column {name!r}, which is neither private nor useful{near(name, names)}")
+        if not isinstance(rule, Rule | None):
+            raise InputError(f"rules[{name!r}] must be Categories, Edges or Quantiles")
+    if weights in names:
+        raise InputError(f"weights: column {weights!r} is private or useful")
+    columns = read_columns(source, names if weights is None else (*names, weights))
+    given = {name: rules.get(name) or default_rule(columns[name]) for name in names}
+    fitted = {name: given[name].fit(columns[name]) for name in names}
+    for name, rule in fitted.items():
+        codes = rule.encode(columns[name])
+        if (codes == codes[0]).all():
+            what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
+            raise InputError(f"column {name!r}: {what}; leave it out")
+    return Codebook(private, useful, fitted), columns
+
+
+def _chosen(names: object, argument: str) -> tuple[str, ...]:
+    chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else ()
+    if not chosen or not all(isinstance(name, str) for name in chosen):
+        raise InputError(f"{argument} must be one or more names of columns")
+    for place, name in enumerate(chosen):
+        if name in chosen[:place]:
+            raise InputError(f"{argument} names column {name!r} twice")
+    return chosen
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def _rule_record(rule: FittedRule) -> dict[str, object]:
+    kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
+    record = {name: getattr(rule, name) for name in _stored(type(rule))}
+    if isinstance(rule, Edges):
+        record["edges"] = [
+            edge if isinstance(edge, float) and math.isfinite(edge) else str(edge) for edge in rule.edges
+        ]
+    return {"kind": kind, **record}
+
+
+def _stored(kind: type) -> tuple[str, ...]:
+    """The fields of a fitted rule: `least` is used up by fitting."""
+    return tuple(field.name for field in fields(kind) if field.name != "least")
+
+
+def _rule_of(record: object, column: str) -> FittedRule:
+    where = f"column {column!r}"
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise IntegrityError(f"{where} has no known kind of rule")
+    found = _fields(record, ("kind", *_stored(_KINDS[kind])), where)
+    other, missing = found["other"], found["missing"]
+    if not (other is None or isinstance(other, str)) or not (missing is None or isinstance(missing, str)):
+        raise IntegrityError(f"{where}: other and missing must be text or null")
+    tokens = _texts(found["tokens"], f"{where}: tokens", empty=True)
+    try:
+        if kind == "categories":
+            named = None if found["values"] is None else _texts(found["values"], f"{where}: values")
+            return Categories(named, other, missing, tokens)
+        names = None if found["names"] is None else _texts(found["names"], f"{where}: names")
+        return Edges(_edges(found["edges"], where), names, other, missing, tokens)
+    except InputError as error:
+        raise IntegrityError(f"{where}: {error}") from None
+
+
+def _edges(value: object, where: str) -> tuple[float, ...]:
+    ends = {"-inf": -math.inf, "inf": math.inf}
+    if not isinstance(value, list):
+        raise IntegrityError(f"{where}: edges must be a list")
+    edges: list[float] = []
+    for edge in value:
+        number = ends.get(edge, int(edge) if WHOLE.fullmatch(edge) else edge) if isinstance(edge, str) else edge
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise IntegrityError(f"{where}: edges must be numbers")
+        edges.append(number)
+    return tuple(edges)
+
+
+def _texts(value: object, where: str, *, empty: bool = False) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value) or not (value or empty):
+        raise IntegrityError(f"{where} must be a list of texts")
+    return tuple(value)
+
+
+def _names(value: object, where: str) -> tuple[str, ...]:
+    names = _texts(value, where)
+    if len(set(names)) < len(names):
+        raise IntegrityError(f"{where} names a column twice")
+    return names
+
+
+def _fields(record: object, names: Collection[str], where: str) -> dict[str, object]:
+    if not isinstance(record, dict):
+        raise IntegrityError(f"{where} must be an object")
+    for name in names:
+        if name not in record:
+            raise IntegrityError(f"{where} has no field {name!r}")
+    if len(record) > len(names):
+        raise IntegrityError(f"{where} has {len(record) - len(names)} unknown fields")
+    return record
+
+
+def _strict(text: str) -> object:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise IntegrityError("a field occurs twice")
+        return dict(pairs)
+
+    def refuse(constant: str) -> None:
+        del constant
+        raise IntegrityError("it holds NaN or Infinity, which are not JSON")
+
+    try:
+        record = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+        json.dumps(record, ensure_ascii=False).encode()  # a surrogate by itself is no character: no file can hold it
+    except (ValueError, RecursionError):
+        raise IntegrityError("it is not complete JSON") from None
+    return record
+
+
+# Below this many rows for each symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1. It is the least
+# expected count that the chi-squared test asks for (Cochran 1954).
+ROWS_PER_SYMBOL = 5
+
+
+def enough_rows(rows: int, what: str, codebook: Codebook, symbols: Mapping[str, int], *, sparse: bool) -> bool:
+    """Whether there are five rows for each of the `useful` and the `private` symbols, so many of which occur.
+
+    `what` is the name of the rows in the `InputError` that is raised if there are not, unless `sparse` declares it.
+    """
+    for side, size in symbols.items():
+        if rows >= ROWS_PER_SYMBOL * size:
+            continue
+        if sparse:
+            return False
+        names = getattr(codebook, side)
+        widest = max(names, key=lambda name: len(codebook.rules[name].labels))
+        rule = codebook.rules[widest]
+        words = isinstance(rule, Categories) and not all(map(NUMBER.fullmatch, rule.values or ()))
+        repair = "categories:10" if words else "quantiles:4"
+        raise InputError(
+            f"{rows} {what} make {size} {side} symbols, fewer than {ROWS_PER_SYMBOL} rows each; column {widest!r} has "
+            f"{len(rule.labels)} classes: use fewer classes (on the command line --bins {widest}={repair}) or columns, "
+            "or declare with `sparse` that this is meant"
+        )
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class CountedTable:
+    """The joint of a table, and how it came about.
+
+    Attributes:
+        dataset: joint, counts, labels and attribute codes of the symbols that occur.
+        codebook: the classes.
+        private_symbols, useful_symbols: `(n,)` int64, the s and the x of every row.
+        sparse: whether there are fewer than five rows for each useful or each private symbol. What is measured on
+            such a joint may be far from the population.
+    """
+
+    dataset: Dataset
+    codebook: Codebook
+    private_symbols: np.ndarray
+    useful_symbols: np.ndarray
+    sparse: bool
+
+    __repr__ = summary
+
+    def symbols_of(self, source: Source) -> np.ndarray:
+        """The useful symbol x `(n,)` of new rows; private columns are not read.
+
+        Raises `InputError` naming the row of a combination of classes that the table did not have,
+        and as `Codebook.encode`.
+        """
+        symbols = places_of(self.codebook.encode_useful(source), self.dataset.useful_attributes)
+        unseen = np.flatnonzero(symbols < 0)
+        if unseen.size:
+            raise InputError(
+                f"{row_text(unseen[0])} combines the classes of {', '.join(map(repr, self.codebook.useful))} as no "
+                f"row of the table did (such rows: {unseen.size})"
+            )
+        return symbols
+
+
+def count_table(
+    source: Source,
+    *,
+    private: str | Sequence[str] = (),
+    useful: str | Sequence[str] = (),
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
+    codebook: Codebook | None = None,
+    sparse: bool = False,
+    weights: str | None = None,
+    name: str = "a table of records",
+) -> CountedTable:
+    """The joint distribution of a table: classes as in `fit_codebook` (or a given `codebook`), then counts.
+
+    Symbols are the combinations of classes that occur, in the order of their codes. `sparse=True`
+    declares that fewer than five rows for each useful or private symbol are meant; otherwise that is an error.
+    `name` becomes `dataset.source`.
+
+    `weights` names a column of survey weights, finite numbers >= 0 with a positive total: the joint is then that of the
+    weighted records, while the counts are still of records. Bounds for a population from counts do not apply to it.
+
+    Raises `InputError` as `fit_codebook`, for too many symbols, and if both or neither of `codebook`
+    and columns are given.
+    """
+    if codebook is None:
+        codebook, columns = fit_with_columns(
+            source, private=private, useful=useful, rules=rules, shared=shared, weights=weights
+        )
+    elif private or useful or rules or shared:
+        raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
+    else:
+        if weights in codebook.columns:
+            raise InputError(f"weights: column {weights!r} is private or useful")
+        columns = read_columns(source, [*codebook.columns, *([] if weights is None else [weights])])
+    records = codebook.encode({name: columns[name] for name in codebook.columns})
+    codebook = records.codebook
+    rows = len(records.private)
+    sides = {
+        "useful": codebook.side(codebook.useful, records.useful),
+        "private": codebook.side(codebook.private, records.private),
+    }
+    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in sides.items()}
+    enough = enough_rows(rows, "rows", codebook, symbols, sparse=sparse)
+    dataset, s, x = counted(sides["private"], sides["useful"], np.ones(rows, dtype=np.int64), name)
+    if weights is not None:
+        dataset = _weighted(dataset, columns[weights], s, x)
+    return CountedTable(dataset, codebook, s, x, not enough)
+
+
+def _weighted(dataset: Dataset, column: Column, s: np.ndarray, x: np.ndarray) -> Dataset:
+    """The dataset with the joint of the weighted records."""
+    weights = numbers_of(column)
+    negative = np.flatnonzero(weights < 0)
+    if negative.size:
+        raise InputError(f"{column.where(negative[0])} is negative (such rows: {negative.size}); weights are >= 0")
+    joint = np.zeros(dataset.joint.shape)
+    np.add.at(joint, (s, x), weights)
+    if not (joint.sum() > 0 and np.isfinite(joint.sum())):
+        raise InputError(f"column {column.name!r}: the weights must have a positive finite sum")
+    if not (joint.sum(axis=1) > 0).all() or not (joint.sum(axis=0) > 0).all():
+        raise InputError(f"column {column.name!r}: all records of a symbol have weight 0; leave them out")
+    joint /= joint.sum()
+    joint.setflags(write=False)
+    return replace(dataset, joint=joint)

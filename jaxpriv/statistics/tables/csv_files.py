@@ -1,0 +1,354 @@
+"""CSV files in a stated dialect: delimiter, encoding, compression, a missing header, blanks, composed letters.
+
+Nothing is guessed, and nothing is changed that was not asked for. A file is read strictly, in one pass and line by
+line; a line that is too long for any table is refused before it is in memory.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, repeat
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxpriv._runtime.near import near
+from jaxpriv._runtime.resources import need_memory
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.verifier.releases import NUMBER, number_form, plain, plain_number
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+
+ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "cp1252": "cp1252", "utf-16": "utf-16"}
+_AT_ONCE = 2**15  # records that are looked at together, at most
+_CELLS = 2**21  # fields of those, at most
+_LONGEST = 2**24  # characters of a line
+
+# For each column its different texts and the place of each record among them.
+Factors = tuple[list[str], np.ndarray]
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file and how it is read, in place of a path: every function and command that reads tables takes it.
+
+    Attributes:
+        path: .csv, .tsv (both also with .gz behind) or .parquet.
+        delimiter: one character; None: a tab for .tsv, a comma otherwise.
+        encoding: utf-8 (a byte order mark is no part of the first name), latin-1, cp1252 or utf-16.
+        names: the names of all columns of a file without a header; None: the first record has them.
+        decimal, thousands: the marks of numbers, "," and "." in 1.234,5. Values that are numbers so written are read
+            with a point and without groups, as 1234.5; one that has another mark is an error.
+        blanks: leave out blanks around names and values, and blank lines at the end of the file.
+        nfc: compose letters and their accents (Unicode NFC), in names and values.
+
+    All but the path are for CSV. Raises `InputError` for other values.
+    """
+
+    path: str | os.PathLike[str]
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    names: tuple[str, ...] | None = None
+    decimal: str = "."
+    thousands: str = ""
+    blanks: bool = False
+    nfc: bool = False
+
+    def __post_init__(self) -> None:
+        mark = self.delimiter
+        if mark is not None and (not isinstance(mark, str) or len(mark) != 1 or mark in '"\r\n'):
+            raise InputError("delimiter must be one character, no quote and no line break")
+        if self.encoding not in ENCODINGS:
+            raise InputError(f"encoding must be one of {', '.join(ENCODINGS)}")
+        if self.names is not None:
+            names = () if isinstance(self.names, str) else tuple(self.names)
+            if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+                raise InputError("names must be the different names of all columns, none of them empty")
+            object.__setattr__(self, "names", names)
+        number_form(self.decimal, self.thousands)
+
+    @property
+    def kind(self) -> str | None:
+        """`csv` or `parquet`, by the name of the file; None for another one."""
+        name = Path(self.path).name.lower()
+        if name.endswith(".parquet"):
+            return "parquet"
+        return "csv" if name.removesuffix(".gz").endswith((".csv", ".tsv")) else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything about CSV was stated."""
+        return self != TableFile(self.path)
+
+    def tidy(self, text: str) -> str:
+        """A name as it is taken."""
+        if self.blanks:
+            text = text.strip()
+        return unicodedata.normalize("NFC", text) if self.nfc else text
+
+    def value(self, text: str) -> str:
+        """A value as it is taken; `ValueError` for a number in other marks."""
+        text, marks = self.tidy(text), (self.decimal, self.thousands)
+        if NUMBER.fullmatch(text) and not number_form(*marks).fullmatch(text):
+            raise ValueError
+        return plain_number(text, *marks)
+
+
+def row_text(row: int) -> str:
+    """How messages name a row, of a file too: there the header and line breaks inside fields are lines as well."""
+    return f"row {int(row)} (from 0)"
+
+
+def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
+    """Every name exactly once. Of other names only one that resembles it is shown: without a header they are data."""
+    for name in names:
+        found = list(present).count(name)
+        if found > 1:
+            raise InputError(f"{table} has {found} columns named {name!r}; rename them")
+        if not found:
+            raise InputError(f"{table} has no column {name!r} among its {len(present)}{_hint(name, present)}")
+
+
+def _hint(name: str, present: Sequence[str]) -> str:
+    """What a column that is not among those `present` may be about."""
+    if name.isdigit() or len(set(present)) < len(present) or any(NUMBER.fullmatch(str(one)) for one in present):
+        return "; for a file without a header name all its columns, on the command line --read names=A,B"
+    return _other_delimiter(present) or near(name, map(str, present), plain)
+
+
+def read_csv(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Factors]:
+    """The columns `names` of a CSV file; none with `header_only`, which looks whether the file has them.
+
+    Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
+    """
+    path = Path(file.path)
+    try:
+        with _opened(file) as stream:
+            columns = _parse(_reader(stream, file), file, names, header_only)
+        if columns is None:
+            with _opened(file) as stream:
+                raise _ragged(_reader(stream, file), file)
+        return columns
+    except UnicodeError:
+        raise InputError(
+            f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding, one of "
+            f"{', '.join(ENCODINGS)}: on the command line --read encoding=NAME"
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
+
+
+def _opened(file: TableFile) -> io.TextIOWrapper:
+    packed = str(file.path).lower().endswith(".gz")
+    content = gzip.open(file.path, "rb") if packed else open(file.path, "rb")  # noqa: SIM115 (the stream closes it)
+    return io.TextIOWrapper(content, encoding=ENCODINGS[file.encoding], newline="")  # type: ignore[arg-type]
+
+
+def _reader(stream: io.TextIOWrapper, file: TableFile) -> "Reader":
+    tabs = Path(file.path).name.lower().removesuffix(".gz").endswith(".tsv")
+    delimiter = file.delimiter or ("\t" if tabs else ",")
+    return csv.reader(_lines(stream, file), strict=True, delimiter=delimiter)
+
+
+def _lines(stream: io.TextIOWrapper, file: TableFile) -> Iterator[str]:
+    """The lines; one that is longer than any of a table is refused while it is read."""
+    number = 0
+    while line := stream.readline(_LONGEST):
+        number += 1
+        if len(line) == _LONGEST:
+            raise InputError(f"{file.path}, line {number}: longer than {_LONGEST} characters")
+        if "\0" in line:
+            raise InputError(
+                f"{file.path}, line {number}: a NUL character, which no text of a table holds; if the file has another "
+                f"encoding than {file.encoding}, name it: on the command line --read encoding=NAME"
+            )
+        yield line
+
+
+class _Places(dict[str, int]):
+    """The place of each text among the different ones, in the order in which they come."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = place = len(self)
+        return place
+
+
+def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors] | None:
+    """The columns; None if a record has another number of fields than the header."""
+    known: list[_Places] = [_Places() for _ in names]
+    parts: list[list[np.ndarray]] = [[] for _ in names]
+    try:
+        first, header = _header(reader, file)
+        need_columns(header, names, str(file.path))
+        if header_only:
+            return {}
+        fields = [itemgetter(header.index(name)) for name in names]
+        rest = reader if file.names is None else chain([first], reader)
+        if file.blanks:
+            rest = _without_blank_end(rest, len(header))
+        rest, rows = _even(rest, len(header)), 0
+        while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
+            rows += len(records)
+            need_memory(2 * 8.0 * rows * len(names), f"{file.path}: {rows} rows", "read fewer columns")
+            for field, places, part in zip(fields, known, parts, strict=True):
+                texts = map(places.__getitem__, map(field, records))
+                part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
+    except _RaggedError:
+        return None
+    except csv.Error:
+        raise InputError(
+            f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
+        ) from None
+    whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
+    return {
+        name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
+    }
+
+
+def header_of(file: TableFile) -> list[str]:
+    """The names of all columns of a CSV file."""
+    with _opened(file) as stream:
+        return _header(_reader(stream, file), file)[1]
+
+
+def _header(reader: "Reader", file: TableFile) -> tuple[list[str], list[str]]:
+    """The first record, and the names of all columns."""
+    first = next(reader, None)
+    if first is None:
+        raise InputError(f"{file.path} is empty")
+    return first, [file.tidy(name) for name in first] if file.names is None else list(file.names)
+
+
+class _RaggedError(Exception):
+    """A record has another number of fields than the header."""
+
+
+def _even(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
+    """The records, up to the first of another width: a few compressed bytes may stand for many long ones."""
+    for fields in records:
+        if len(fields) != width:
+            raise _RaggedError
+        yield fields
+
+
+def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
+    """The records up to the last that is no blank line; a blank field of a single column is a value."""
+    blank = 0
+    for fields in records:
+        if not fields or (len(fields) < width and not "".join(fields).strip()):
+            blank += 1
+            continue
+        yield from repeat([], blank)
+        blank = 0
+        yield fields
+
+
+def _tidied(file: TableFile, name: str, distinct: list[str], place: np.ndarray) -> Factors:
+    if replace(file, delimiter=None, encoding="utf-8", names=None) == TableFile(file.path):
+        return distinct, place
+    merged, index = _Places(), np.zeros(len(distinct), dtype=np.int64)
+    for at, text in enumerate(distinct):
+        try:
+            index[at] = merged[file.value(text)]
+        except ValueError:
+            row = row_text(np.flatnonzero(place == at)[0])
+            raise InputError(
+                f"column {name!r}, {row} is a number in other marks than decimal={file.decimal} and "
+                f"thousands={file.thousands or 'none'}"
+            ) from None
+    return list(merged), index[place] if len(index) else place
+
+
+def _other_delimiter(header: Sequence[str]) -> str:
+    """What a header of one field may be about; empty for others."""
+    marks = {";": (";", "';'"), "\t": ("tab", "a tab"), "|": ("|", "'|'")}
+    found = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
+    if not found:
+        return ""
+    ((option, shown), *_) = found
+    return f"; its first line has {shown}: name the delimiter, on the command line --read 'delimiter={option}'"
+
+
+def _ragged(reader: "Reader", file: TableFile) -> InputError:
+    """Which record has another number of fields than the header."""
+    needed = len(next(reader)) if file.names is None else len(file.names)
+    for row, fields in enumerate(reader):
+        if len(fields) != needed:
+            blank = "" if fields else " (the line is blank: remove it; at the end of a file --read blanks does)"
+            return InputError(
+                f"{file.path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {needed} needed{blank}"
+            )
+    return InputError(f"{file.path} changed while it was read")
+
+
+def _undecodable(file: TableFile) -> str:
+    """`, line N` of the first line that is not of the encoding, where lines can be separated before decoding."""
+    if file.encoding == "utf-16":
+        return ""
+    opened = gzip.open if str(file.path).lower().endswith(".gz") else open
+    with opened(file.path, "rb") as stream:
+        number = 0
+        while line := stream.readline(_LONGEST):
+            number += 1
+            try:
+                line.decode(file.encoding)
+            except UnicodeError:
+                return f", line {number},"
+    return ""
+
+
+# Untrusted Parquet files, decoded in a process of their own.
+#
+# On damaged bytes the reader panics, and may end its process (a length that says 2^61 bytes is allocated before it is
+# doubted). What ends here is a child; its notes go nowhere, because they may hold data values.
+
+
+# One line with the names of all columns; then the columns asked for, if each is there once, as an Arrow file.
+_DECODE = """
+import io, json, sys
+sys.path[:], names = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+import polars as pl
+content = io.BytesIO(sys.stdin.buffer.read())
+present = list(pl.read_parquet_schema(content))
+sys.stdout.buffer.write(json.dumps(present).encode() + b"\\n")
+if all(present.count(name) == 1 for name in names):
+    content.seek(0)
+    decoded = io.BytesIO()
+    pl.read_parquet(content, columns=names).write_ipc(decoded)
+    sys.stdout.buffer.write(decoded.getbuffer())
+"""
+
+
+def decoded(path: Path, names: Sequence[str]) -> tuple[list[str], object]:
+    """(the names of all columns, a polars frame of the columns `names`); None in place of the frame if one is absent.
+
+    Raises `IntegrityError` if the file cannot be decoded, `ResourceError` if polars is not installed or the system
+    ended the decoder.
+    """
+    try:
+        import polars as pl  # an extra
+    except ImportError as error:
+        raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
+    command = [sys.executable, "-P", "-c", _DECODE, json.dumps(sys.path), json.dumps(list(names))]
+    # An open file: a path would be a pattern, or an address in a network.
+    with open(path, "rb") as file:
+        done = subprocess.run(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if done.returncode == -signal.SIGKILL:
+        raise ResourceError(f"{path}: the system ended the process that decodes it, most often for lack of memory")
+    if done.returncode:
+        raise IntegrityError(f"{path} is not a complete Parquet file, or is damaged")
+    line, _, arrow = done.stdout.partition(b"\n")
+    return json.loads(line), pl.read_ipc(io.BytesIO(arrow)) if arrow else None
