@@ -453,8 +453,10 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     base, multipliers = state.logs - length * slope_y, state.multipliers
     if len(problem.b):
         tilt = jnp.broadcast_to(length, (len(y), 1))
-        base, multipliers = meet_budgets(problem.a, problem.b, base, tilt, multipliers, _EVALUATIONS)
-    logs = jnp.where(mask, jnp.maximum(normalised(base)[0], _LEAST_LOG), -jnp.inf)
+        base, _, multipliers = meet_budgets(problem.a, problem.b, base, tilt, multipliers, _EVALUATIONS)
+    else:
+        base = normalised(base)[0]
+    logs = jnp.where(mask, jnp.maximum(base, _LEAST_LOG), -jnp.inf)
     logs, z = normalised(logs)
     x = (1.0 - theta) * state.x + theta * z
     x = x / x.sum(1, keepdims=True)  # roundings of the average do not add up

@@ -39,7 +39,9 @@ def _with_kernels():
         pytest.skip(f"no kernels: {native.absence()}")
 
 
-@pytest.mark.parametrize("form", ["budget", *(pytest.param(form, marks=pytest.mark.slow) for form in list(FORMS)[1:])])
+@pytest.mark.parametrize(
+    "form", ["budget", *(pytest.param(form, marks=pytest.mark.thorough) for form in list(FORMS)[1:])]
+)
 def test_solves_derivatives_and_batches_are_exported_for_accelerators(form):
     targets = jnp.array([0.02, 0.05]) if form == "leakage_budget" else jnp.array([0.2, 0.3])
     batch = jax.jit(jax.vmap(jax.value_and_grad(value_of(form)) if form == "budget" else value_of(form)))

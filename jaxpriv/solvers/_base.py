@@ -3,6 +3,7 @@
 Below the loop stand the pieces that several solvers compute: mirror steps within budgets, precision.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -163,6 +164,9 @@ def last_state(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: S
 
     @custom_vmap
     def run(program: PyTree, goal: Goal, max_steps: ScalarLike) -> tuple[PyTree, ScalarLike]:
+        if solver.attempts == 1:  # one loop: two, one in the other, take longer to compile
+            first = solver.init(program, jnp.array(0), solver.blank(program))
+            return advance(solver, program, first, goal, jnp.array(0), max_steps)
         course = resume(solver, program, goal, begin(solver, program), max_steps)
         return course.state, course.steps
 
@@ -256,16 +260,24 @@ def in_precision(tree: T, dtype: DTypeLike) -> T:
 
 def normalised(logits: Arr) -> tuple[Arr, Arr]:
     """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
+    return _with_sums(logits)[1:]
+
+
+def _with_sums(logits: Arr) -> tuple[Arr, Arr, Arr]:
+    """(ln sum_y exp of every row (X, 1), logits less that, their exponentials)."""
     top = logits.max(axis=1, keepdims=True)
     e = xp.exp(logits - top)
     total = e.sum(axis=1, keepdims=True)
-    return logits - (top + xp.log(total)), e / total
+    sums = top + xp.log(total)
+    return sums, logits - sums, e / total
 
 
 class _Dual(NamedTuple):
     """The dual of a mirror step at prices of the budgets, divided by the step, and the moves to the next ones."""
 
     prices: Arr  # (R,)
+    logs: Arr  # (X, Y) of the mechanism at these prices
+    mechanism: Arr  # (X, Y)
     value: Arr
     rounding: Arr  # of the value
     over: Arr  # (R,): used - budget, the slope
@@ -281,9 +293,8 @@ def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Ar
     relative = max(1e-9, 64.0 * float(np.finfo(tilt.dtype).eps))
     used = (constraints * mechanism[None]).sum(axis=2)  # (R, X)
     over = used.sum(axis=1) - budgets
-    tilted = constraints * tilt[None]
-    curvature = xp.einsum("rxy,qxy->rq", tilted * mechanism, constraints)
-    curvature = curvature - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+    centred = constraints - used[:, :, None]
+    curvature = xp.einsum("rxy,qxy->rq", centred * (tilt * mechanism)[None], centred)
     # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
     ridge = 1e-12 + relative * xp.diagonal(curvature).max()
     free = (prices > 0) | (over > 0)
@@ -317,9 +328,11 @@ _LAST = 40
 _MET, _MOVES = 64.0, 4.0
 
 
-def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int) -> tuple[Arr, Arr]:
-    """(logits, multipliers) of the mirror step within the budgets: the prices lambda >= 0 that maximise its dual, for a
-    tilt step/m_x (X, 1),
+def meet_budgets(
+    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, most: int
+) -> tuple[Arr, Arr, Arr]:
+    """(logs of the mechanism, mechanism, multipliers) of the mirror step within the budgets: the prices lambda >= 0
+    that maximise its dual, for a tilt step/m_x (X, 1),
 
         h(lambda) / step = -sum_x 1/tilt_x ln sum_y exp(base - tilt lambda.c) - lambda.D,
 
@@ -341,13 +354,20 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
 
     def at(prices: Arr) -> _Dual:
         logits = base - tilt * xp.weigh(prices, constraints)
-        logs, mechanism = normalised(logits)
-        top, spent = logits.max(axis=1), prices * budgets
-        size = (mass * abs(top)).sum() + xp.weigh(prices, abs(constraints)).max(axis=1).sum() + abs(spent).sum()
+        sums, logs, mechanism = _with_sums(logits)
+        sums, spent = sums[:, 0], prices * budgets
+        # A sum of so many exponentials is not below the largest one, and above it by the logarithm of their number.
+        size = (
+            (mass * (abs(sums) + math.log(base.shape[1]))).sum()
+            + xp.weigh(prices, abs(constraints)).max(axis=1).sum()
+            + abs(spent).sum()
+        )
         over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
         return _Dual(
             prices,
-            -(mass * (top - logs.max(axis=1))).sum() - spent.sum(),  # top - logs.max: ln sum exp
+            logs,
+            mechanism,
+            -(mass * sums).sum() - spent.sum(),
             _ROUNDINGS * eps * size,
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
@@ -384,14 +404,15 @@ def meet_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multiplie
         gained = new.value >= dual.value + _GAIN * promised - dual.rounding
         taken = (used == 0) | (gained & (new.over @ move >= -_FALL * promised))
         gone = (abs(move) / (dual.prices + 1.0)).max()
-        reach = xp.where(taken, xp.where(refused == 0, _WIDER * reach, reach), 0.5 * gone)
-        dual = _Dual(*(xp.where(taken, one, other) for one, other in zip(new, dual, strict=True)))
-        refused = xp.where(taken, 0, refused + 1)
+        wider = xp.where(refused == 0, _WIDER * reach, reach)
+        dual, reach, refused = lax.cond(
+            taken, lambda: (new, wider, jnp.zeros_like(refused)), lambda: (dual, 0.5 * gone, refused + 1)
+        )
         return dual, next_prices(dual, reach, refused), reach, refused, used + 1
 
     # The first round is at the given prices: the loop holds the one copy of what is compiled.
     given, none = multipliers / unit, xp.zeros((), like=base)
-    blank = _Dual(given, none, none, *(xp.zeros_like(given),) * 4)
+    blank = _Dual(given, base, base, none, none, *(xp.zeros_like(given),) * 4)
     start = blank, given, jnp.asarray(_REACH / _WIDER, base.dtype), jnp.array(0), jnp.array(0)
     dual, *_ = lax.while_loop(go_on, once, start)
-    return base - tilt * xp.weigh(dual.prices, constraints), dual.prices * unit
+    return dual.logs, dual.mechanism, dual.prices * unit

@@ -38,6 +38,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import PyTree
 
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
@@ -75,7 +76,8 @@ _LEAST_SLACK = 1e-6
 class DualPoint(NamedTuple):
     """The adversary's side."""
 
-    v: Arr  # (Y, T) what rules are made of: a joint (smooth sets), shares (normalised), the rules themselves (others)
+    v: Arr  # (Y, T) what rules are made of: a joint of mass 1 (smooth sets), shares, the rules themselves (others)
+    g: Arr  # (Y, T) the rules of v
     price: Arr  # (B,) of the budgets, then of the limits on sums
     eta: Arr  # (Y, W) of the worst-outcome limits of smooth terms
 
@@ -88,25 +90,33 @@ class MirrorPoint(NamedTuple):
     ax: Arr  # (Y, T)
 
 
+class Sums(NamedTuple):
+    """Sums of both sides over the steps since a restart, by the lengths of the steps."""
+
+    x: Arr  # (X, Y)
+    v: Arr  # (Y, T), by the prices of the rules too
+    price: Arr  # (B,)
+    eta: Arr  # (Y, W)
+    lengths: Arr
+
+
 class HybridState(eqx.Module):
     """Both sides, where they began, their sums since, and the control of the steps."""
 
     primal: MirrorPoint
     dual: DualPoint
-    first: MirrorPoint  # at the last restart
+    first_logs: Arr  # (X, Y) of the mechanism at the last restart
     first_dual: DualPoint
-    sum_x: Arr
-    sum_dual: DualPoint
-    sum_lengths: Arr
+    sums: Sums
     rates: Arr  # (B,) `_rates`
     eta: Arr
     omega: Arr
-    count: Arr  # iterations
+    looks: Arr  # steps
     since: Arr  # looks since the restart
+    stale: Arr  # looks since the gap last fell by a tenth
     restart_gap: Arr
     last_gap: Arr
     mark: Arr  # the gap when it last fell by a tenth
-    marked: Arr  # the look of that
     best: Candidate
 
     @property
@@ -165,29 +175,26 @@ class PrimalDualHybridGradient(AbstractSolver):
         if _for_halpern(program):
             return self._of_linear.init(program, attempt, best)
         data = rearrange(program, dense=True)
-        x = first_mechanism(data).T
-        primal = _from(data, x)
+        primal = _from(data, first_mechanism(data).T)
         rates = _rates(data)
         dual = _first_dual(data, primal, rates)
-        dtype = x.dtype
-        zero, number, far = jnp.zeros((), dtype), jnp.array(0), jnp.array(jnp.inf, dtype)
+        one, number = jnp.ones((), primal.x.dtype), jnp.array(0)
+        far = jnp.inf * one
         return HybridState(
             primal=primal,
             dual=dual,
-            first=primal,
+            first_logs=primal.logs,
             first_dual=dual,
-            sum_x=jnp.zeros_like(x),
-            sum_dual=jax.tree.map(jnp.zeros_like, dual),
-            sum_lengths=zero,
+            sums=_no_sums(primal, dual),
             rates=rates,
-            eta=jnp.ones((), dtype),
-            omega=jnp.ones((), dtype),
-            count=number,
+            eta=one,
+            omega=one,
+            looks=number,
             since=number,
+            stale=number,
             restart_gap=far,
             last_gap=far,
             mark=far,
-            marked=number,
             best=best,
         )
 
@@ -198,20 +205,18 @@ class PrimalDualHybridGradient(AbstractSolver):
         return self._bregman_step(rearrange(program, dense=True), state)
 
     def _bregman_step(self, data: Data, state: HybridState) -> HybridState:
-        state = lax.fori_loop(0, self.iterations, lambda _, state: self._iteration(data, state), state)
+        state = lax.fori_loop(0, self.iterations, lambda i, state: self._iteration(data, i, state), state)
         points = jax.tree.map(lambda *both: jnp.stack(both), (state.primal.x, state.dual), _mean(data, state))
-        x, value, bound = jax.vmap(lambda point: _certified(data, *point))(points)
+        x, value, k, price, bound = jax.vmap(lambda point: _certified(data, *point))(points)
         known = jnp.isfinite(value) & jnp.isfinite(bound)
         value, bound = jnp.where(known, value, jnp.inf), jnp.where(known, bound, -jnp.inf)
-        gaps = jnp.where(known, value - bound, jnp.inf)
-        best = state.best
-        at, to = value.argmin(), bound.argmax()
-        best = best.with_primal(x[at], value[at])
-        tightest = jax.tree.map(lambda part: part[to], points[1])
-        best = best.with_dual(_valid(data, tightest), tightest.eta, _prices(data, tightest), bound[to])
-        nearest = gaps.argmin()
-        gap = gaps[nearest]
-        looks, since = state.count // self.iterations, state.since + 1
+        gaps = value - bound
+        # Of the two, by number: the better value, the better bound, the smaller gap.
+        at, to, nearest = (
+            jnp.asarray(second, int) for second in (value[1] < value[0], bound[1] > bound[0], gaps[1] < gaps[0])
+        )
+        best = state.best.with_primal(x[at], value[at]).with_dual(k[to], points[1].eta[to], price[to], bound[to])
+        gap, looks, since = gaps[nearest], state.looks + 1, state.since + 1
         fell = (gap <= self.sufficient * state.restart_gap) | (
             (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap) & (since > 1)
         )
@@ -220,31 +225,37 @@ class PrimalDualHybridGradient(AbstractSolver):
             & (since >= _FEWEST_LOOKS)
             & (gap <= state.restart_gap)
         )
-        restart = fell | long | (since >= _MOST_LOOKS)
-        chosen_x, chosen_dual = jax.tree.map(lambda part: part[nearest], points)
-        primal = _from(data, chosen_x)
-        omega = self._balanced(data, state, primal, chosen_dual)
 
-        pick = lambda new, old: jax.tree.map(lambda a, b: jnp.where(restart, a, b), new, old)  # noqa: E731
+        def restarted() -> tuple[PyTree, ...]:
+            x, dual = jax.tree.map(lambda part: part[nearest], points)
+            primal = _from(data, x)
+            omega = self._balanced(data, state, primal, dual)
+            return primal, dual, primal.logs, dual, _no_sums(primal, dual), omega, jnp.zeros_like(since), gap
+
+        def gone_on() -> tuple[PyTree, ...]:
+            known = jnp.where(jnp.isinf(state.restart_gap), gap, state.restart_gap)
+            first = state.first_logs, state.first_dual
+            return state.primal, state.dual, *first, state.sums, state.omega, since, known
+
+        # One of both is computed, and nothing is chosen entry by entry: that takes half as long to compile.
+        restart = fell | long | (since >= _MOST_LOOKS)
+        primal, dual, first_logs, first_dual, sums, omega, since, restart_gap = lax.cond(restart, restarted, gone_on)
         improved = best.gap < 0.9 * state.mark
-        marked = jnp.where(improved, looks, state.marked)
         return HybridState(
-            primal=pick(primal, state.primal),
-            dual=pick(chosen_dual, state.dual),
-            first=pick(primal, state.first),
-            first_dual=pick(chosen_dual, state.first_dual),
-            sum_x=jnp.where(restart, 0.0, state.sum_x),
-            sum_dual=jax.tree.map(lambda part: jnp.where(restart, 0.0, part), state.sum_dual),
-            sum_lengths=jnp.where(restart, 0.0, state.sum_lengths),
+            primal=primal,
+            dual=dual,
+            first_logs=first_logs,
+            first_dual=first_dual,
+            sums=sums,
             rates=state.rates,
             eta=state.eta,
-            omega=jnp.where(restart, omega, state.omega),
-            count=state.count,
-            since=jnp.where(restart, 0, since),
-            restart_gap=jnp.where(restart | jnp.isinf(state.restart_gap), gap, state.restart_gap),
+            omega=omega,
+            looks=looks,
+            since=since,
+            stale=jnp.where(improved, 0, state.stale + 1),
+            restart_gap=restart_gap,
             last_gap=gap,
             mark=jnp.where(improved, best.gap, state.mark),
-            marked=marked,
             best=best,
         )
 
@@ -252,10 +263,10 @@ class PrimalDualHybridGradient(AbstractSolver):
         """After `patience` steps without progress, where numbers have left their range, or move by rounding alone."""
         if isinstance(state, HalpernState):
             return self._of_linear.terminate(program, state)
-        looks = state.count // self.iterations
-        return (looks - state.marked >= self.patience) | ((looks > 0) & ~jnp.isfinite(state.last_gap))
+        return (state.stale >= self.patience) | ((state.looks > 0) & ~jnp.isfinite(state.last_gap))
 
-    def _iteration(self, data: Data, state: HybridState) -> HybridState:
+    def _iteration(self, data: Data, number: Arr, state: HybridState) -> HybridState:
+        """One iteration, number `number` (0, 1, ...) of its step."""
         primal, dual, eta, omega = state.primal, state.dual, state.eta, state.omega
         tau, sigma = eta / omega, eta * omega
         k = _rules(data, dual)
@@ -264,31 +275,24 @@ class PrimalDualHybridGradient(AbstractSolver):
         ahead = MirrorPoint(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
         after = _dual_step(data, dual, ahead, sigma, masses, state.rates)
         after = after._replace(price=jnp.concatenate([budget_prices, after.price[len(budget_prices) :]]))
-        coupled = _coupling(data, _rules(data, after) - k, dual, after, new, primal)
-        moved = (
-            omega * _divergence(data, new, primal) + _dual_divergence(data, dual, after, masses, state.rates) / omega
-        )
+        scales = _scales(data, after)
+        coupled = _coupling(data, scales * after.g - k, dual, after, new, primal)
+        moved = omega * _divergence(data, new, primal.logs)
+        moved = moved + _dual_divergence(data, dual, after, masses * scales, masses, state.rates) / omega
         limit = jnp.where((coupled > _NO_COUPLING) & (moved > 0), moved / jnp.maximum(coupled, _TINY), jnp.inf)
-        taken = eta <= limit
-        count = state.count + 1
-        n = 1.0 + count.astype(eta.dtype)
+        n = (state.looks * self.iterations + number + 2).astype(eta.dtype)
         # The exponents are those of PDLP (Applegate et al. 2021, adaptive step lengths).
         longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + n**-0.6) * eta)
-        pick = lambda one, other: jax.tree.map(lambda a, b: jnp.where(taken, a, b), one, other)  # noqa: E731
-        length = jnp.where(taken, eta, 0.0)
-        add = lambda total, part: total + length * part  # noqa: E731
+
+        def taken() -> tuple[PyTree, ...]:
+            moved_by = Sums(new.x, scales * after.v, after.price, after.eta, jnp.ones_like(eta))
+            return new, after, jax.tree.map(lambda total, part: total + eta * part, state.sums, moved_by)
+
+        primal, dual, sums = lax.cond(eta <= limit, taken, lambda: (primal, dual, state.sums))
         return eqx.tree_at(
-            lambda s: (s.primal, s.dual, s.sum_x, s.sum_dual, s.sum_lengths, s.eta, s.count),
+            lambda s: (s.primal, s.dual, s.sums, s.eta),
             state,
-            (
-                pick(new, primal),
-                pick(after, dual),
-                add(state.sum_x, new.x),
-                jax.tree.map(add, state.sum_dual, after._replace(v=_scales(data, after) * after.v)),
-                state.sum_lengths + length,
-                jnp.clip(longer, _SHORTEST, _LONGEST),
-                count,
-            ),
+            (primal, dual, sums, jnp.clip(longer, _SHORTEST, _LONGEST)),
         )
 
     def _primal_step(
@@ -300,15 +304,17 @@ class PrimalDualHybridGradient(AbstractSolver):
         base = jnp.where(program.support, primal.logs - tilt * costs, -jnp.inf)
         prices = price[: _within_step(data)]
         if len(prices):
-            base, prices = meet_budgets(program.constraints, program.budgets, base, tilt, prices, self.dual_steps)
-        logs, x = normalised(base)
+            logs, x, prices = meet_budgets(program.constraints, program.budgets, base, tilt, prices, self.dual_steps)
+        else:
+            logs, x = normalised(base)
         return MirrorPoint(jnp.maximum(logs, _LOWEST), x, _seen(data, x)), prices
 
     def _balanced(self, data: Data, state: HybridState, primal: MirrorPoint, dual: DualPoint) -> Arr:
         """omega, moved towards the ratio of the divergences of dual and primal since the restart."""
         masses = _masses(data, primal.x)
-        way = _divergence(data, primal, state.first)
-        dual_way = _dual_divergence(data, state.first_dual, dual, masses, state.rates)
+        way = _divergence(data, primal, state.first_logs)
+        weights = masses * _scales(data, dual)
+        dual_way = _dual_divergence(data, state.first_dual, dual, weights, masses, state.rates)
         wanted = 0.5 * (jnp.log(jnp.maximum(dual_way, 1e-20)) - jnp.log(jnp.maximum(way, 1e-20)))
         omega = jnp.exp(self.gain * wanted + (1.0 - self.gain) * jnp.log(state.omega))
         return jnp.clip(omega, _LIGHTEST, _HEAVIEST)
@@ -332,9 +338,14 @@ def _seen(data: Data, x: Arr) -> Arr:
 
 
 def _from(data: Data, x: Arr) -> MirrorPoint:
-    """The mechanism (X, Y) with mass on all of the support."""
-    logs, x = normalised(jnp.where(data.program.support, jnp.log(jnp.maximum(x, _TINY)), -jnp.inf))
-    return MirrorPoint(jnp.maximum(logs, _LOWEST), x, _seen(data, x))
+    """The mechanism (X, Y), rows that sum to one, with logarithms that let every entry of the support come back."""
+    return MirrorPoint(jnp.log(jnp.maximum(x, _TINY)), x, _seen(data, x))
+
+
+def _no_sums(primal: MirrorPoint, dual: DualPoint) -> Sums:
+    """The sums before the first step."""
+    each = Sums(primal.x, dual.v, dual.price, dual.eta, primal.x[0, 0])
+    return jax.tree.map(jnp.zeros_like, each)
 
 
 def _masses(data: Data, x: Arr) -> Arr:
@@ -357,11 +368,17 @@ def _size(term: Term, v: Arr) -> Arr:
     return jnp.maximum(v[..., -1:] if term.massed else v.sum(axis=-1, keepdims=True), _TINY)
 
 
+def _with_rules(data: Data, v: Arr, price: Arr, eta: Arr) -> DualPoint:
+    """The side of the adversary that v, prices of limits and prices of outputs make."""
+    g = [_rule(term, v[:, place.rows]) for term, place in zip(data.terms, data.layout, strict=True)]
+    return DualPoint(v, jnp.concatenate(g, axis=1), price, eta)
+
+
 def _rule(term: Term, v: Arr) -> Arr:
     """The rule g (Y, T) that v is the coordinate of."""
     match _kind(term):
         case "smooth":
-            return term.rule_at(jnp.maximum(v / _size(term, v), _TINY))
+            return term.rule_at(jnp.maximum(v, _TINY))
         case "shares":
             r = term.reference
             return jnp.where(r > 0, v / jnp.where(r > 0, r, 1.0), 0.0)
@@ -376,26 +393,22 @@ def _scales(data: Data, dual: DualPoint) -> Arr:
 
 def _rules(data: Data, dual: DualPoint) -> Arr:
     """k (Y, T)."""
-    parts = [_rule(term, dual.v[:, place.rows]) for term, place in zip(data.terms, data.layout, strict=True)]
-    return _scales(data, dual) * jnp.concatenate(parts, axis=1)
+    return _scales(data, dual) * dual.g
 
 
 def _mean(data: Data, state: HybridState) -> tuple[Arr, DualPoint]:
     """The average since the restart, by the lengths of the steps; of rules by their prices too."""
-    some = state.sum_lengths > 0  # none, where every step since the restart was refused: then the point itself
-    weighted = state.dual._replace(v=_scales(data, state.dual) * state.dual.v)
-    x, dual = jax.tree.map(
-        lambda total, now: jnp.where(some, total / jnp.where(some, state.sum_lengths, 1.0), now),
-        (state.sum_x, state.sum_dual),
-        (state.primal.x, weighted),
-    )
-    scales, parts = _scales(data, dual), []
+    sums, dual = state.sums, state.dual
+    some = sums.lengths > 0  # none, where every step since the restart was refused: then the point itself
+    now = Sums(state.primal.x, _scales(data, dual) * dual.v, dual.price, dual.eta, sums.lengths)
+    mean = jax.tree.map(lambda total, own: jnp.where(some, total / jnp.where(some, sums.lengths, 1.0), own), sums, now)
+    scales, parts = row_prices(data, mean.price, mean.eta), []
     for term, place in zip(data.terms, data.layout, strict=True):
-        v, scale = dual.v[:, place.rows], scales[:, place.rows]
+        v, scale = mean.v[:, place.rows], scales[:, place.rows]
         if _kind(term) in ("smooth", "shares"):
             scale = _size(term, v)
-        parts.append(jnp.where(scale > _TINY, v / jnp.maximum(scale, _TINY), state.dual.v[:, place.rows]))
-    return x, dual._replace(v=jnp.concatenate(parts, axis=1))
+        parts.append(jnp.where(scale > _TINY, v / jnp.maximum(scale, _TINY), dual.v[:, place.rows]))
+    return mean.x, _with_rules(data, jnp.concatenate(parts, axis=1), mean.price, mean.eta)
 
 
 def _costs(data: Data, k: Arr, dual: DualPoint) -> Arr:
@@ -434,7 +447,7 @@ def _first_dual(data: Data, primal: MirrorPoint, rates: Arr) -> DualPoint:
     span = (program.cost.mean(axis=1) - jnp.where(program.support, program.cost, jnp.inf).min(axis=1)).sum()
     limits = np.arange(len(price)) >= len(program.budgets)
     price = jnp.where(limits & (data.marks == 0), jnp.maximum(span, _TINY) * rates, price)
-    return DualPoint(jnp.concatenate(parts, axis=1), price, jnp.zeros((outputs, worst), dtype))
+    return _with_rules(data, jnp.concatenate(parts, axis=1), price, jnp.zeros((outputs, worst), dtype))
 
 
 def _within_step(data: Data) -> int:
@@ -461,7 +474,7 @@ def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, mass
         v, w = dual.v[:, place.rows], ahead.ax[:, place.rows]
         match _kind(term):
             case "smooth":
-                new = jnp.maximum(sigma * w, 0.0) + masses * v / _size(term, v)
+                new = jnp.maximum(sigma * w, 0.0) + masses * v
                 new = new / _size(term, new)
                 new = jnp.where(term.reference > 0, new, v)
             case "shares":
@@ -490,7 +503,7 @@ def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, mass
         price = dual.price * jnp.exp(jnp.clip(move, -_PRICE_MOVE, _PRICE_MOVE))
         shared = jnp.where(data.marks > 0, price, 0.0).sum()
         price = jnp.where(data.marks > 0, price / jnp.maximum(shared, _TINY), price)
-    return DualPoint(jnp.concatenate(parts, axis=1), price, eta)
+    return DualPoint(jnp.concatenate(parts, axis=1), jnp.concatenate(rules, axis=1), price, eta)
 
 
 def _rates(data: Data) -> Arr:
@@ -527,9 +540,9 @@ def _balanced_prices(reference: Arr, k: Arr) -> Arr:
     return jnp.maximum(k - 0.5 * (low + high) * reference, 0.0)
 
 
-def _divergence(data: Data, new: MirrorPoint, old: MirrorPoint) -> Arr:
+def _divergence(data: Data, new: MirrorPoint, old_logs: Arr) -> Arr:
     """sum_x p_x KL(new_x || old_x)."""
-    change = jnp.where(data.program.support, new.logs - old.logs, 0.0)
+    change = jnp.where(data.program.support, new.logs - old_logs, 0.0)
     return (data.program.mass[:, None] * new.x * change).sum()
 
 
@@ -538,20 +551,19 @@ def _relative(new: Arr, old: Arr) -> Arr:
     return new * (jnp.log(jnp.maximum(new, _TINY)) - jnp.log(jnp.maximum(old, _TINY))) - new + old
 
 
-def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, masses: Arr, rates: Arr) -> Arr:
-    """How far the adversary has moved, in the geometry of every set, weighted by masses and prices."""
+def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, weights: Arr, masses: Arr, rates: Arr) -> Arr:
+    """How far the adversary has moved, in the geometry of every set; `weights`: masses times prices, (Y, T)."""
     total = jnp.zeros((), old.v.dtype)
     for term, place in zip(data.terms, data.layout, strict=True):
         v0, v1 = old.v[:, place.rows], new.v[:, place.rows]
-        scale = _scales(data, new)[:, place.rows]
         match _kind(term):
             case "smooth":
-                change = v0 / _size(term, v0) * (_rule(term, v0) - _rule(term, v1))
+                change = v0 * (old.g - new.g)[:, place.rows]
             case "shares":
                 change = _relative(v1, v0)
             case _:
                 change = 0.5 * (v1 - v0) ** 2
-        total = total + (masses * scale * change).sum()
+        total = total + (weights[:, place.rows] * change).sum()
     total = total + 0.5 * (masses * (new.eta - old.eta) ** 2).sum()
     if data.marks.shape[0]:
         own = slice(_within_step(data), None)
@@ -581,14 +593,8 @@ def _prices(data: Data, dual: DualPoint) -> Arr:
     return price
 
 
-def _valid(data: Data, dual: DualPoint) -> Arr:
-    """Rules in their sets: (Y, T)."""
-    return _rules(data, dual._replace(price=_prices(data, dual)))
-
-
-def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr]:
-    """(the mechanism mixed until it meets the limits, value, bound)."""
-    feasible = repaired(data, x.T)
-    value = objective(data, feasible)
-    bound = dual_bound(data, _valid(data, dual), dual.eta, _prices(data, dual))
-    return feasible.T, jnp.asarray(value), jnp.asarray(bound)
+def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr, Arr, Arr]:
+    """(the mechanism mixed until it meets the limits, value, rules times prices, prices, bound)."""
+    feasible, price = repaired(data, x.T), _prices(data, dual)
+    value, k = objective(data, feasible), _rules(data, dual._replace(price=price))
+    return feasible.T, jnp.asarray(value), k, price, jnp.asarray(dual_bound(data, k, dual.eta, price))

@@ -128,10 +128,11 @@ class AbstractMirrorDescent(AbstractSolver):
         logits = state.log_mechanism - tilt * (data.cost + data.rmatvec(rows * rules)).T
         multipliers = state.multipliers
         if len(multipliers):
-            logits, multipliers = meet_budgets(
+            log_new, new, multipliers = meet_budgets(
                 program.constraints, program.budgets, logits, tilt, multipliers, self.dual_steps
             )
-        log_new, new = normalised(logits)
+        else:
+            log_new, new = normalised(logits)
         seen_new = data.matvec(new.T)
         rules_new = average_rules(data, seen_new)
 

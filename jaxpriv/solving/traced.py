@@ -146,8 +146,8 @@ def _inside(program: Program, mechanism: Arr) -> Arr:
 def least_mixture(mass: Arr, feasible_point: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
     marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + feasible_point)
-    mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
-    tried = jnp.stack([*mixed, feasible_point])
+    shares = np.array([0.0, *ROUNDING_SHARES], mechanism.dtype)[:, None, None]
+    tried = jnp.concatenate([(1.0 - shares) * mechanism + shares * safe, feasible_point[None]])
     return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 

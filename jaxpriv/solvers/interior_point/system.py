@@ -252,6 +252,8 @@ def _priced(terms: tuple[Term, ...], layout: tuple[Layout, ...], limits: int, wo
 def row_prices(data: Data, price: Arr, eta: Arr) -> Arr:
     """The price of the set of every row, (Y, T): k = price g; for linear terms the normalisation."""
     outputs = data.cost.shape[0]
+    if (data.priced == price.shape[0] + eta.shape[1]).all():
+        return xp.ones((outputs, data.rows), like=data.cost)
     one = xp.ones((outputs, 1), like=data.cost)
     return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, one], axis=1)[:, data.priced]
 
