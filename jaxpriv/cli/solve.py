@@ -62,7 +62,6 @@ def solve(
 
     measures = measures_of(measure, limit)
     known_solver(solver)
-    run.check()
     scalar(rtol, "--rtol", low=0.0)
     results.check()
     if leakage_tolerance is not None and not budget:
