@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import safe_divide
-from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
@@ -63,6 +63,11 @@ class PowerCurve(AbstractCurve):
         return xp.maximum((self.order - 1.0) * u, -1.0 + np.finfo(u.dtype).eps)
 
 
+def _order(value: ScalarLike) -> float:
+    """A finite number above 1."""
+    return float(scalar(value, "order", low=1.0, open_low=True))
+
+
 class RenyiDivergence(AbstractAverageLeakage):
     """D_b(P_{Y|s} || P_{Y|s'}) = 1/(b-1) ln sum_y P(y|s)^b P(y|s')^{1-b} of two private symbols, b = `order` > 1, nats.
 
@@ -76,7 +81,7 @@ class RenyiDivergence(AbstractAverageLeakage):
 
     symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
     other: int | None = eqx.field(static=True)
-    order: float = eqx.field(static=True, converter=lambda value: float(scalar(value, "order", low=1.0, open_low=True)))
+    order: float = eqx.field(static=True, converter=_order)
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0, of_inputs=True)
 
