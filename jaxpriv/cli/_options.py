@@ -1,10 +1,11 @@
 """Options of the commands that solve: the leakage measure by its name, and when a solve ends."""
 
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _complete
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from jaxpriv._runtime.clock import Clock
     from jaxpriv.leakage import AbstractLeakage
     from jaxpriv.problems import DistortionProblem
+
+T = TypeVar("T")
 
 FORMS = ("average", "worst")
 
@@ -212,3 +215,50 @@ class Unseen(StrEnum):
     refuse = "refuse"
     suppress = "suppress"
     nearest = "nearest"
+
+
+def checked_targets(form: str, values: Sequence[float] | None, low: float = -math.inf) -> list[float]:
+    """The values of the option of a target, each checked by option and position."""
+    from jaxpriv._runtime.validation import scalar
+
+    found = list(values or ())
+    for position, value in enumerate(found):
+        option = f"--{form.replace('_', '-')}"
+        scalar(value, option if len(found) == 1 else f"{option}[{position}]", low=low)
+    return found
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """Which records a design is made of and which it is audited on, and with which confidence."""
+
+    split: float = 0.5
+    seed: int = 0
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The target of a design: one of them."""
+
+    budget: float | None = None
+    leakage_budget: float | None = None
+    disclosure: float | None = None
+    target_leakage: float | None = None
+
+
+@dataclass(frozen=True)
+class DesignOptions(SplitOptions):
+    """What is asked of a design beside its target and its measure."""
+
+    leakage_tolerance: float | None = None
+    population: bool = False
+    unseen: Unseen = Unseen.refuse
+    resolution: int = 32
+
+
+def request_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
+    """A request of the library, whose fields have the names of options; other options are left out."""
+    made: Any = kind
+    names = [one.name for one in fields(made) if one.name in given]
+    return kind(**{name: str(given[name]) if isinstance(given[name], StrEnum) else given[name] for name in names})

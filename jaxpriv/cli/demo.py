@@ -186,10 +186,9 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
 
 def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
     scale = units.per_nat
-    table = _output.empty_table(["budget", "distortion", f"leakage ({units})", "lower bound", "gap"])
     columns = ("budget", "distortion", "value", "lower_bound", "gap", "status")
-    for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True):
-        table.add_row(
+    rows = (
+        (
             f"{budget:.4f}",
             f"{distortion:.4f}",
             _output.upper_fixed(value * scale),
@@ -198,6 +197,9 @@ def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]]
             _output.upper(gap * scale, 2),
             status.replace("_", " "),
         )
+        for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True)
+    )
+    table = _output.table_of(rows, ["budget", "distortion", f"leakage ({units})", "lower bound", "gap"])
     compiling, solving = (record["seconds"][key] for key in ("compile", "solve"))
     free = record["least_distortion_without_leakage"]
     lines = [
@@ -226,11 +228,9 @@ def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]]
 
 def _funnel_text(funnel: dict[str, object], units: Units) -> str:
     scale = units.per_nat
-    headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
-    table = _output.empty_table(headings)
     columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
-    for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True):
-        table.add_row(
+    rows = (
+        (
             f"{disclosure * scale:.2f}",
             _output.upper_fixed(value * scale),
             _output.lower_fixed(max(bound * scale, 0.0)),
@@ -238,5 +238,9 @@ def _funnel_text(funnel: dict[str, object], units: Units) -> str:
             f"{ratio * scale:.4f}",
             status.replace("_", " "),
         )
+        for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True)
+    )
+    headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
+    table = _output.table_of(rows, headings)
     heading = f"\nthe privacy funnel: least leakage where so much of X is disclosed ({funnel['seconds']:.2f} s)\n"
     return heading + _output.rendered(table)

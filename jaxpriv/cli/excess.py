@@ -9,16 +9,13 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     RecordOptions,
-    records_of_rows,
     table_file,
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv.statistics.tables import Rule
+    pass
 
 
 class SameUse(StrEnum):
@@ -63,9 +60,17 @@ def excess(
     rules = columns.rules([*private, *useful])
     check_header(table_file(table, columns.read), [*private, *useful])
     check_header(table_file(other, columns.read), names)
+    from jaxpriv.release.matching import counts_with_releases, records_of_rows
     from jaxpriv.statistics.audit import excess as compared
+    from jaxpriv.statistics.tables import count_table
+    from jaxpriv.statistics.tables.readers import read_columns
 
-    counts, costs = _counted(table, other, row_order, private, useful, names, rules, columns.read)
+    counted = count_table(table_file(table, columns.read), private=private, useful=useful, rules=rules, sparse=True)
+    released_columns = read_columns(table_file(other, columns.read), names)
+    size = len(released_columns[names[0]].values)
+    if size != len(counted.useful_symbols):
+        raise InputError(f"{other} has {size} rows, {table} has {len(counted.useful_symbols)}: they go row by row")
+    counts, costs = counts_with_releases(counted, released_columns, records_of_rows(row_order, other, size))
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
     found = working(
@@ -76,61 +81,6 @@ def excess(
     )
     record = {"units": "nats", **asdict(found)}
     _output.deliver(record, json, _comparison(record, units), private=True)
-
-
-def _counted(
-    table: Path,
-    other: Path,
-    order: Path | None,
-    private: list[str],
-    useful: list[str],
-    released: list[str],
-    rules: "dict[str, Rule]",
-    read: list[str] | None,
-) -> "tuple[np.ndarray, np.ndarray | None]":
-    """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
-
-    A released column has the rule of the useful column that it stands for, if there are as many and all its values are
-    of those classes; otherwise every value of it is a class.
-    """
-    import numpy as np
-
-    from jaxpriv.data.datasets._layout import distinct_rows, places_of
-    from jaxpriv.statistics.tables import Categories, count_table
-    from jaxpriv.statistics.tables.readers import read_columns
-    from jaxpriv.statistics.tables.rules import unused_label
-
-    counted = count_table(table_file(table, read), private=private, useful=useful, rules=rules, sparse=True)
-    columns = read_columns(table_file(other, read), released)
-    size = len(columns[released[0]].values)
-    if size != len(counted.useful_symbols):
-        raise InputError(f"{other} has {size} rows, {table} has {len(counted.useful_symbols)}: they go row by row")
-    own = None
-    if len(released) == len(useful):
-        try:
-            fitted = [counted.codebook.rules[name] for name in useful]
-            own = [rule.encode(columns[name]) for rule, name in zip(fitted, released, strict=True)]
-            labels = [len(rule.labels) for rule in fitted]
-        except InputError:
-            own = None
-    codes = own
-    if codes is None:
-        gaps = [unused_label("missing", columns[name].values.tolist()) for name in released]
-        plain = [Categories(missing=gap).fit(columns[name]) for gap, name in zip(gaps, released, strict=True)]
-        codes = [rule.encode(columns[name]) for rule, name in zip(plain, released, strict=True)]
-        labels = [len(rule.labels) for rule in plain]
-    symbols, y = distinct_rows(np.stack(codes, axis=1), labels)
-    counts = np.zeros((*counted.dataset.counts.shape, len(symbols)), dtype=np.int64)
-    place = records_of_rows(order, other, size)
-    np.add.at(counts, (counted.private_symbols[place], counted.useful_symbols[place], y), 1)
-    if own is None:
-        return counts, None
-    # Every useful symbol may be released by the optimum, also one that this release never drew.
-    before = counted.dataset.useful_attributes
-    extra = before[places_of(before, symbols) < 0]
-    symbols = np.concatenate([symbols, extra])
-    counts = np.concatenate([counts, np.zeros((*counts.shape[:2], len(extra)), dtype=np.int64)], axis=2)
-    return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float)
 
 
 def _comparison(record: JsonRecord, units: Units) -> str:
