@@ -10,6 +10,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.testing import random_joint
+from tests.cases import thorough
 
 # One shape for the whole file: the search is compiled once for each form, whatever the numbers.
 TOL = 1e-10  # of the derivatives
@@ -114,7 +115,7 @@ def difference(function, parts, direction, step=STEP):
     scope="module",
     params=[
         "budget",
-        *(pytest.param(form, marks=pytest.mark.thorough) for form in ("leakage_budget", "multiplier", "worst")),
+        *thorough("leakage_budget", "multiplier", "worst"),
     ],
 )
 def solved(request):
@@ -150,7 +151,7 @@ def test_a_solution_has_the_derivatives_of_the_optimum(solved):
         np.testing.assert_allclose(moved[name], expected, atol=1e-4 * np.abs(expected).max(initial=1.0))
 
 
-@pytest.mark.parametrize("form", ["budget", pytest.param("leakage_budget", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("form", ["budget", *thorough("leakage_budget")])
 def test_forward_and_reverse_mode_agree_on_the_mechanism(form):
     parts = FORMS[form][0]
     direction = list(directions(form, seed=1))[-1]

@@ -91,21 +91,21 @@ class RenyiDivergence(AbstractAverageLeakage):
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "RenyiDivergence":
         del prior
-        places = [None if one is None else int(seen[:one].sum()) for one in (self.symbol, self.other)]
         for one in (self.symbol, self.other):
             if one is not None and not (one < len(seen) and seen[one]):
                 raise InputError(f"symbol {one} has no mass under the joint")
-        return RenyiDivergence(*places, self.order)
+        other = None if self.other is None else int(seen[: self.other].sum())
+        return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 
     def scale_for(self, symbols: int) -> Scale:
         del symbols
         b = self.order
         return Scale(self.outer, self.outer_inverse, lambda value: xp.exp((b - 1.0) * value) / b)
 
-    def outer(self, total: Scalar) -> Scalar:
+    def outer(self, total: ScalarLike) -> ScalarLike:
         return xp.log1p(self.order * (self.order - 1.0) * total) / (self.order - 1.0)
 
-    def outer_inverse(self, value: Scalar) -> Scalar:
+    def outer_inverse(self, value: ScalarLike) -> ScalarLike:
         return xp.expm1((self.order - 1.0) * value) / (self.order * (self.order - 1.0))
 
     def rules(self, view: View) -> Rules:
@@ -124,7 +124,7 @@ class RenyiDivergence(AbstractAverageLeakage):
         return w.sum() * self.outcome(w, prior)
 
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
-        return self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum())
+        return xp.asarray(self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum()), masses)
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         if self.other is None:

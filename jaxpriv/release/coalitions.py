@@ -11,7 +11,7 @@ linear program over the mechanisms found so far: the best mixture of them. By co
 the largest excess over the limits is minimised instead, the prices sum to one, and each mechanism meets the budget.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -173,7 +173,7 @@ def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...])
     return (whole_joint[:, None, :] * mine).reshape(-1, whole_joint.shape[1])
 
 
-def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: list[Arr], mechanism: Arr) -> list[Arr]:
+def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mechanism: Arr) -> list[Arr]:
     """L(S; Z_A, Y) of each coalition at W (X Z, Y)."""
     return [measure.of_outputs((one @ mechanism).reshape(len(prior), -1), prior) for one in seen]
 

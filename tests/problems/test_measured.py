@@ -14,6 +14,7 @@ from jaxpriv.leakage import evaluate
 from jaxpriv.program.certify import certify_program
 from jaxpriv.program.lower import measured_program
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import thorough
 
 from .measured_cases import AVERAGE, BUDGET, DISTORTION, INF, JOINT, MEASURES, WORST, N
 
@@ -73,10 +74,7 @@ def around(mechanism):
 # One of every kind of program: another of a kind is the same code (the guard has the optimum of every measure).
 OF_EACH_KIND = [
     *("kl", "sibson-2", "maximal-leakage", "total-variation", "max-information", "ldp"),
-    *(
-        pytest.param(name, marks=pytest.mark.thorough)
-        for name in ("sibson-0.5", "chi-squared", "jensen-shannon", "max-gain-brier", "lift")
-    ),
+    *thorough("sibson-0.5", "chi-squared", "jensen-shannon", "max-gain-brier", "lift"),
 ]
 
 
@@ -423,10 +421,7 @@ def test_what_leakage_may_not_be():
     "name",
     [
         "ldp",
-        *(
-            pytest.param(one, marks=pytest.mark.thorough)
-            for one in ("max-information", "lift", "max-lift", "ldp-chain")
-        ),
+        *thorough("max-information", "lift", "max-lift", "ldp-chain"),
     ],
 )
 def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name, monkeypatch):

@@ -22,6 +22,7 @@ from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import thorough
 
 INF = math.inf
 N = 4
@@ -189,7 +190,7 @@ def test_no_mechanism_within_the_budget_leaks_less(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param("quartic", marks=pytest.mark.thorough), "max-cubic"])
+@pytest.mark.parametrize("name", [*thorough("quartic"), "max-cubic"])
 def test_no_mechanism_within_the_limit_is_cheaper(name):
     measure = (OWN | OWN_WORST)[name]
     limit = 0.03
@@ -256,7 +257,7 @@ def test_limits_below_none_are_infeasible():
     "f",
     [
         lambda t: 0.5 * jnp.abs(t - 1.0),
-        pytest.param(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0), marks=pytest.mark.thorough),
+        *thorough(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0)),
     ],
     ids=["kink", "flat"],
 )
