@@ -116,6 +116,16 @@ class TimeOptions:
     # An option of some commands, below.
     max_steps = None
 
+    def check(self) -> None:
+        """Refuse, before a file is read, numbers that no solve takes."""
+        from jaxpriv._runtime.validation import scalar
+
+        scalar(self.tol, "--tol", low=0.0, open_low=True)
+        if self.max_steps is not None:
+            scalar(self.max_steps, "--max-steps", low=1.0)
+        if self.time_limit is not None:
+            scalar(self.time_limit, "--time-limit", low=0.0)
+
     def clock(self) -> "Clock":
         """The clock of the solve, which begins now."""
         from jaxpriv._runtime.clock import clock_of

@@ -47,6 +47,7 @@ def advise(
         _output.picture_kind(picture, "--picture")
         plotting.require_matplotlib()
     source, of_records = records_and_measure(table, columns, measure)
+    run.check()
     clock = run.clock()
     further: dict[str, object] = {**vars(measure), **vars(split)}
     asked = {**further, **of_records, "symbols": symbols, "tol": run.tol, "clock": clock}

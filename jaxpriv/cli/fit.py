@@ -52,6 +52,7 @@ def fit(
     if not in_one:
         columns, of_groups = _groups.of_groups(columns, group, grouped, given)
     source, of_records = records_and_measure(table, columns, measure)
+    run.check()
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol, "clock": clock}
 

@@ -57,6 +57,7 @@ def frontier(
     from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)
+    run.check()
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
     name = _output.only_one({**targets, "count": count})
     values = checked_targets(name, targets.get(name))

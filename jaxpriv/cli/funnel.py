@@ -62,6 +62,7 @@ def funnel(
     form = _output.only_one(given)
     targets = checked_targets(form, given[form], low=0.0)
     _check_form(form, bottleneck, method, measure.leakage)
+    run.check()
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
     results.check()
