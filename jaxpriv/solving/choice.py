@@ -73,8 +73,8 @@ _SCORE_ARRAYS = 16
 _LOOSE, _LARGE_STEP = 1e-3, 2e10
 # Inside of a trace a problem of a smooth average with at most so many pairs (x, y), at a tolerance not below this one,
 # is for the hybrid gradient: its program compiles in half the time of the interior point's, and a solve takes longer.
-# `python -m benchmarks.traces --solvers` measures both: 3,000 solves of 16 symbols take as long as was saved, and 460 of
-# 32 symbols.
+# `python -m benchmarks.traces --solvers` measures both: 3,000 solves of 16 symbols take as long as was saved, and 460
+# solves of 32 symbols.
 _TRACED_PAIRS, _TRACED_TOLERANCE = 256, 1e-8
 # The loops count in 32 bits where x64 is off.
 _MOST_STEPS = 2**31 - 1
