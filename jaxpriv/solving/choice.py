@@ -108,7 +108,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         )
     elif taken in ("smooth", "average") and (reason := _not_taken(problem, taken == "average")) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
-    if is_traced(problem) and isinstance(chosen, (*STREAMING, LinearProgram)):
+    if isinstance(chosen, (*STREAMING, LinearProgram)) and is_traced(problem):
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
@@ -265,8 +265,8 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     groups, private, inputs, outputs = problem.sizes
     fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
-        iterates = not_by_hybrid(problem) is None and (not fits or _compiles_sooner(problem, goal))
-        return ("hybrid-gradient" if iterates else "interior-point"), ()
+        wanted = not fits or _compiles_sooner(problem, goal)
+        return ("hybrid-gradient" if wanted and not_by_hybrid(problem) is None else "interior-point"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
