@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.program.solution import Status as Status
     from jaxpriv.release import Mechanism as Mechanism
     from jaxpriv.release import report as report
+    from jaxpriv.release.coalitions import coalition_release as coalition_release
     from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
     from jaxpriv.solvers import AcceleratedMirrorDescent as AcceleratedMirrorDescent
     from jaxpriv.solvers import BlahutArimoto as BlahutArimoto
@@ -114,6 +115,7 @@ else:
             "jaxpriv.funnels": ["FunnelSolution"],
             "jaxpriv.funnels.solve": ["FunnelFrontier", "funnel_frontier"],
             "jaxpriv.release": ["Mechanism"],
+            "jaxpriv.release.coalitions": ["coalition_release"],
             "jaxpriv.problems": [
                 "BottleneckProblem",
                 "DistortionProblem",

@@ -17,6 +17,7 @@ from jaxpriv.leakage import registry
 from jaxpriv.statistics.audit.populations import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import thorough
 from tests.pages import code_of
 
 N = 4
@@ -85,7 +86,7 @@ def test_its_optimum_has_slopes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["le-cam", pytest.param("additive-lift", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", ["le-cam", *thorough("additive-lift")])
 def test_it_compiles(name):
     def least(budget):
         return jp.optimal_value(jp.DistortionProblem(JOINT, TABLE, budget=budget, leakage=NEW[name]))

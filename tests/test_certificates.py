@@ -301,7 +301,8 @@ def test_violation_is_measured_and_rounding_is_not():
     assert np.isnan(certify_program(program, np.full((2, 2), np.nan), *dual).violation)
 
 
-@pytest.mark.parametrize("form", FORMS)
+# A limit on the leakage, and two joints; the other forms are parts of these.
+@pytest.mark.parametrize("form", ["limit", "worst"])
 def test_traced_path_equals_the_host_path(form):
     program, _, mechanism, *dual = OPTIMA[form]
     rng = np.random.default_rng(4)
@@ -314,7 +315,7 @@ def test_traced_path_equals_the_host_path(form):
     assert float(device.gap) == pytest.approx(host.gap, abs=1e-13)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["limit", "worst"])
 def test_single_precision_rounds_outwards_by_its_own_measure(form):
     """In float32 the interval is wider, and still holds the optimum of float64."""
     program, optimum, mechanism, *dual = OPTIMA[form]

@@ -46,7 +46,7 @@ def test_an_executable_that_is_dropped_is_freed(monkeypatch):
     gc.collect()
     before = len(client.live_executables())
     with own_settings():
-        for size in range(1, 12):
+        for size in range(1, 7):
             compiled(_sum, np.ones(size))
     gc.collect()
     assert len(client.live_executables()) <= before + 3  # the two, and that of the option probe

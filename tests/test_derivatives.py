@@ -10,6 +10,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.testing import random_joint
+from tests.cases import thorough
 
 # One shape for the whole file: the search is compiled once for each form, whatever the numbers.
 TOL = 1e-10  # of the derivatives
@@ -114,7 +115,7 @@ def difference(function, parts, direction, step=STEP):
     scope="module",
     params=[
         "budget",
-        *(pytest.param(form, marks=pytest.mark.thorough) for form in ("leakage_budget", "multiplier", "worst")),
+        *thorough("leakage_budget", "multiplier", "worst"),
     ],
 )
 def solved(request):
@@ -150,12 +151,12 @@ def test_a_solution_has_the_derivatives_of_the_optimum(solved):
         np.testing.assert_allclose(moved[name], expected, atol=1e-4 * np.abs(expected).max(initial=1.0))
 
 
-@pytest.mark.parametrize("form", ["budget", pytest.param("leakage_budget", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("form", ["budget", *thorough("leakage_budget")])
 def test_forward_and_reverse_mode_agree_on_the_mechanism(form):
     parts = FORMS[form][0]
     direction = list(directions(form, seed=1))[-1]
     cotangent = jnp.asarray(np.random.default_rng(2).normal(size=(6, 6)))
-    _, change = jax.jit(lambda: jax.jvp(mechanism_of(form), parts, direction))()
+    change = moves_of(form)(parts, direction)[1]["mechanism"]
     back = pulled_back(form)(parts, cotangent)
     paired = sum(np.sum(b * c) for b, c in zip(back, direction, strict=True))
     np.testing.assert_allclose(np.sum(change * cotangent), paired, rtol=1e-7)
@@ -318,9 +319,8 @@ def test_what_is_not_certified_is_not_a_number():
     assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(reverse("budget")(joint, tables, impossible)))
     moved = pulled_back("budget")((joint, tables, impossible), jnp.ones((6, 6)))
     assert all(np.all(np.isnan(part)) for part in moved)
-    solved = lambda level: jp.solve(FORMS["budget"][1](joint, tables, level))  # noqa: E731
-    moved = jax.jit(jax.jacfwd(lambda level: (solved(level).value, solved(level).mechanism)))(impossible)
-    assert all(np.isnan(part).all() for part in moved)
+    _, moved = moves_of("budget")((joint, tables, impossible), list(directions("budget"))[2])
+    assert all(np.isnan(moved[name]).all() for name in ("value", "mechanism"))
     with pytest.raises(jp.InputError, match="no derivative here"):
         slopes(joint, tables, impossible)
     with pytest.raises(jp.InfeasibleError):
@@ -330,13 +330,15 @@ def test_what_is_not_certified_is_not_a_number():
 
 
 def test_other_solvers_have_the_slope_of_the_value_and_the_moves_of_the_mechanism(monkeypatch):
-    (joint, tables, level), build = FORMS["multiplier"]
+    parts, build = FORMS["budget"]
+    joint, tables, level = parts
+    direction = list(directions("budget"))[2]
     of = lambda b: jp.solve(build(joint, tables, b), "mirror-descent", tol=1e-6)  # noqa: E731
-    both = jax.jit(jax.jacfwd(lambda b: (of(b).value, of(b).mechanism)))
-    value, mechanism = both(level)
-    np.testing.assert_allclose(value, jax.grad(value_of("multiplier"), 2)(joint, tables, level), atol=1e-3)
-    moved = jax.jacfwd(lambda b: mechanism_of("multiplier")(joint, tables, b))(level)
-    np.testing.assert_allclose(mechanism, moved, atol=2e-3 * np.abs(moved).max())
+    both = lambda b: (of(b).value, of(b).mechanism)  # noqa: E731
+    value, mechanism = jax.jit(lambda b, change: jax.jvp(both, (b,), (change,))[1])(level, direction[2])
+    _, moved = moves_of("budget")(parts, direction)
+    np.testing.assert_allclose(value, moved["value"], atol=1e-3)
+    np.testing.assert_allclose(mechanism, moved["mechanism"], atol=2e-3 * np.abs(moved["mechanism"]).max())
     monkeypatch.setattr("jaxpriv.solving.differentiable.fits_for_newton", lambda _: False)
     assert np.isnan(jax.jit(jax.grad(lambda b: of(b).mechanism[0, 0]))(level)).all()
 

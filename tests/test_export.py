@@ -10,6 +10,7 @@ from jax import export
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
+from tests.cases import thorough
 
 lk = jp.leakage
 JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
@@ -39,7 +40,7 @@ def _with_kernels():
         pytest.skip(f"no kernels: {native.absence()}")
 
 
-@pytest.mark.parametrize("form", ["budget", *(pytest.param(form, marks=pytest.mark.slow) for form in list(FORMS)[1:])])
+@pytest.mark.parametrize("form", ["budget", *thorough(*list(FORMS)[1:])])
 def test_solves_derivatives_and_batches_are_exported_for_accelerators(form):
     targets = jnp.array([0.02, 0.05]) if form == "leakage_budget" else jnp.array([0.2, 0.3])
     batch = jax.jit(jax.vmap(jax.value_and_grad(value_of(form)) if form == "budget" else value_of(form)))

@@ -14,12 +14,13 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.solving.sweeps.declaration import joint_of
+from tests.cases import thorough
 
 JOINT = np.random.default_rng(17).dirichlet(np.ones(12)).reshape(3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
 
-@pytest.mark.parametrize("form", [{"budget": 0.3}, pytest.param({"multiplier": 0.2}, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("form", [{"budget": 0.3}, *thorough({"multiplier": 0.2})])
 def test_the_better_mechanism_comes_with_the_better_bound(form):
     problem, second = jp.DistortionProblem(JOINT, TABLE, **form), "accelerated"
     parts = [jp.solve(problem, name, max_steps=2) for name in ("interior-point", second)]

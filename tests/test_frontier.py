@@ -10,6 +10,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
+from tests.cases import thorough
 
 JOINT = random_joint(0, 3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -55,7 +56,7 @@ def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     np.testing.assert_array_equal(other.solutions.lower_bound, curve.solutions.lower_bound[order])
 
 
-@pytest.mark.parametrize("compile_", ["never", pytest.param("always", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("compile_", ["never", *thorough("always")])
 def test_batches_and_padding_change_nothing(compile_, monkeypatch):
     """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
     monkeypatch.setenv("JAXPRIV_COMPILE", compile_)

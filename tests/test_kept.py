@@ -28,6 +28,7 @@ from jaxpriv._runtime.numerics import positive, safe_log
 from jaxpriv.program.convex import Form
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solving import loops
+from tests.cases import thorough
 
 ROOT = Path(__file__).parents[1]
 ONE = np.array([1.0, np.e])
@@ -83,8 +84,8 @@ def test_what_was_compiled_is_loaded(place, run):
     "measure",
     [
         lk.Sibson(2.0),
-        pytest.param(lk.MutualInformation(), marks=pytest.mark.thorough),
-        pytest.param(lk.MaxLift(), marks=pytest.mark.thorough),
+        *thorough(lk.MutualInformation()),
+        *thorough(lk.MaxLift()),
     ],
     ids=repr,
 )

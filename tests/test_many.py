@@ -16,6 +16,7 @@ from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, re
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import thorough
 
 _WORTH_COMPILING = kinds.WORTH_COMPILING
 
@@ -132,8 +133,8 @@ def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch
 @pytest.mark.parametrize(
     "more",
     [
-        pytest.param({"leakage": by_name("sibson", order=2.0)}, marks=pytest.mark.thorough),
-        pytest.param({"limits": [(by_name("max-lift"), 1.0)]}, marks=pytest.mark.thorough),
+        *thorough({"leakage": by_name("sibson", order=2.0)}),
+        *thorough({"limits": [(by_name("max-lift"), 1.0)]}),
     ],
     ids=["sibson", "limits"],
 )

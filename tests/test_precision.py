@@ -153,6 +153,7 @@ CALLS = {
     ).joints,
     "jaxpriv.with_private_input": lambda: jp.with_private_input(TABLE, 1 - np.eye(3), budget=0.2).joints,
     "jaxpriv.sequential_release": lambda: jp.sequential_release(TABLE, ROWS, 1 - np.eye(3), budget=0.2).joints,
+    "jaxpriv.coalition_release": lambda: jp.coalition_release(TABLE, ROWS, 1 - np.eye(3), {(0,): 0.3}).leakages[(0,)],
     "jaxpriv.funnel_frontier": lambda: jp.funnel_frontier(
         jp.FunnelProblem(TABLE, disclosure=0.3), disclosures=np.array([0.2, 0.3])
     ).value,

@@ -11,6 +11,7 @@ from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.solving import choice
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
+from tests.cases import thorough
 
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -238,9 +239,7 @@ def test_vmap_over_budgets_and_joints(eager):
     agree(both(budgets, joints), eager[0] + eager[1])
 
 
-@pytest.mark.parametrize(
-    "name", ["budget", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("multiplier", "leakage_budget"))]
-)
+@pytest.mark.parametrize("name", ["budget", *thorough("multiplier", "leakage_budget")])
 def test_changed_numbers_never_recompile(name, monkeypatch):
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     jp.solve(problem(**{name: 0.07}))

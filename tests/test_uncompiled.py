@@ -19,6 +19,7 @@ from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.errors import InputError
 from jaxpriv.solvers import Goal, InteriorPoint, PrimalDualHybridGradient
 from jaxpriv.solving import loops
+from tests.cases import thorough
 
 RNG = np.random.default_rng(31)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
@@ -64,16 +65,14 @@ def _brier(q):
     "asked",
     [
         problem(lk.MutualInformation(), budget=0.3),
-        pytest.param(problem(lk.MutualInformation(), leakage_budget=0.05), marks=pytest.mark.thorough),
-        pytest.param(problem(lk.MutualInformation(), joint=JOINTS, budget=0.4), marks=pytest.mark.thorough),
+        *thorough(problem(lk.MutualInformation(), leakage_budget=0.05)),
+        *thorough(problem(lk.MutualInformation(), joint=JOINTS, budget=0.4)),
         problem(lk.MaxInformation(), leakage_budget=0.1),
-        pytest.param(problem(lk.Sibson(0.5), budget=0.3), marks=pytest.mark.thorough),
-        pytest.param(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4), marks=pytest.mark.thorough),
-        pytest.param(
-            problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.thorough
-        ),
+        *thorough(problem(lk.Sibson(0.5), budget=0.3)),
+        *thorough(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4)),
+        *thorough(problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5)),
         problem(lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2, 1.0)), leakage_budget=0.05),
-        pytest.param(problem(lk.AverageCostGain(lk.CustomLoss(_brier)), budget=0.3), marks=pytest.mark.thorough),
+        *thorough(problem(lk.AverageCostGain(lk.CustomLoss(_brier)), budget=0.3)),
     ],
     ids=[
         "information",

@@ -1,12 +1,13 @@
 """`jaxpriv fit --group`: the groups that the options name, and what is printed of their designs."""
 
 import csv
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._fit_line import without_groups
+from jaxpriv.cli._options import TargetOptions
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
@@ -34,29 +35,13 @@ def of_groups(
         raise InputError(f"--group: {error}") from None
     inside = {name for names in named for name in names}
     groups = [*named, *([name] for name in columns.useful or () if name not in inside)]
-    return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups}
+    return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups, "useful": ()}
 
 
-def record(found: "FittedGroups", parts: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """As JSON, with what `fit` writes of each design."""
-    together = [found.leakage.record, found.distortion.record]
-    return {
-        "design": found.mechanism.sha256,
-        "groups": [{"columns": list(names), **part} for names, part in zip(found.groups, parts, strict=True)],
-        "on_the_design": dict(zip(("leakage", "distortion"), together, strict=True)),
-        "computed": found.exact,
-        "cost": asdict(found.cost),
-        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
-        "population": None
-        if found.population is None
-        else {"confidence": found.confidence, "leakage": found.population},
-        "units": "nats",
-    }
-
-
-def text(found: "FittedGroups", target: str, units: Units) -> str:
-    """The numbers of all groups together, then a line for each group; `target` is what was asked for."""
+def text(found: "FittedGroups", target: TargetOptions, units: Units) -> str:
+    """The numbers of all groups together, then a line for each group."""
     asked = found.fitted[0].evidence
+    ((goal, value),) = ((name, value) for name, value in vars(target).items() if value is not None)
     shown = str(units)
 
     def most(value: float) -> str:
@@ -64,7 +49,7 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
 
     cost = found.cost
     lines = {
-        "target": f"{target} for all groups",
+        "target": f"{goal.replace('_', '-')} {value:g} for all groups",
         "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
@@ -84,9 +69,11 @@ def text(found: "FittedGroups", target: str, units: Units) -> str:
         lines[f"population, from {held_out} held-out records"] = f"confidence {found.confidence:g}"
         lines["  leakage of all groups at most"] = most(found.population)
     headings = ["|X|", "distortion", "leakage", "at least", *(["population"] if found.population is not None else [])]
-    table = _output.empty_table(headings, after=("status", "columns"))
-    for names, one in zip(found.groups, found.fitted, strict=True):
-        table.add_row(*_numbers(one, units), one.status.replace("_", " "), ", ".join(names))
+    rows = (
+        (*_numbers(one, units), one.status.replace("_", " "), ", ".join(names))
+        for names, one in zip(found.groups, found.fitted, strict=True)
+    )
+    table = _output.table_of(rows, headings, after=("status", "columns"))
     statements = dict.fromkeys(sentence for one in found.fitted for sentence in one.statements)
     return (
         _output.aligned(lines)

@@ -6,8 +6,8 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -132,7 +132,9 @@ def make_folder(folder: Path) -> None:
 
 
 def strict(value: object) -> object:
-    """`value` in terms of strict JSON: infinities as "inf" and "-inf", NaN (no such number) as null."""
+    """`value` in terms of strict JSON: a dataclass by its fields, infinities as "inf" and "-inf", NaN as null."""
+    if is_dataclass(value):
+        value = record_of(value)
     if isinstance(value, Mapping):
         return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -141,9 +143,16 @@ def strict(value: object) -> object:
 
     if isinstance(value, (np.ndarray, np.generic)):
         return strict(value.tolist())
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
+
+
+def record_of(found: Any, *names: str) -> JsonRecord:  # noqa: ANN401 (a result of any kind)
+    """The attributes of a result by their names: all fields of a dataclass where none is named."""
+    return {name: getattr(found, name) for name in names or [one.name for one in fields(found)]}
 
 
 def json_text(record: Mapping[str, object]) -> str:
@@ -184,17 +193,21 @@ def deliver(
     )
 
 
-def measure_label(row: JsonRecord) -> str:
+def measure_label(row: Any) -> str:  # noqa: ANN401 (a row of an audit or of a report)
     """The measure of a row, with its parameters."""
-    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
-    notes.append(row["form"] if row["name"].startswith("gain-") else None)
-    return ", ".join([row["name"], *filter(None, notes)])
+    notes = [row.divergence, None if row.order is None else f"order {row.order:g}"]
+    return ", ".join(filter(None, [row.name, *notes, row.form if row.name.startswith("gain-") else None]))
 
 
-def empty_table(
-    numbers: Sequence[str], *, before: Sequence[str] = (), after: Sequence[str] = ("status",), title: str | None = None
+def table_of(
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[str],
+    *,
+    before: Sequence[str] = (),
+    after: Sequence[str] = ("status",),
+    title: str | None = None,
 ) -> "Table":
-    """A table without rows: columns of numbers, on the right, between columns of text."""
+    """A table of texts: columns of numbers, on the right, between columns of words."""
     from rich import box
     from rich.table import Table
 
@@ -205,6 +218,8 @@ def empty_table(
         table.add_column(heading, justify="right")
     for heading in after:
         table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -1,5 +1,6 @@
 """What several commands print of a result, and how they end when it is not certified."""
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,31 @@ from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.errors import NotCertifiedError
 
 if TYPE_CHECKING:
+    from jaxpriv.funnels import FunnelSolution
+    from jaxpriv.program.solution import Solution
     from jaxpriv.verifier.claims import Claim
+
+
+def solved(found: "Solution | FunnelSolution", *names: str) -> JsonRecord:
+    """The JSON of a result with these of its numbers."""
+    head, last = {"status": found.status}, {"iterations": found.steps, "seconds": found.seconds}
+    return {**head, **_output.record_of(found, *names, "solver"), **last}
+
+
+def infeasible(*names: str, worst: float = math.inf, seconds: float = 0.0) -> JsonRecord:
+    """The same where there is no mapping: the optimum of an infeasible problem is infinite."""
+    return {
+        "status": "infeasible",
+        **{name: worst if name in ("value", "lower_bound", "upper_bound") else None for name in names},
+        "solver": "none",
+        "iterations": 0,
+        "seconds": {"compile": 0.0, "solve": seconds},
+    }
+
+
+def in_units(unit: str) -> dict[str, str]:
+    """`units` of a record is that of logarithms; a measure in another unit has it in `leakage_units`."""
+    return {"units": "nats"} | ({} if unit == "nats" else {"leakage_units": unit})
 
 
 def uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifiedError:

@@ -12,12 +12,13 @@ from jaxpriv.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv.release import Mechanism
+    from jaxpriv.release.matching import CountedRecords
     from jaxpriv.statistics.tables import Codebook, CountedTable, Rule, TableFile
-    from jaxpriv.statistics.tables.readers import Column
     from jaxpriv.statistics.tables.rules import Prices
 
 
+# What --bins takes.
+_BINS = "COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
 SYMBOLS = ("attributes", "classes")
 
 
@@ -64,12 +65,9 @@ class RecordOptions:
         from jaxpriv.statistics.tables import Categories, Quantiles
 
         rules: dict[str, Rule] = {}
-        for text in self.bins or ():
-            name, rule = _rule(text)
+        for name, text in _pairs(self.bins, "--bins", _BINS).items():
+            rules[name] = _rule(name, text)
             _known("--bins", name, columns)
-            if name in rules:
-                raise InputError(f"--bins gives column {name!r} twice")
-            rules[name] = rule
         for field in ("other", "missing"):
             for name, label in _pairs(getattr(self, field), f"--{field}", "COL=LABEL").items():
                 _known(f"--{field}", name, columns)
@@ -203,173 +201,48 @@ def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, byt
     return {path: table.codebook.to_json().encode()}
 
 
-@dataclass(frozen=True)
-class CountedRecords:
-    """Records by the alphabet of a mapping: counts (S, X), and the useful symbol x of each record, (n,).
-
-    S are the private combinations that occur in these records.
-    """
-
-    counts: "np.ndarray"
-    useful: "np.ndarray"
-
-    def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
-        """The same, the records in the order of the rows of a released file."""
-        return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
-
-
-def records_of_rows(order: Path | None, released: Path, size: int) -> "np.ndarray":
-    """The record of each row of a released table; where no order is named rows are in that of the records."""
-    import numpy as np
-
-    from jaxpriv.verifier.archive import read_file
-    from jaxpriv.verifier.orders import read_order
-
-    if order is None:
-        return np.arange(size)
-    return np.array(read_order(read_file(order), f"--row-order: {order}", read_file(released), size))
-
-
-def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
-    """The records of a table by the classes of a design; one without a symbol as the design states."""
-    import numpy as np
-
-    records = design.codebook.encode(file)
-    _, s = np.unique(records.private, axis=0, return_inverse=True)
-    x = design.locate_codes(records.useful)
-    counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
-    np.add.at(counts, (s.ravel(), x), 1)
-    return CountedRecords(counts, x)
-
-
-def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mechanism") -> "np.ndarray":
-    """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
-    import numpy as np
-
-    from jaxpriv.statistics.tables.rules import codes_of_labels
-
-    columns = _same_rows(file, design.released_columns, records)
-    codes = [
-        codes_of_labels(column, labels) for column, labels in zip(columns.values(), design.released_labels, strict=True)
-    ]
-    return _paired(file, records, np.stack(codes, axis=1), design.released)
-
-
-def releases_by_attributes(
-    file: "TableFile", names: Sequence[str] | None, records: CountedRecords, book: "Codebook", attributes: "np.ndarray"
-) -> "np.ndarray":
-    """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
-    import numpy as np
-
-    from jaxpriv.statistics.tables.rules import codes_of_labels
-
-    names = book.useful if names is None else names
-    if len(names) != len(book.useful):
-        raise InputError(f"--released names {len(names)} columns, the mapping releases {len(book.useful)}")
-    codes = []
-    for column, name in zip(_same_rows(file, names, records).values(), book.useful, strict=True):
-        rule = book.rules[name]
-        try:
-            codes.append(codes_of_labels(column, rule.labels))
-        except InputError:
-            codes.append(rule.encode(column))
-    return _paired(file, records, np.stack(codes, axis=1), attributes)
-
-
-def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords) -> "dict[str, Column]":
-    from jaxpriv.statistics.tables.readers import read_columns
-
-    columns = read_columns(file, list(names))
-    size = len(columns[names[0]].values)
-    if size != len(records.useful):
-        raise InputError(
-            f"--releases: {file.path} has {size} rows, the records {len(records.useful)}; they go row by row"
-        )
-    return columns
-
-
-def _paired(file: "TableFile", records: CountedRecords, codes: "np.ndarray", released: "np.ndarray") -> "np.ndarray":
-    import numpy as np
-
-    from jaxpriv.data.datasets._layout import places_of
-    from jaxpriv.statistics.tables.readers import row_text
-
-    y = places_of(codes, released)
-    unknown = np.flatnonzero(y < 0)
-    if unknown.size:
-        raise InputError(
-            f"--releases: {file.path}, {row_text(unknown[0])}: a combination that the mapping never releases (such "
-            f"rows: {unknown.size})"
-        )
-    counts = np.zeros((records.counts.shape[1], len(released)), dtype=np.int64)
-    np.add.at(counts, (records.useful, y), 1)
-    return counts
-
-
 def _known(option: str, name: str, columns: Sequence[str]) -> None:
     if name not in columns:
         raise InputError(f"{option} is about column {name!r}, which no other option names{near(name, columns)}")
 
 
 def counts_by_attributes(
-    path: Path, columns: ColumnOptions, attributes: "np.ndarray", classes: "np.ndarray", option: str = "--counts"
-) -> tuple[CountedRecords, "Codebook"]:
+    path: Path, columns: ColumnOptions, attributes: "np.ndarray", classes: "np.ndarray", name: str = "counts"
+) -> tuple["CountedRecords", "Codebook"]:
     """The records of a table, the useful symbols being the rows of `attributes` (X, b), and their codebook.
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
     import numpy as np
 
-    from jaxpriv.data.datasets._layout import places_of
-    from jaxpriv.statistics.tables.readers import row_text
+    from jaxpriv.release.matching import counts_by_symbols
 
     table = columns.count(path, sparse=True)
-    book = table.codebook
-    if not np.array_equal(classes, book.fingerprint):
+    if not np.array_equal(classes, table.codebook.fingerprint):
         named = "the columns" if columns.codebook is None else f"--codebook: {columns.codebook}"
         raise InputError(f"{named} has other useful columns or classes than MECH.npz was made with")
-    if attributes.ndim != 2 or attributes.shape[1] != len(book.useful) or attributes.dtype.kind not in "iu":
-        raise InputError(
-            f"MECH.npz: attributes must be whole numbers, one column for each of the {len(book.useful)} useful ones"
-        )
-    found = places_of(table.dataset.useful_attributes, attributes)
-    symbols = found[table.useful_symbols]
-    unknown = np.flatnonzero(symbols < 0)
-    if unknown.size:
-        raise InputError(
-            f"{option}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
-            f"(such rows: {unknown.size})"
-        )
-    counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
-    counts[:, found] = table.dataset.counts
-    return CountedRecords(counts, symbols), book
+    return counts_by_symbols(table, attributes, name), table.codebook
 
 
-def _rule(text: str) -> "tuple[str, Rule]":
-    """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
+def _rule(name: str, text: str) -> "Rule":
+    """quantiles:N, edges:A,B,..., categories or categories:N."""
     from jaxpriv.statistics.tables import Categories, Edges, Quantiles
     from jaxpriv.verifier.records import edge_of
 
-    option = f"--bins {text!r}"
-    name, equals, rule = text.rpartition("=")
-    kind, _, parameter = rule.partition(":")
+    option = f"--bins {f'{name}={text}'!r}"
+    kind, _, parameter = text.partition(":")
     try:
-        if not equals or not name:
-            raise ValueError
         if kind == "categories":
-            return name, Categories(least=int(parameter)) if parameter else Categories()
+            return Categories(least=int(parameter)) if parameter else Categories()
         if kind == "quantiles":
-            return name, Quantiles(int(parameter))
+            return Quantiles(int(parameter))
         if kind == "edges":
-            return name, Edges([edge_of(edge) for edge in parameter.split(",")])
+            return Edges([edge_of(edge) for edge in parameter.split(",")])
         raise ValueError
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
-        raise InputError(
-            f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
-            f"{near(kind, ('quantiles', 'edges', 'categories'))}"
-        ) from None
+        raise InputError(f"{option} is not {_BINS}{near(kind, ('quantiles', 'edges', 'categories'))}") from None
 
 
 def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:
@@ -411,7 +284,6 @@ def records_and_measure(table: Path, columns: CostOptions, measure: FormOptions)
     return source, {
         **columns.of_records(source),
         **vars(measure),
-        "form": None if measure.form is None else str(measure.form),
         "distortion": costs["kinds"] or None,
         "weights": costs["weights"] or None,
         "sparse": columns.sparse,

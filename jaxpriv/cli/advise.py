@@ -1,14 +1,13 @@
 """`jaxpriv advise`: which designs a table allows, and the command that fits one."""
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._fit_line import fit_command, in_groups, settings, with_rules
-from jaxpriv.cli._options import FormOptions, TimeOptions
-from jaxpriv.cli._output import Units
+from jaxpriv.cli._options import FormOptions, SplitOptions, TimeOptions, request_of
+from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -28,9 +27,7 @@ def advise(
     columns: CostOptions,
     measure: FormOptions,
     symbols: int = 128,
-    split: float = 0.5,
-    seed: int = 0,
-    confidence: float = 0.95,
+    split: SplitOptions,
     run: TimeOptions,
     picture: Path | None = None,
     units: Units = Units.nats,
@@ -52,16 +49,9 @@ def advise(
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-    further = {**vars(measure), "split": split, "seed": seed}
-    asked: dict[str, Any] = {
-        **of_records,
-        "split": split,
-        "seed": seed,
-        "confidence": confidence,
-        "symbols": symbols,
-        "tol": run.tol,
-    }
-    request = release.AdviseRequest(**asked, clock=clock)
+    further: dict[str, object] = {**vars(measure), **vars(split)}
+    asked = {**further, **of_records, "symbols": symbols, "tol": run.tol, "clock": clock}
+    request = request_of(release.AdviseRequest, asked)
     try:
         advice = working("Advising", lambda _: release.advise(source, request), clock)
     except InputError as error:
@@ -106,30 +96,31 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
     names = list(advice.designs[0].changed)
     headings = ["budget", *names, f"leakage\n({unit})", "optimum\nat least", "guess\nright"]
     headings += [f"population\n{advice.confidence:g}"] * bounded
-    table = _output.empty_table(headings, after=())
-    for one in advice.designs:
-        row = [
+    designs = (
+        (
             f"{one.budget:.4g}",
             *(f"{100 * share:.1f} %" for share in one.changed.values()),
             _up(one.leakage * scale),
             _output.lower_fixed(max(one.lower_bound * scale, 0.0), 4),
             _percent_up(one.correct_guess),
-        ]
-        if bounded:
-            row.append("" if one.population is None else _output.upper_fixed(one.population * scale, 4))
-        table.add_row(*row)
-    hidden = _output.empty_table(
-        ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"], before=["hidden instead"], after=()
+            *["" if one.population is None else _output.upper_fixed(one.population * scale, 4)] * bounded,
+        )
+        for one in advice.designs
     )
-    table.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
-    for one in advice.hidden:
-        hidden.add_row(
+    instead = (
+        (
             ", ".join(one.columns) or "nothing",
             f"{one.distortion:.4g}",
             _up(one.leakage * scale),
             _percent_up(one.correct_guess),
             _up(one.optimum[1] * scale),
         )
+        for one in advice.hidden
+    )
+    table = _output.table_of(designs, headings, after=())
+    headings = ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"]
+    hidden = _output.table_of(instead, headings, before=["hidden instead"], after=())
+    table.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     return (
         "\n".join(lines)
         + f"\n\nDesigns: the mean distortion, the records in which a column is changed, {measure.leakage}\n"
@@ -167,17 +158,15 @@ def _picture(advice: "Advice", kind: str, units: Units) -> bytes:
     return plotting.image_bytes(figure, kind)
 
 
-def _record(advice: "Advice", command: str) -> dict[str, object]:
+def _record(advice: "Advice", command: str) -> JsonRecord:
     return {
-        "records": {"design": advice.records[0], "held_out": advice.records[1]},
-        "alphabets": {"private": advice.private, "useful": advice.useful},
-        "correct_guess": advice.correct_guess,
-        "confidence": advice.confidence,
+        "records": dict(zip(("design", "held_out"), advice.records, strict=True)),
+        "alphabets": _output.record_of(advice, "private", "useful"),
+        **_output.record_of(advice, "correct_guess", "confidence", "hidden"),
         "obstacles": [
-            {"column": one.column, "sentence": one.sentence, "options": _option(one)} for one in advice.obstacles
+            {**_output.record_of(one, "column", "sentence"), "options": _option(one)} for one in advice.obstacles
         ],
-        "designs": [asdict(one) | {"mean_changes": one.mean_changes} for one in advice.designs],
-        "hidden": [asdict(one) for one in advice.hidden],
+        "designs": [{**_output.record_of(one), "mean_changes": one.mean_changes} for one in advice.designs],
         "command": command,
         "units": advice.frontier.problem.leakage.unit,
     }

@@ -1,22 +1,19 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
 import json as json_module
-import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._audit_text import attributes_text, mechanism_text, pairs_text
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
     counts_by_attributes,
-    counts_by_design,
     is_table,
-    releases_by_attributes,
-    releases_by_design,
     table_file,
 )
 from jaxpriv.cli._work import working
@@ -24,10 +21,15 @@ from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.table import Table as RichTable
 
     from jaxpriv.release import Mechanism
-    from jaxpriv.statistics.audit import MechanismAudit, PairsAudit
+    from jaxpriv.statistics.audit import (
+        AttributeAudit,
+        MechanismAudit,
+        PairsAudit,
+    )
+
+T = TypeVar("T", "AttributeAudit", "MechanismAudit", "PairsAudit")
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
@@ -69,63 +71,78 @@ def audit(
     """
     from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv.leakage import by_name, parameters_of
+    from jaxpriv.release.matching import counts_by_design, releases_by_design, releases_by_symbols
     from jaxpriv.statistics.audit import audit_attributes, audit_mechanism, audit_pairs, conformity
 
     _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
-    if (mechanism is None) != (pairs is not None):
-        raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
-    if pairs is None and show_values:
-        raise InputError("--show-values is about --pairs")
-    if pairs is not None and (columns.useful or columns.shared or columns.codebook is not None):
-        raise InputError("--useful, --shared and --codebook are about a mapping, not about --pairs")
+    black_box, again = pairs is not None, again or []
     records = counts if counts is not None else joint
-    with_table = records is not None and is_table(records)
-    if pairs is None and not with_table and columns.given:
-        raise InputError(f"{columns.given[0]} is about a table in --counts or --joint")
-    if subsets is not None and (pairs is None or not is_table(pairs) or measures or order):
-        raise InputError("--subsets is about a table in --pairs, and goes without --measures and --order")
-    if optimum is not None and subsets is None:
-        raise InputError("--optimum is about --subsets")
-    released_table = releases is not None and is_table(releases)
-    if pairs is None and released and not released_table:
-        raise InputError("--released is about --pairs, or about a table in --releases")
-    if released_table and not with_table:
-        raise InputError("a table in --releases goes with a table of its records, row for row, in --counts or --joint")
-    if row_order is not None and not released_table:
-        raise InputError("--row-order is about a table in --releases")
-    if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
-        raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
-    if again and (pairs is not None or releases is not None or solution is not None or certificate is not None):
-        raise InputError("--again is about a mapping, and goes without --releases, --solution and --certificate")
+    with_table, released_table = (path is not None and is_table(path) for path in (records, releases))
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
-    if design and (counts is None or not with_table):
-        raise InputError("a design is audited on a table of records in --counts")
-    if design and (released or [name for name in columns.given if name != "--read"]):
-        raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
-    if certificate is not None and (not design or solution is not None):
-        raise InputError("--certificate is about a design, DESIGN.zip, and goes without --solution")
-    if solution is None and objective is not None:
-        raise InputError("--objective is about --solution")
-    if joint is not None and held_out:
-        raise InputError("--held-out is about --counts")
+    of_columns = [name for name in columns.given if name != "--read"]
+    optimal = solution is not None or certificate is not None
+    for refused, reason in (
+        ((mechanism is None) != black_box, "--pairs goes without MECH.npz, --counts and --joint need it"),
+        (show_values and not black_box, "--show-values is about --pairs"),
+        (
+            black_box and (columns.useful or columns.shared or columns.codebook),
+            "--useful, --shared and --codebook are about a mapping, not about --pairs",
+        ),
+        (
+            columns.given and not (black_box or with_table),
+            f"{', '.join(columns.given[:1])} is about a table in --counts or --joint",
+        ),
+        (
+            subsets is not None and (pairs is None or not is_table(pairs) or measures or order),
+            "--subsets is about a table in --pairs, and goes without --measures and --order",
+        ),
+        (optimum is not None and subsets is None, "--optimum is about --subsets"),
+        (
+            released and not (black_box or released_table),
+            "--released is about --pairs, or about a table in --releases",
+        ),
+        (
+            released_table and not with_table,
+            "a table in --releases goes with a table of its records, row for row, in --counts or --joint",
+        ),
+        (row_order is not None and not released_table, "--row-order is about a table in --releases"),
+        (
+            black_box and (releases is not None or held_out or optimal),
+            "--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs",
+        ),
+        (
+            again and (black_box or releases is not None or optimal),
+            "--again is about a mapping, and goes without --releases, --solution and --certificate",
+        ),
+        (design and (counts is None or not with_table), "a design is audited on a table of records in --counts"),
+        (
+            design and (released or of_columns),
+            "a design has its own columns and classes: leave out --codebook and the names of columns",
+        ),
+        (
+            certificate is not None and (not design or solution is not None),
+            "--certificate is about a design, DESIGN.zip, and goes without --solution",
+        ),
+        (objective is not None and solution is None, "--objective is about --solution"),
+        (held_out and joint is not None, "--held-out is about --counts"),
+    ):
+        if refused:
+            raise InputError(reason)
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:
         table, attributes, labels, chosen = _pairs(pairs, columns, released)
         if subsets is not None:
             given = {"most": subsets, "confidence": confidence, "optimum": optimum, "seed": seed}
-            every = working("Auditing", lambda _: audit_attributes(table, attributes, **given))
-            record = {"kind": "attributes", **asdict(every)}
-            for row in record["rows"]:
-                row["columns"] = [(released or [])[column] for column in row["columns"]]
-            record["assumptions"]["statements"] += chosen
-            return _output.deliver(record, json, _attributes_text(record), private=True)
-        black_box = working("Auditing", lambda _: audit_pairs(table, permutations=permutations, **options))
-        record = {"kind": "pairs", "units": "nats", **_record(black_box)}
-        if show_values:
-            record["labels"] = labels
-        record["assumptions"]["statements"] += chosen
-        return _output.deliver(record, json, _pairs_text(record, units), private=True)
+            every = _stated(working("Auditing", lambda _: audit_attributes(table, attributes, **given)), chosen)
+            names = [[(released or [])[column] for column in row.columns] for row in every.rows]
+            rows = [{**_output.record_of(row), "columns": own} for row, own in zip(every.rows, names, strict=True)]
+            record = {"kind": "attributes", **_output.record_of(every), "rows": rows}
+            return _output.deliver(record, json, attributes_text(every, names), private=True)
+        found = working("Auditing", lambda _: audit_pairs(table, permutations=permutations, **options))
+        found = _stated(found, chosen)
+        record = _record("pairs", found, **({"labels": labels} if show_values else {}))
+        return _output.deliver(record, json, pairs_text(found, units), private=True)
     assert mechanism is not None
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
@@ -147,7 +164,7 @@ def audit(
         stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if with_table else ())])
         channel = stored["mechanism"]
         if with_table and records is not None:
-            option = "--joint" if counts is None else "--counts"
+            option = "joint" if counts is None else "counts"
             known, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], option)
             data = {"counts": known.counts, "held_out": held_out}
             chosen = (_PRIVATE_ALPHABET,)
@@ -158,7 +175,7 @@ def audit(
                     raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
                 file = table_file(releases, own)
                 ordered = known.ordered(row_order, releases)
-                pairs_released = releases_by_attributes(file, released, ordered, book, stored["attributes"])
+                pairs_released = releases_by_symbols(file, released, ordered, book, stored["attributes"])
         elif counts is not None:
             arrays = load_npz_safely(counts, ["counts"], ["possible"])
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
@@ -166,7 +183,7 @@ def audit(
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
     if again:
         chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
-    for path in again or []:
+    for path in again:
         channel = _drawn_again(channel, path, fitted)
     if solution is not None:
         try:
@@ -180,11 +197,9 @@ def audit(
     if checked is not None and fitted is not None and fitted.released_columns != fitted.codebook.useful:
         # What is released is no useful symbol: nothing is "unchanged".
         checked = replace(checked, unchanged=None, detectable=None)
-    found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
-    record = {"kind": "mechanism", "units": "nats", **_record(found)}
-    record["assumptions"]["statements"] += chosen
-    record["conformity"] = None if checked is None else asdict(checked)
-    return _output.deliver(record, json, _mechanism_text(record, units), private=True)
+    audited = _stated(working("Auditing", lambda _: audit_mechanism(channel, **data, **options)), chosen)
+    record = _record("mechanism", audited, conformity=checked)
+    return _output.deliver(record, json, mechanism_text(audited, checked, units), private=True)
 
 
 def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") -> "np.ndarray":
@@ -207,9 +222,16 @@ def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") 
     return (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
 
 
-def _record(found: "MechanismAudit | PairsAudit") -> JsonRecord:
-    record = asdict(found)
-    return {"measures": record.pop("rows"), **record}
+def _stated(found: T, more: tuple[str, ...]) -> T:
+    """The audit with further assumptions."""
+    audited: Any = found
+    own = audited.assumptions
+    return replace(audited, assumptions=replace(own, statements=own.statements + more))
+
+
+def _record(kind: str, found: "MechanismAudit | PairsAudit", **more: object) -> JsonRecord:
+    record = _output.record_of(found)
+    return {"kind": kind, "units": "nats", "measures": record.pop("rows"), **record, **more}
 
 
 def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
@@ -275,148 +297,6 @@ def _solution(path: Path) -> SimpleNamespace:
         raise IntegrityError(f"--solution: {path} is not strict JSON") from error
     parts = ("value", "leakage", "gap")
     numbers = [record.get(part) if isinstance(record, dict) else None for part in parts]
-    if not all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in numbers):
+    if not all(type(one) in (int, float) for one in numbers):
         raise InputError(f"--solution: {path} has no finite numbers value, leakage and gap")
     return SimpleNamespace(**dict(zip(parts, numbers, strict=True)))
-
-
-def _mechanism_text(record: JsonRecord, units: Units) -> str:
-    level = record["confidence"]
-    rows = record["measures"]
-    columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
-    columns |= {"upper": "population <=", "cap": "cap"}
-    for key in ("bootstrap", "gap", "stated_gap"):
-        if all(row[key] is None for row in rows):
-            del columns[key]
-    parts: list[object] = [_table(rows, columns, units)]
-    utility, per = record["utility"], units.per_nat
-    lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
-    parts.append(f"utility I(X;Y): {_output.lower(utility['fitted'] * per)} {units} on the sample{lower}")
-    parts += _notes(rows, columns)
-    if level is not None:
-        parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
-    if "stated_gap" in columns:
-        parts.append("gap as stated: the gap in the file of --solution, not verified")
-    if "gap" in columns:
-        parts.append("gap: to the optimum of the design problem, certified")
-    parts.append("cap: whatever the population is")
-    parts += _estimated(columns)
-    tested = record["conformity"]
-    if tested is not None:
-        parts.append(
-            f"releases: test of the claim that they come from this mapping: p = {tested['p_value']:.3g} "
-            f"({tested['tables']} simulated releases; a large p is no proof)"
-        )
-        if tested["tail"] < tested["p_value"]:
-            parts.append(f"  by a bound that needs no simulation, p is at most {_output.upper(tested['tail'], 3)}")
-        if tested["tables"]:
-            parts.append(f"  that shares are no more exact than those of draws: p = {tested['regular']:.3g}")
-        if tested["unchanged"] is not None:
-            share = f"if {_output.upper(100 * tested['detectable'], 3)} % of them were, it would find it"
-            if math.isinf(tested["detectable"]):
-                share = "with so few records it would not find, if all of them were,"
-            parts.append(
-                f"  that no records were released unchanged: p = {tested['unchanged']:.3g}; {share} in nine of ten "
-                "cases (level 0.001)"
-            )
-        parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested["impossible"]]
-    return _output.rendered(*parts, *_assumptions(record["assumptions"]))
-
-
-def _pairs_text(record: JsonRecord, units: Units) -> str:
-    level, per = f"{record['confidence']:.6g}", units.per_nat
-    rows = record["measures"]
-    columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
-    if all(row["bootstrap"] is None for row in rows):
-        del columns["bootstrap"]
-    estimate, test = record["estimate"], record["permutation"]
-    lines = []
-    if estimate["undersampled"]:
-        lines.append("estimates: refused, undersampled (fewer than five pairs for each cell)")
-    else:
-        interval = "no interval so near independence"
-        if estimate["interval"] is not None:
-            low, high = estimate["interval"]
-            interval = f"asymptotic {level} interval [{low * per:.5g}, {high * per:.5g}]"
-        lines.append(
-            f"estimates of I(S;Y), no bounds: plug-in {estimate['plug_in'] * per:.5g}, Miller-Madow "
-            f"{estimate['miller_madow'] * per:.5g} {units}, {interval}"
-        )
-    lines.append(
-        f"independence: permutation test p = {_output.upper(test['p_value'], 3)} ({test['permutations']} permutations)"
-        + ("" if record["g_test"] is None else f", G-test p = {_small(record['g_test'])} (asymptotic)")
-        + "; a large p is no evidence of privacy"
-    )
-    lines.append(f"population: all bounds of each of the two columns hold together with confidence {level}")
-    lines += _estimated(columns)
-    return _output.rendered(
-        _table(rows, columns, units), *_notes(rows, columns), *lines, *_assumptions(record["assumptions"])
-    )
-
-
-def _attributes_text(record: JsonRecord) -> str:
-    columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
-    lines = [
-        "certain: the share of these records whose private value follows from the columns",
-        "best guess: the share of which the likeliest private value given the columns is right",
-        f"population: all bounds of each of the two columns hold together with confidence {record['confidence']:.6g}",
-    ]
-    if record["rows"][0]["least"] is not None:
-        columns["least"] = "optimum >="
-        lines.append("optimum: certified, no release of all columns with the same I(X;Y) has a smaller best guess here")
-    table = _output.empty_table([*columns.values()], before=["columns"], after=[])
-    for row in record["rows"]:
-        cells = [_cell(row[key], 1.0, down=key in ("lower", "least")) for key in columns]
-        table.add_row(", ".join(row["columns"]) or "(none)", *cells)
-    return _output.rendered(table, *lines, *_assumptions(record["assumptions"]))
-
-
-def _table(rows: list[JsonRecord], columns: dict[str, str], units: Units) -> "RichTable":
-    table = _output.empty_table([*columns.values()], before=["measure"], after=["units"])
-    for row in rows:
-        scale, unit = units.of(row["units"])
-        cells = [_cell(row[key], scale, down=key == "lower") for key in columns]
-        table.add_row(_output.measure_label(row), *cells, unit)
-    return table
-
-
-def _cell(value: float | None, scale: float, *, down: bool) -> str:
-    if value is None:
-        return "-"
-    return (_output.lower if down else _output.upper)(value * scale, 5)
-
-
-def _small(value: float) -> str:
-    """A probability that floating-point numbers may have rounded to 0."""
-    return f"{value:.3g}" if value > 0 else "0 (below the smallest floating-point number)"
-
-
-def _estimated(columns: dict[str, str]) -> list[str]:
-    return (
-        ["estimate: bootstrap, of how large the population's value may be; it is no bound"]
-        if "bootstrap" in columns
-        else []
-    )
-
-
-def _notes(rows: list[JsonRecord], columns: dict[str, str]) -> list[str]:
-    """Why numbers are missing: each reason once, with the column it is about."""
-    reasons = {
-        (columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None and key in row["why"]
-    }
-    return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
-
-
-def _assumptions(record: JsonRecord) -> list[str]:
-    sizes = [f"|S| = {record['private']}", f"|Y| = {record['released']}"]
-    if record["useful"] is not None:
-        sizes.insert(1, f"|X| = {record['useful']}")
-    facts = ", ".join(sizes)
-    if record["records"] is not None:
-        facts = (
-            f"{record['records']} records, {facts}, at least {record['least_private']} records for each s, "
-            f"{record['empty_cells']} of {record['cells']} cells empty"
-        )
-        if record["unseen_private"]:
-            facts += f", s without records: {', '.join(map(str, record['unseen_private']))}"
-    return ["", f"assumptions ({facts})", *(f"  {line}" for line in record["statements"])]

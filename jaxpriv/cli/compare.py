@@ -1,11 +1,10 @@
 """`jaxpriv compare`: what a release lost."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._tables import RecordOptions, records_of_rows, table_file
+from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
@@ -44,6 +43,7 @@ def compare(
     if design is not None and rules:
         raise InputError("--bins: a design has its own classes")
     from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.matching import records_of_rows
     from jaxpriv.release.report import compare as compared
     from jaxpriv.statistics.tables.readers import read_columns
 
@@ -65,17 +65,8 @@ def compare(
         )
 
     found = working("Comparing", work)
-    _output.deliver(_record(found), json, _text(found), private=True)
-
-
-def _record(found: "Comparison") -> dict[str, object]:
-    return {
-        "rows": found.rows,
-        "paired": found.paired,
-        "columns": [{**asdict(one), "variation": one.variation} for one in found.columns],
-        "pairs": [asdict(one) for one in found.pairs],
-        "prediction": None if found.prediction is None else asdict(found.prediction),
-    }
+    columns = [{**_output.record_of(one), "variation": one.variation} for one in found.columns]
+    _output.deliver({**_output.record_of(found), "columns": columns}, json, _text(found), private=True)
 
 
 def _share(share: float) -> str:
@@ -88,12 +79,15 @@ def _text(found: "Comparison") -> str:
     parts = [f"{before} records, {after} released rows, compared {paired}\n"]
     parts += [_column_text(one) for one in found.columns]
     if found.pairs:
+        rows = (
+            (
+                ", ".join(pair.names),
+                *(f"{number:.3f}" for number in (pair.variation, pair.association_before, pair.association_after)),
+            )
+            for pair in found.pairs
+        )
         headings = ["total variation", "Cramer's V before", "after"]
-        table = _output.empty_table(headings, before=["pair of columns"], after=())
-        for pair in found.pairs:
-            numbers = pair.variation, pair.association_before, pair.association_after
-            table.add_row(", ".join(pair.names), *(f"{number:.3f}" for number in numbers))
-        parts.append("\n" + _output.rendered(table))
+        parts.append("\n" + _output.rendered(_output.table_of(rows, headings, before=["pair of columns"], after=())))
     if found.prediction is not None:
         one = found.prediction
         parts.append(
@@ -104,10 +98,11 @@ def _text(found: "Comparison") -> str:
 
 
 def _column_text(one: "ColumnChange") -> str:
-    table = _output.empty_table(["before", "after"], before=["class"], after=("", ""))
     longest = max(float(one.before.max()), float(one.after.max()))
-    for label, before, after in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True):
-        bars = ["█" * round(_BAR * share / longest) for share in (before, after)]
-        table.add_row(label, _share(before), _share(after), *bars)
+    rows = (
+        (label, *map(_share, shares), *("█" * round(_BAR * share / longest) for share in shares))
+        for label, *shares in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True)
+    )
+    table = _output.table_of(rows, ["before", "after"], before=["class"], after=("", ""))
     changed = "" if one.changed is None else f"changed in {_share(one.changed)} of the records, "
     return f"\n{one.name}: {changed}total variation {one.variation:.3f}\n" + _output.rendered(table)

@@ -1,6 +1,5 @@
 """`jaxpriv counts`: how many records of each class the original table had, estimated from a release."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +32,16 @@ def counts(
         return {name: one for part in parts for name, one in estimate_counts(part, file).items()}
 
     found = working("Estimating", work)
-    record = {name: asdict(one) for name, one in found.items()}
-    _output.deliver({"columns": record}, json, "".join(_counts_text(name, one) for name, one in found.items()))
-
-
-def _counts_text(name: str, one: "CountEstimate") -> str:
-    table = _output.empty_table(["records", "standard error", "largest bias"], before=[name], after=())
-    for row in zip(one.labels, one.count, one.standard_error, one.bias, strict=True):
-        table.add_row(row[0], *(f"{number:.0f}" for number in row[1:]))
-    return _output.rendered(table)
+    tables = (
+        _output.table_of(
+            (
+                (label, *(f"{number:.0f}" for number in numbers))
+                for label, *numbers in zip(one.labels, one.count, one.standard_error, one.bias, strict=True)
+            ),
+            ["records", "standard error", "largest bias"],
+            before=[name],
+            after=(),
+        )
+        for name, one in found.items()
+    )
+    _output.deliver({"columns": found}, json, _output.rendered(*tables))

@@ -172,24 +172,22 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
     return {
         "budget": curve.targets,
         "distortion": solution.distortion[:, 0],
-        **{name: getattr(solution, name) for name in ("value", "lower_bound", "gap")},
-        "status": solution.status.tolist(),
+        **_output.record_of(solution, "value", "lower_bound", "gap", "status"),
         "iterations": solution.steps,
         "solver": solution.solver,
-        "least_distortion_without_leakage": {"value": free.value, "lower_bound": free.lower_bound},
+        "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
         "drawn_budget": curve.targets[shown],
         "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},
         "units": "nats",
-        "files": {name: str(path) for name, path in files.items()},
+        "files": files,
     }
 
 
 def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
     scale = units.per_nat
-    table = _output.empty_table(["budget", "distortion", f"leakage ({units})", "lower bound", "gap"])
     columns = ("budget", "distortion", "value", "lower_bound", "gap", "status")
-    for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True):
-        table.add_row(
+    rows = (
+        (
             f"{budget:.4f}",
             f"{distortion:.4f}",
             _output.upper_fixed(value * scale),
@@ -198,6 +196,9 @@ def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]]
             _output.upper(gap * scale, 2),
             status.replace("_", " "),
         )
+        for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True)
+    )
+    table = _output.table_of(rows, ["budget", "distortion", f"leakage ({units})", "lower bound", "gap"])
     compiling, solving = (record["seconds"][key] for key in ("compile", "solve"))
     free = record["least_distortion_without_leakage"]
     lines = [
@@ -226,11 +227,9 @@ def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]]
 
 def _funnel_text(funnel: dict[str, object], units: Units) -> str:
     scale = units.per_nat
-    headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
-    table = _output.empty_table(headings)
     columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
-    for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True):
-        table.add_row(
+    rows = (
+        (
             f"{disclosure * scale:.2f}",
             _output.upper_fixed(value * scale),
             _output.lower_fixed(max(bound * scale, 0.0)),
@@ -238,5 +237,9 @@ def _funnel_text(funnel: dict[str, object], units: Units) -> str:
             f"{ratio * scale:.4f}",
             status.replace("_", " "),
         )
+        for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True)
+    )
+    headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
+    table = _output.table_of(rows, headings)
     heading = f"\nthe privacy funnel: least leakage where so much of X is disclosed ({funnel['seconds']:.2f} s)\n"
     return heading + _output.rendered(table)

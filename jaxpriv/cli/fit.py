@@ -1,13 +1,12 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _groups, _output
 from jaxpriv.cli._fit_line import in_groups
-from jaxpriv.cli._options import FormOptions, TimeOptions, Unseen
+from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._results import claim_text
 from jaxpriv.cli._tables import CostOptions, records_and_measure
@@ -23,20 +22,11 @@ def fit(
     table: Path,
     out: Path,
     columns: CostOptions,
-    budget: float | None = None,
-    leakage_budget: float | None = None,
-    leakage_tolerance: float | None = None,
-    disclosure: float | None = None,
-    target_leakage: float | None = None,
+    target: TargetOptions,
     group: list[str] | None = None,
     grouped: bool = False,
     measure: FormOptions,
-    split: float = 0.5,
-    seed: int = 0,
-    confidence: float = 0.95,
-    population: bool = False,
-    unseen: Unseen = Unseen.refuse,
-    resolution: int = 32,
+    design: DesignOptions,
     unchanged: bool = False,
     run: TimeOptions,
     private_out: Path | None = None,
@@ -55,31 +45,27 @@ def fit(
 
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
-    budgets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget}
-    targets: dict[str, Any] = {**budgets, "disclosure": disclosure, "target_leakage": target_leakage}
-    _output.only_one(targets)
-    further = {"leakage_tolerance": leakage_tolerance, "population": population}
-    given = {**vars(measure), **targets, **further}
-    alike = {"split": split, "seed": seed, "confidence": confidence, "unseen": str(unseen), "resolution": resolution}
+    _output.only_one(vars(target))
+    given = {**vars(measure), **vars(target), **vars(design)}
     in_one = not (group or grouped)
+    of_groups: dict[str, Any] = {}
     if not in_one:
         columns, of_groups = _groups.of_groups(columns, group, grouped, given)
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
-    asked: dict[str, Any] = {**of_records, **alike, "tol": run.tol, "clock": clock}
+    asked = {**given, **of_records, **of_groups, "tol": run.tol, "clock": clock}
 
     def work(_: object) -> "Fitted | FittedGroups":
         if in_one:
-            return release.fit(source, release.FitRequest(**asked, **targets, **further))
-        own = {name: value for name, value in asked.items() if name not in ("useful", *vars(measure))}
-        return release.fit_groups(source, release.GroupsRequest(**own, **of_groups, **budgets))
+            return release.fit(source, request_of(release.FitRequest, asked))
+        return release.fit_groups(source, request_of(release.GroupsRequest, asked))
 
     try:
         found = working("Fitting", work, clock)
     except InputError as error:
-        further = {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
-        raise in_groups(error, table, columns, {**given, **alike, **further}) if in_one else error from None
+        given |= {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
+        raise in_groups(error, table, columns, given) if in_one else error from None
     if found.unchanged and not unchanged:
         raise InputError(
             f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
@@ -93,54 +79,15 @@ def fit(
         files[codebook_out] = found.codebook.to_json().encode()
     secret = [] if private_out is None else [private_out]
     if isinstance(found, release.FittedGroups):
-        parts, target = (
-            found.fitted,
-            next(f"{name.replace('_', '-')} {value:g}" for name, value in budgets.items() if value is not None),
-        )
-        record, text = _groups.record(found, map(_record, parts)), _groups.text(found, target, units)
+        parts, text = found.fitted, _groups.text(found, target, units)
     else:
-        parts = (found,)
-        record, text = _record(found), _text(found, units)
-    _output.deliver(record, json, text, files, private=True, private_files=secret)
+        parts, text = (found,), _text(found, units)
+    _output.deliver(found.record, json, text, files, private=True, private_files=secret)
     if any(one.status in ("not_certified", "best_known") for one in parts):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
-
-
-def _record(found: "Fitted") -> dict[str, object]:
-    from jaxpriv.verifier.archive import digest
-
-    audit = found.audit
-    return {
-        "status": found.status,
-        "design": digest(found.mechanism.to_bytes()),
-        "asked": found.mechanism.asked.record,
-        "records": {
-            "design": int(found.evidence.counts.sum()),
-            "held_out": None if found.evidence.held_out is None else int(found.evidence.held_out.sum()),
-        },
-        "alphabets": {
-            "private": len(found.evidence.counts),
-            "useful": len(found.mechanism.table),
-            "released": len(found.mechanism.released),
-        },
-        "on_the_design": {name: claim.record for name, claim in found.claims.items()},
-        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
-        "population_limit": None if found.limit is None else asdict(found.limit),
-        "population": None
-        if audit is None
-        else {
-            "confidence": audit.confidence,
-            "holds_for": audit.holds_for,
-            "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
-            "utility_lower": audit.utility.lower,
-            "assumptions": list(audit.assumptions.statements),
-        },
-        "statements": list(found.statements),
-        "units": "nats",
-    }
 
 
 _NAMES = {

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._options import FormOptions, RunOptions, distortion_problem, known_solver, measures_of
+from jaxpriv.cli._options import FormOptions, RunOptions, checked_targets, distortion_problem, known_solver, measures_of
 from jaxpriv.cli._output import Units
+from jaxpriv.cli._results import in_units
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
 from jaxpriv.cli._work import working
-from jaxpriv.cli.plot import drawing_of
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -51,19 +51,16 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv._runtime.validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
-    from jaxpriv.solving.frontier import frontier_within
+    from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)
     run.check()
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
-    given = [name for name in [_output.only_one({**targets, "count": count})] if name != "count"]
-    for name in given:
-        for position, value in enumerate(targets[name] or ()):
-            scalar(value, f"--{name.replace('_', '-')}[{position}]")
+    name = _output.only_one({**targets, "count": count})
+    values = checked_targets(name, targets.get(name))
     if out is not None and out.suffix.lower() not in _KINDS:
         raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
     if picture is not None:
@@ -72,19 +69,24 @@ def frontier(
     if line and picture is None:
         raise InputError("--line is about --picture")
     funnel = bottleneck or bool(disclosure)
-    arrays, _ = _arrays(problem, columns, funnel, bool(given) and not funnel)
+    arrays, _ = _arrays(problem, columns, funnel, bool(values) and not funnel)
     funnel = funnel or "distortion" not in arrays
     known_solver(solver, funnel)
-    name = given[0] if given else "disclosure" if funnel else "budget"
+    if not values:
+        name = "disclosure" if funnel else "budget"
     if funnel and name != "disclosure":
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    values = np.array(targets[name]) if given else _spread(arrays, count or 0, funnel)
+    points = (
+        np.array(values)
+        if values
+        else spread_targets(arrays["joint"], None if funnel else arrays["distortion"], count or 0)
+    )
 
     clock = run.clock()
     options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
-    first: dict[str, Any] = {name: float(values[0])}
+    first: dict[str, Any] = {name: float(points[0])}
     if bottleneck:
         if measure.leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
@@ -95,9 +97,9 @@ def frontier(
     else:
         asked = distortion_problem(arrays, measures, **first)
     solve = funnel_frontier_within if funnel else frontier_within
-    curve = working("Solving", lambda _: solve(clock, asked, {name: values}, **options), clock)
+    curve = working("Solving", lambda _: solve(clock, asked, {name: points}, **options), clock)
     numbers = arrays_of(curve)
-    record = {**_record(numbers, curve), "units": "nats"}
+    record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
     if out is not None:
         kind = out.suffix.lower()
@@ -110,7 +112,7 @@ def frontier(
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
-            f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(values)} points are not certified to --tol "
+            f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(points)} points are not certified to --tol "
             f"{run.tol:g}: the largest gap is "
             f"{_output.upper(open_gaps.max(), 2)}. All intervals are valid."
         )
@@ -130,29 +132,6 @@ def _arrays(
         return problem_of(path, columns, ["joint"], ["neighbours"])
 
 
-def _spread(arrays: "Mapping[str, np.ndarray]", count: int, funnel: bool) -> "np.ndarray":
-    """Targets between what nothing costs and what everything does, closer together where the curve is steep."""
-    import numpy as np
-
-    from jaxpriv._runtime.validation import joint_array, real_array
-    from jaxpriv.problems.funnel import whole_entropy
-
-    joints = arrays["joint"] if arrays["joint"].ndim == 3 else arrays["joint"][None]
-    shares = np.linspace(0, 1, count + 1)[1:]
-    if funnel:
-        return shares * whole_entropy(np.asarray(joint_array(joints[0])))
-    table = np.asarray(real_array(arrays["distortion"], "distortion", ndim=2))
-    mass = np.asarray(joint_array(joints[0])).sum(axis=0)
-    least, constant = mass @ table.min(axis=1), (mass @ table).min()
-    return np.asarray(least + (constant - least) * shares**1.5)
-
-
-def _record(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> dict[str, object]:
-    """The JSON: lists, one entry for each target."""
-    own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
-    return {"form": curve.form, **{name: values.tolist() for name, values in numbers.items()}, **own}
-
-
 def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> bytes:
     """The numbers, the mappings where all have one shape, and the drawing."""
     import numpy as np
@@ -165,7 +144,7 @@ def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier"
     mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
     if len({one.shape for one in mechanisms}) == 1:
         arrays["mechanism"] = np.stack(mechanisms)
-    return _output.npz_bytes(**arrays, **drawing_of(drawn_curve(curve)))
+    return _output.npz_bytes(**arrays, **drawn_curve(curve).arrays())
 
 
 def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
@@ -173,14 +152,22 @@ def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
 
     numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
     across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
-    table = _output.empty_table([curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"])
     names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
-    for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True):
-        proved = ("-",) * 3
-        if np.isfinite(leakage):
-            proved = _output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2)
-        table.add_row(f"{target:.6g}", f"{spent:.6f}", *proved, status.replace("_", " "))
-    return _output.rendered(table)
+    rows = (
+        (
+            f"{target:.6g}",
+            f"{spent:.6f}",
+            *(
+                (_output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2))
+                if np.isfinite(leakage)
+                else "---"
+            ),
+            status.replace("_", " "),
+        )
+        for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True)
+    )
+    headings = [curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"]
+    return _output.rendered(_output.table_of(rows, headings))
 
 
 def arrays_of(curve: "Frontier | FunnelFrontier", units: str = "nats") -> "dict[str, np.ndarray]":

@@ -14,7 +14,7 @@ from jaxpriv.cli._options import (
     measures_of,
 )
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
-from jaxpriv.cli._results import uncertified, work_of
+from jaxpriv.cli._results import in_units, infeasible, solved, uncertified, work_of
 from jaxpriv.cli._tables import CostOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from jaxpriv.problems import DistortionProblem
     from jaxpriv.program.solution import Solution
+
+_NUMBERS = ("value", "lower_bound", "gap", "leakage", "distortion")
 
 
 def solve(
@@ -60,8 +62,8 @@ def solve(
 
     measures = measures_of(measure, limit)
     known_solver(solver)
-    run.check()
     scalar(rtol, "--rtol", low=0.0)
+    run.check()
     results.check()
     if leakage_tolerance is not None and not budget:
         raise InputError("--leakage-tolerance goes with --budget: it is above the least leakage that a budget allows")
@@ -79,8 +81,9 @@ def solve(
             "Solving", lambda _: solve_within(clock, whole, solver, goal, run.max_steps, True, checkpoint), clock
         )
     except InfeasibleError as error:
-        seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
-        _output.deliver(_infeasible(error, len(stated.distortions), seconds), results.json, "")
+        record = infeasible(*_NUMBERS, seconds=time.perf_counter() - begun)
+        record |= {"distortion": [None] * len(stated.distortions), **in_units("nats"), "proof": error.proof}
+        _output.deliver(record, results.json, "")
         raise
     record = {**_record(solution, asked.leakage.unit), "distortion": solution.distortion[: len(stated.distortions)]}
     of_distortion = leakage_budget is not None or leakage_tolerance is not None
@@ -123,40 +126,15 @@ def _near_marginal(arrays: "Mapping[str, np.ndarray]", stated: "DistortionProble
     return with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
 
 
-def _record(solution: "Solution", unit: str) -> dict[str, object]:
+def _record(solution: "Solution", unit: str) -> JsonRecord:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
-    `units` is that of logarithms; a measure in another unit has it in `leakage_units`. Where `auto` went from one
-    solver to another, `notes` has the reason.
+    Where `auto` went from one solver to another, `notes` has the reason.
     """
-    own: dict[str, object] = {} if unit == "nats" else {"leakage_units": unit}
-    if solution.notes:
-        own["notes"] = list(solution.notes)  # what `auto` did
+    further: JsonRecord = {"notes": list(solution.notes)} if solution.notes else {}
     if solution.least_leakage is not None:
-        own["least_leakage"] = _record(solution.least_leakage, unit)
-    names = ("status", "value", "lower_bound", "gap", "leakage", "distortion", "solver")
-    return {
-        **{name: getattr(solution, name) for name in names},
-        "iterations": solution.steps,
-        "seconds": solution.seconds,
-        "units": "nats",
-        **own,
-    }
-
-
-def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, float]) -> dict[str, object]:
-    """The same fields where there is no mapping: the optimum of an infeasible problem is +inf."""
-    return {
-        "status": "infeasible",
-        **dict.fromkeys(("value", "lower_bound"), float("inf")),
-        **dict.fromkeys(("gap", "leakage")),
-        "distortion": [None] * distortions,
-        "solver": "none",
-        "iterations": 0,
-        "seconds": seconds,
-        "units": "nats",
-        "proof": error.proof,
-    }
+        further["least_leakage"] = _record(solution.least_leakage, unit)
+    return {**solved(solution, *_NUMBERS), **in_units(unit), **further}
 
 
 def _summary(record: JsonRecord, objective: str, units: Units) -> str:

@@ -138,7 +138,7 @@ class FRules(AbstractRuleSet):
         total = (r * xp.called(self.curve.exact, xp.maximum(lift, 0.0))).sum(axis=-2)
         # m r f(w/(r m)) tends to w f'(inf) as m falls to 0: a mass that is no sum of the rows may be 0 beside them.
         left = xp.maximum(xp.where(present, 0.0, w[..., :-1, :]), 0.0)
-        alone = xp.where(left > 0, left * self.curve.slopes[1], 0.0).sum(axis=-2)
+        alone = xp.where(left > 0, xp.where(left > 0, left, 1.0) * self.curve.slopes[1], 0.0).sum(axis=-2)
         return xp.where(present[..., 0, :], mass[..., 0, :] * total, alone)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:

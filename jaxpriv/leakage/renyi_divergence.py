@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import safe_divide
-from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
@@ -63,6 +63,11 @@ class PowerCurve(AbstractCurve):
         return xp.maximum((self.order - 1.0) * u, -1.0 + np.finfo(u.dtype).eps)
 
 
+def _order(value: ScalarLike) -> float:
+    """A finite number above 1."""
+    return float(scalar(value, "order", low=1.0, open_low=True))
+
+
 class RenyiDivergence(AbstractAverageLeakage):
     """D_b(P_{Y|s} || P_{Y|s'}) = 1/(b-1) ln sum_y P(y|s)^b P(y|s')^{1-b} of two private symbols, b = `order` > 1, nats.
 
@@ -76,7 +81,7 @@ class RenyiDivergence(AbstractAverageLeakage):
 
     symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
     other: int | None = eqx.field(static=True)
-    order: float = eqx.field(static=True, converter=lambda value: float(scalar(value, "order", low=1.0, open_low=True)))
+    order: float = eqx.field(static=True, converter=_order)
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0, of_inputs=True)
 
@@ -86,21 +91,21 @@ class RenyiDivergence(AbstractAverageLeakage):
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "RenyiDivergence":
         del prior
-        places = [None if one is None else int(seen[:one].sum()) for one in (self.symbol, self.other)]
         for one in (self.symbol, self.other):
             if one is not None and not (one < len(seen) and seen[one]):
                 raise InputError(f"symbol {one} has no mass under the joint")
-        return RenyiDivergence(*places, self.order)
+        other = None if self.other is None else int(seen[: self.other].sum())
+        return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 
     def scale_for(self, symbols: int) -> Scale:
         del symbols
         b = self.order
         return Scale(self.outer, self.outer_inverse, lambda value: xp.exp((b - 1.0) * value) / b)
 
-    def outer(self, total: Scalar) -> Scalar:
+    def outer(self, total: ScalarLike) -> ScalarLike:
         return xp.log1p(self.order * (self.order - 1.0) * total) / (self.order - 1.0)
 
-    def outer_inverse(self, value: Scalar) -> Scalar:
+    def outer_inverse(self, value: ScalarLike) -> ScalarLike:
         return xp.expm1((self.order - 1.0) * value) / (self.order * (self.order - 1.0))
 
     def rules(self, view: View) -> Rules:
@@ -119,7 +124,7 @@ class RenyiDivergence(AbstractAverageLeakage):
         return w.sum() * self.outcome(w, prior)
 
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
-        return self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum())
+        return xp.asarray(self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum()), masses)
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         if self.other is None:

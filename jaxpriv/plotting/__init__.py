@@ -8,10 +8,11 @@ unless `units="bits"`, and the label of every axis names the unit.
 """
 
 import itertools
+import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import mechanism_array, per_nat
 from jaxpriv.data.datasets import Dataset
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
@@ -72,6 +73,11 @@ _BETWEEN = 25
 _COLOURS = tuple(COLOURS[name] for name in ("blue", "red", "green", "purple", "orange", "sky"))
 
 
+# The fields of a curve that are numbers, and those that are words.
+_NUMBERS = ("x", "y", "width", "grid", "low", "high")
+_WORDS = ("unit", "measure", "name", "across")
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
     """One curve as numbers: what a figure needs, and what a file of a curve holds. Logarithms are in nats.
@@ -104,6 +110,35 @@ class DrawnCurve:
         numbers = {name: getattr(self, name) * across for name in ("x", "grid")}
         numbers |= {name: getattr(self, name) * up for name in ("y", "width", "low", "high")}
         return replace(self, **numbers, unit=units if self.unit == "nats" else self.unit)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Those of `arrays`."""
+        return *(f"drawn_{name}" for name in _NUMBERS), "drawn_informed", "drawn_words"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The curve as arrays of a file; words are bytes, because text is no array that is read safely."""
+        words = json.dumps({name: getattr(self, name) for name in _WORDS}).encode()
+        numbers = [np.asarray(getattr(self, name)) for name in _NUMBERS]
+        held = *numbers, np.array([int(self.informed)]), np.frombuffer(words, dtype=np.uint8)
+        return dict(zip(self.names(), held, strict=True))
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "DrawnCurve":
+        """The curve that `arrays` stored; `IntegrityError` for arrays that are not those of a curve."""
+        numbers: dict[str, Any] = {name: np.asarray(arrays[f"drawn_{name}"], dtype=float) for name in _NUMBERS}
+        x, y, width, *band = (one.shape for one in numbers.values())
+        try:
+            words = json.loads(arrays["drawn_words"].astype(np.uint8).tobytes())
+            texts: dict[str, Any] = {name: str(words[name]) for name in _WORDS}
+            informed = bool(arrays["drawn_informed"].item())
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise IntegrityError("drawn_words or drawn_informed is not that of a curve") from error
+        if not (x == y == width and len(set(band)) == 1 and len(x) == 1 and x[0] > 0):
+            raise IntegrityError("the arrays of the curve differ in length")
+        if not np.isfinite(numbers["x"]).all():
+            raise IntegrityError("drawn_x holds numbers that are not finite")
+        return cls(**numbers, informed=informed, **texts)
 
 
 def plot_frontier(

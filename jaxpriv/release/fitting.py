@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
+from jaxpriv.verifier.archive import digest
 from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
 from jaxpriv.verifier.records import UNSEEN
 
@@ -102,6 +103,38 @@ class Fitted(Shown):
         if self.limit is not None:
             rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
         return rows
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What was found in terms of JSON, without the design and its counts; `design` is the SHA-256 of its file.
+
+        Numbers that are proved are the texts of a claim (`jaxpriv.verifier`), exact.
+        """
+        made, counts, held_out, audit = self.mechanism, self.evidence.counts, self.evidence.held_out, self.audit
+        return {
+            "status": self.status,
+            "design": digest(made.to_bytes()),
+            "asked": made.asked.record,
+            "records": {
+                "design": int(counts.sum()),
+                "held_out": None if held_out is None else int(held_out.sum()),
+            },
+            "alphabets": {"private": len(counts), "useful": len(made.table), "released": len(made.released)},
+            "on_the_design": {name: claim.record for name, claim in self.claims.items()},
+            "without_data": {name: claim.record for name, claim in made.guarantees.items()},
+            "population_limit": None if self.limit is None else asdict(self.limit),
+            "population": None
+            if audit is None
+            else {
+                "confidence": audit.confidence,
+                "holds_for": audit.holds_for,
+                "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
+                "utility_lower": audit.utility.lower,
+                "assumptions": list(audit.assumptions.statements),
+            },
+            "statements": list(self.statements),
+            "units": "nats",
+        }
 
 
 @dataclass(frozen=True)

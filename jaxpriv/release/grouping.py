@@ -6,7 +6,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
@@ -138,6 +138,22 @@ class FittedGroups(Shown):
         if self.population is not None:
             rows[f"leakage together, population, confidence {self.confidence:g}"] = f"{upper(self.population)} nats"
         return rows
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What was found in terms of JSON, with `Fitted.record` of each group; `design` as there."""
+        parts = zip(self.groups, self.fitted, strict=True)
+        bounded = {"confidence": self.confidence, "leakage": self.population}
+        return {
+            "design": self.mechanism.sha256,
+            "groups": [{"columns": list(names), **one.record} for names, one in parts],
+            "on_the_design": {"leakage": self.leakage.record, "distortion": self.distortion.record},
+            "computed": self.exact,
+            "cost": asdict(self.cost),
+            "without_data": {name: claim.record for name, claim in self.mechanism.guarantees.items()},
+            "population": None if self.population is None else bounded,
+            "units": "nats",
+        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,7 +9,6 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import plotting
 from jaxpriv._runtime.files import load_npz_safely
-from jaxpriv.cli.plot import curve_of
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
 BUDGETS = (0.05, 0.1, 0.2)
@@ -49,8 +48,7 @@ def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
     assert run("plot", files["npz"], "--out", again, "--units", "bits").exit_code == 0
     assert again.read_text().count("I(S;Y) (bits)") == 1
     assert "I(S;Y) (nats)" in (tmp_path / "curve.svg").read_text()
-    names = ["drawn_x", "drawn_y", "drawn_width", "drawn_grid", "drawn_low", "drawn_high", "drawn_informed"]
-    stored = curve_of(load_npz_safely(files["npz"], [*names, "drawn_words"]), "curve.npz")
+    stored = plotting.DrawnCurve.of_arrays(load_npz_safely(files["npz"], plotting.DrawnCurve.names()))
     fresh = plotting.drawn_curve(known)
     assert (stored.name, stored.unit, stored.across) == (fresh.name, fresh.unit, fresh.across)
     np.testing.assert_allclose(stored.high, fresh.high, atol=3e-6)

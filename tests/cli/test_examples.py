@@ -17,6 +17,7 @@ from jaxpriv.cli._commands import COMMANDS as PANELS_OF_COMMANDS
 from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
+from tests.cases import thorough
 
 COMMANDS = sorted(one.name or one.callback.__name__ for one in app.registered_commands)
 
@@ -63,7 +64,7 @@ def test_commands_are_listed_by_what_they_are_for(run):
 
 
 # Encodings of standard output that have no lines of tables, and few letters: those of other locales and systems.
-ENCODINGS = ["ascii", pytest.param("cp1252", marks=pytest.mark.thorough)]
+ENCODINGS = ["ascii", *thorough("cp1252")]
 
 
 # All commands print through the same console: the other encoding is tried with one of them.

@@ -10,6 +10,7 @@ from jaxpriv._runtime.numerics import divergence
 from jaxpriv.extremal import pricing
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.types import Recipe, split_at, unroll
+from tests.cases import thorough
 
 LDP = leakage.LocalDifferentialPrivacy()
 
@@ -46,7 +47,7 @@ def test_rotation_keeps_every_symbol_equally_often_raised():
     assert between.sum(axis=1).max() <= 1
 
 
-@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), pytest.param(leakage.Lift(), marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), *thorough(leakage.Lift())])
 def test_branch_and_bound_proves_what_pooling_cannot(measure):
     """Few symbols are raised at once: pooled ones would be too coarse."""
     eps = 3.0

@@ -15,6 +15,7 @@ from jaxpriv.funnels.actions.search import ActionSearch
 from jaxpriv.funnels.actions.vertices import least_on_faces, neighbours, rounded
 from jaxpriv.funnels.gains import SLOPE, gains_of, worth_of
 from jaxpriv.funnels.release import measured
+from tests.cases import thorough
 from tests.funnels.cases import entropy, random_joint, source_of, xlogx
 
 GUESS = leakage.CorrectGuess()
@@ -136,7 +137,7 @@ def test_the_ends_of_the_curve():
         assert solution.lower_bound <= solution.value
 
 
-@pytest.mark.parametrize("name", ["guess", "min-entropy", pytest.param("total variation", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", ["guess", "min-entropy", *thorough("total variation")])
 def test_curves_rise_are_convex_in_the_sum_and_targets_agree(name):
     joint = random_joint(2, 3, 7)
     whole = entropy(source_of(joint))

@@ -13,6 +13,7 @@ from jaxpriv.funnels.pricing.bottleneck import (
     tightened,
     xlogx,
 )
+from tests.cases import further
 
 from .general import CASES, LAMBDAS, cloud, near_vertices
 
@@ -28,7 +29,7 @@ def case(request):
 
 @pytest.mark.parametrize(
     "lam",
-    [lam if lam in (0.0, 0.02, 0.9, 1.4) else pytest.param(lam, marks=pytest.mark.thorough) for lam in (*LAMBDAS, 1.4)],
+    further((*LAMBDAS, 1.4), (0.0, 0.02, 0.9, 1.4)),
 )
 def test_bound_holds_and_is_attained(case, lam):
     conditional, pricer, posteriors = case

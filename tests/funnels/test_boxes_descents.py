@@ -5,6 +5,7 @@ import pytest
 
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
+from tests.cases import thorough
 
 from .cases import psi
 
@@ -27,7 +28,7 @@ def descended(conditional, prices, lam, rng):
 
 
 # 1,050 joints in all; the whole of them is the thorough test.
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 21))])
+@pytest.mark.parametrize("chunk", [0, *thorough(*range(1, 21))])
 def test_no_bound_is_above_the_best_of_many_descents(chunk):
     met = 0
     for seed in range(CHUNK * chunk, CHUNK * (chunk + 1)):

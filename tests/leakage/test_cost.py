@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import jaxpriv.leakage as lk
+from tests.cases import thorough
 
 
 def log_loss(q):
@@ -36,8 +37,8 @@ COLUMNS = (
     [
         (log_loss, lk.LogLoss(), False),
         (brier, lk.BrierLoss(), True),
-        pytest.param(log_loss, lk.LogLoss(), True, marks=pytest.mark.thorough),
-        pytest.param(brier, lk.BrierLoss(), False, marks=pytest.mark.thorough),
+        *thorough((log_loss, lk.LogLoss(), True)),
+        *thorough((brier, lk.BrierLoss(), False)),
     ],
 )
 def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
@@ -51,7 +52,7 @@ def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
         assert float(accuracy(w)) <= 1e-9 * w.sum()
 
 
-@pytest.mark.parametrize("proper", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("proper", [True, *thorough(False)])
 def test_custom_gain_is_the_closed_form_gain(proper, instances):
     joints, mechanisms = instances(0)
     for gain, closed in (

@@ -15,6 +15,7 @@ import pytest
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import release
 from jaxpriv.verifier import archive, read_audit, read_design, verify
+from tests.cases import thorough
 from tests.mechanism.conftest import people
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,7 +167,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(1000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("number", [60, *thorough(1000)])
 def test_no_mutation_is_accepted(finished, tmp_path, number):
     """The auditor's check, with the hash of the design known from where it was published."""
     rng = random.Random(number)

@@ -24,6 +24,7 @@ from jaxpriv.release.releasing import Ledger, locked
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.releases import conformity, escaped
+from tests.cases import thorough
 from tests.mechanism.conftest import COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -760,7 +761,7 @@ for line in sys.stdin:
 ENDS = ((False, False), (True, False), (True, True))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("kills", [20, *thorough(200)])
 def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism, kills):
     mechanism.save(tmp_path / "design.zip")
     write(tmp_path / "records.csv", table)

@@ -11,6 +11,7 @@ from jaxpriv.program import program_of
 from jaxpriv.reductions import reduction
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import newton_bytes, pick_solver
+from tests.cases import thorough
 
 N = 6
 TABLE = np.abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
@@ -120,9 +121,9 @@ def test_large_sources_need_no_dense_factors():
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [
-        pytest.param("maximal leakage", True, marks=pytest.mark.thorough),
+        *thorough(("maximal leakage", True)),
         ("maximal leakage", False),
-        pytest.param("sibson-2", True, marks=pytest.mark.thorough),
+        *thorough(("sibson-2", True)),
     ],
 )
 def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, name, kernels):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from tests.cases import thorough
 
 JOINT = np.array([[0.1, 0.2, 0.05], [0.15, 0.25, 0.25]])
 TABLE = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
@@ -241,10 +242,7 @@ def test_targets_out_of_reach_say_what_is_in_reach():
     "transform",
     [
         lambda f: jax.jit(jax.grad(f)),
-        *(
-            pytest.param(transform, marks=pytest.mark.thorough)
-            for transform in (jax.grad, lambda f: jax.jit(jax.jacfwd(f)), lambda f: jax.grad(jax.jit(f)), jax.jacfwd)
-        ),
+        *thorough(jax.grad, lambda f: jax.jit(jax.jacfwd(f)), lambda f: jax.grad(jax.jit(f)), jax.jacfwd),
     ],
 )
 def test_the_derivative_of_solve_is_that_of_optimal_value(transform):

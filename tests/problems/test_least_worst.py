@@ -17,6 +17,7 @@ from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import dense as tables
 from jaxpriv.solving.dense import searched
 from jaxpriv.solving.stages import Stages
+from tests.cases import thorough
 
 MEASURES = {
     "max-information": lk.MaxInformation(),
@@ -47,7 +48,7 @@ def by_search(problem, tol):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize("budget", [0.05, pytest.param(0.3, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("budget", [0.05, *thorough(0.3)])
 def test_the_search_and_the_one_program_prove_one_value(name, budget):
     problem = jp.DistortionProblem(drawn(3), HAMMING, budget=budget, leakage=MEASURES[name])
     solution = jp.solve(problem, tol=1e-8)
@@ -181,9 +182,7 @@ def test_log_ratios_need_no_search(name, monkeypatch):
     assert 0 < most <= 20
 
 
-@pytest.mark.parametrize(
-    "name", ["ldp", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("max-lift", "lift"))]
-)
+@pytest.mark.parametrize("name", ["ldp", *thorough("max-lift", "lift")])
 def test_a_batch_proves_least_log_ratios(name, monkeypatch):
     """Randomised response at several budgets and random joints, in one compiled program."""
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")

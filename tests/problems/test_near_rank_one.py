@@ -21,8 +21,8 @@ def _problem(seed, deviation, fraction):
 @pytest.mark.parametrize("deviation", [1e-2, 1e-3, 1e-4, 1e-5])
 def test_worst_outcome_limits_are_certified(deviation):
     """Mostly in 10 to 20 steps; without `dual_tolerance` half of them take more than 35 or stall."""
-    for seed in range(5):
-        for fraction in (0.01, 0.03, 0.3, 0.7):
+    for seed in range(2):
+        for fraction in (0.01, 0.03, 0.7):
             solution = jp.solve(_problem(seed, deviation, fraction))
             assert solution.status == "optimal", (seed, fraction)
             assert solution.steps <= 50, (seed, fraction)

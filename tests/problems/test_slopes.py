@@ -7,6 +7,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
+from tests.cases import further, thorough
 
 _RNG = np.random.default_rng(5)
 N, M = 3, 4
@@ -84,9 +85,7 @@ def agree(build, parts, solver, rtol, atol=1e-8):
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * STEP), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ONE_OF_A_KIND else pytest.param(name, marks=pytest.mark.thorough) for name in LINEAR]
-)
+@pytest.mark.parametrize("name", further(LINEAR, ONE_OF_A_KIND))
 def test_piecewise_linear_measures_have_the_slopes_of_their_rules(name):
     measure, limit = LINEAR[name]
     agree(with_budget(measure), (JOINT, TABLES[0], np.array([0.08])), "linear-program", 2e-5)
@@ -113,17 +112,13 @@ def test_limits_and_several_budgets_have_slopes():
     agree(worst, (JOINT, TABLES, budgets, np.array([0.25])), "linear-program", 1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "sibson-2" else pytest.param(name, marks=pytest.mark.thorough) for name in SMOOTH]
-)
+@pytest.mark.parametrize("name", further(SMOOTH, ["sibson-2"]))
 def test_smooth_measures_have_their_own_slopes(name):
     agree(with_budget(SMOOTH[name]), (JOINT, TABLES[0], np.array([0.08])), "auto", 1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [name if name == "hellinger" else pytest.param(name, marks=pytest.mark.thorough) for name in SMOOTH]
-)
+@pytest.mark.parametrize("name", further(SMOOTH, ["hellinger"]))
 def test_limits_on_smooth_measures(name):
     agree(with_leakage_budget(SMOOTH[name]), (JOINT, TABLES[0], np.array(0.05)), "auto", 1e-4)
 
@@ -161,7 +156,7 @@ MOVING = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["sibson-2", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("max-information", "maximal-leakage"))],
+    ["sibson-2", *thorough("max-information", "maximal-leakage")],
 )
 def test_the_optimal_mechanism_moves_as_differences_say(name):
     """Along a direction in which the joint and the budget move; |X| < |S|, so that the optimum is unique."""

@@ -74,9 +74,16 @@ def test_a_limit_below_the_tolerance_of_linear_programs_keeps_a_good_mechanism(s
     assert solution.verify(problem).violation == 0
 
 
-@pytest.mark.parametrize("solver", ["auto", "interior-point"])
-@pytest.mark.parametrize("limit", [0.0, 1e-10])
-@pytest.mark.parametrize("form", ["budget", "limit", "multiplier"])
+@pytest.mark.parametrize(
+    ("form", "limit", "solver"),
+    [
+        ("budget", 0.0, "auto"),
+        ("budget", 1e-10, "interior-point"),
+        ("limit", 0.0, "interior-point"),
+        ("limit", 1e-10, "auto"),
+        ("multiplier", 1e-10, "interior-point"),
+    ],
+)
 def test_next_to_no_leakage_in_every_outcome_is_certified(form, limit, solver):
     """The problem at the limit's least value has the rules and the mechanism: what is without slack has no interior."""
     joint = np.random.default_rng(14).dirichlet(np.ones(10)).reshape(2, 5)

@@ -20,6 +20,7 @@ from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.testing import random_mechanisms
+from tests.cases import further
 
 from .measured_cases import DISTORTION, JOINT, MEASURES
 
@@ -29,7 +30,7 @@ ALWAYS_TERMS = (
     "kl", "sibson-2", "sibson-0.5", "arimoto-3", "maximal-leakage", "gain", "chi-squared", "total-variation",
     "gain-losses", "max-information", "max-gain-brier", "lift", "ldp-chain",
 )  # fmt: skip
-NAMES = [name if name in ALWAYS_TERMS else pytest.param(name, marks=pytest.mark.thorough) for name in sorted(MEASURES)]
+NAMES = further(sorted(MEASURES), ALWAYS_TERMS)
 LEVEL = 0.6  # of limits: above what an independent release has
 SEEN, SHAPE = [0, 1, 2, 4], (5, 5)  # symbols with mass
 
@@ -184,9 +185,7 @@ def problem_of(which, joint, table, level):
     return jp.DistortionProblem(joint, table, leakage=measure, limits=limits, **{form: level})
 
 
-@pytest.mark.parametrize(
-    "which", [which if which in ALWAYS else pytest.param(which, marks=pytest.mark.thorough) for which in FORMS]
-)
+@pytest.mark.parametrize("which", further(FORMS, ALWAYS))
 def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
     """One compiled program for two levels and one that no mechanism meets, symbols without mass and all."""
     rng = np.random.default_rng(6)

@@ -22,6 +22,7 @@ from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import thorough
 
 INF = math.inf
 N = 4
@@ -160,11 +161,11 @@ def test_a_set_of_joints():
 
 
 def around(mechanism):
-    """2000 mechanisms, at random and close to one."""
+    """600 mechanisms, at random and close to one."""
     rng = np.random.default_rng(0)
-    other = random_mechanisms(1, 2000, N, N)
+    other = random_mechanisms(1, 600, N, N)
     other[::3] = 0.5 * other[::3] + 0.5 * np.eye(N)
-    share = np.where(rng.random(2000) < 0.2, 1.0, 10.0 ** rng.uniform(-5, 0, 2000))[:, None, None]
+    share = np.where(rng.random(600) < 0.2, 1.0, 10.0 ** rng.uniform(-5, 0, 600))[:, None, None]
     return (1 - share) * mechanism + share * other
 
 
@@ -176,7 +177,7 @@ def cost_of(mechanism):
 @pytest.mark.parametrize("name", ["bounded-domain", "euros"])
 def test_no_mechanism_within_the_budget_leaks_less(name):
     unit = 1e4 if name == "euros" else 1.0
-    most = 15 if name in KINKED else None  # more steps would leave their interval open, too
+    most = 8 if name in KINKED else None  # more steps would leave their interval open, too
     solution = jp.solve(problem(OWN[name], budget=BUDGET), tol=1e-6 * unit, max_steps=most)
     assert solution.status == "optimal" or (name in KINKED and solution.gap > 1e-6 * unit), solution.message
     assert solution.leakage == pytest.approx(evaluate(OWN[name], JOINT, solution.mechanism).value, abs=1e-12 * unit)
@@ -189,11 +190,11 @@ def test_no_mechanism_within_the_budget_leaks_less(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param("quartic", marks=pytest.mark.thorough), "max-cubic"])
+@pytest.mark.parametrize("name", [*thorough("quartic"), "max-cubic"])
 def test_no_mechanism_within_the_limit_is_cheaper(name):
     measure = (OWN | OWN_WORST)[name]
     limit = 0.03
-    solution = jp.solve(problem(measure, leakage_budget=limit), tol=1e-6, max_steps=15 if name in KINKED else None)
+    solution = jp.solve(problem(measure, leakage_budget=limit), tol=1e-6, max_steps=8 if name in KINKED else None)
     assert solution.status == "optimal" or (name in KINKED and solution.gap > 1e-6), solution.message
     assert evaluate(measure, JOINT, solution.mechanism).value <= limit * (1 + 1e-9)
     mechanisms = around(solution.mechanism)
@@ -256,7 +257,7 @@ def test_limits_below_none_are_infeasible():
     "f",
     [
         lambda t: 0.5 * jnp.abs(t - 1.0),
-        pytest.param(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0), marks=pytest.mark.thorough),
+        *thorough(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0)),
     ],
     ids=["kink", "flat"],
 )

@@ -13,6 +13,7 @@ from jaxpriv.program.certify import certify_program
 from jaxpriv.program.lower import limits_of, measured_program
 from jaxpriv.solvers import PrimalDualHybridGradient
 from jaxpriv.solvers.hybrid_gradient import _balanced_prices
+from tests.cases import further
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(15)).reshape(3, 5)
 COSTS = abs(np.arange(5.0)[:, None] - np.arange(5.0))
@@ -47,9 +48,7 @@ def problem_of(name):
 ALWAYS = ("f, leakage budget", "shares, budget", "balanced, leakage budget", "average within a worst-outcome limit")
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.thorough) for name in PROBLEMS]
-)
+@pytest.mark.parametrize("name", further(PROBLEMS, ALWAYS))
 def test_every_set_and_form_comes_to_the_certified_optimum(name):
     problem = problem_of(name)
     solution = jp.solve(problem, "hybrid-gradient")
@@ -94,14 +93,14 @@ def test_rules_of_any_size_prove_no_false_bound():
 
 
 def test_it_begins_with_the_mechanism_of_the_caller():
-    problem = problem_of("power, budgets")
+    problem = problem_of("shares, budget")
     near = jp.solve(problem, tol=1e-8)
     cold, warm = (jp.solve(problem, "hybrid-gradient", max_steps=1, start=start) for start in (None, near))
     assert warm.value <= near.value + 1e-9 < cold.value
 
 
 def test_an_interrupted_run_has_an_interval_that_holds():
-    problem = problem_of("power, budgets")
+    problem = problem_of("shares, budget")
     early = jp.solve(problem, "hybrid-gradient", max_steps=2)
     optimum = jp.solve(problem)
     assert early.status != "optimal"

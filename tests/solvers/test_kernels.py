@@ -14,6 +14,7 @@ import pytest
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
+from tests.cases import thorough
 
 ROOT = Path(__file__).parents[2]
 
@@ -190,7 +191,7 @@ def test_inputs_keep_their_digits_where_rows_lose_them():
 @kernels
 @each
 @both
-@pytest.mark.parametrize("shape", [(17, 2, 21, 3, 2), pytest.param((24, 0, 16, 5, 1), marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("shape", [(17, 2, 21, 3, 2), *thorough(((24, 0, 16, 5, 1),))])
 @pytest.mark.parametrize("count", [2, 4, 7])
 def test_right_hand_sides_do_not_see_each_other(shape, form, count):
     """The kernels take them three at a time."""
@@ -327,9 +328,7 @@ def factored_by_numpy(size):
 
 @kernels
 @each
-@pytest.mark.parametrize(
-    "size", [512, 519, 901, *(pytest.param(size, marks=pytest.mark.thorough) for size in (511, 768))]
-)
+@pytest.mark.parametrize("size", [512, 519, 901, *thorough(511, 768)])
 def test_large_matrices_are_factored_as_by_the_portable_code(size):
     """Whole steps and parts of one, padded and not; a batch is one after the other."""
     g, wanted = factored_by_numpy(size)

@@ -8,6 +8,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.data.channel import AbstractChannel
+from tests.cases import thorough
 
 from .conftest import DISTORTIONS, smooth_joint
 
@@ -90,7 +91,7 @@ def test_the_price_of_the_budget_is_the_slope():
     np.testing.assert_allclose(solution.multipliers, exact.multipliers, rtol=2e-2)
 
 
-@pytest.mark.parametrize("single", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("single", [True, *thorough(False)])
 def test_single_precision_passes_give_a_float64_proof(single):
     problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
     solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=single), tol=1e-12, rtol=2e-3)

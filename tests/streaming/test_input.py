@@ -12,6 +12,7 @@ from jaxpriv.data.distortion import Pairwise
 from jaxpriv.data.joints import Stored
 from jaxpriv.solving import solve as solve_module
 from jaxpriv.solving import streamed
+from tests.cases import thorough
 
 from .conftest import line, smooth_joint
 
@@ -95,9 +96,7 @@ def unreal():
         (unreal, r"^distortion\[0\] computes blocks of complex128; real numbers are needed"),
     ],
 )
-@pytest.mark.parametrize(
-    "form", [{"budget": 0.1}, pytest.param({"multiplier": 1.0}, marks=pytest.mark.thorough)], ids=str
-)
+@pytest.mark.parametrize("form", [{"budget": 0.1}, *thorough({"multiplier": 1.0})], ids=str)
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_bad_costs_are_named(distortion, message, form):
     with pytest.raises(jp.InputError, match=message):
@@ -135,9 +134,7 @@ def test_progress_must_be_callable():
         jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), progress=3)
 
 
-@pytest.mark.parametrize(
-    "scale", [1e100, *(pytest.param(scale, marks=pytest.mark.thorough) for scale in (1e-30, 1e-8, 1e8))]
-)
+@pytest.mark.parametrize("scale", [1e100, *thorough(1e-30, 1e-8, 1e8)])
 def test_the_units_of_the_costs_do_not_matter(scale):
     one = jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated", tol=1e-5)
     scaled = jp.DistortionProblem(JOINT, jp.distortion.absolute(scale * line(12)), budget=0.1 * scale)

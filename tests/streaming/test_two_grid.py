@@ -6,6 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.solvers.two_grid import coarsen, grid_of
 from jaxpriv.solving import streamed_runs
+from tests.cases import thorough
 
 from .conftest import DISTORTIONS, line, smooth_joint, stated
 
@@ -48,8 +49,8 @@ def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
     check(problem, solution)
 
 
-@pytest.mark.parametrize("kind", ["absolute", pytest.param("squared", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("y", [np.linspace(0.0, 1.0, 100), pytest.param(None, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("kind", ["absolute", *thorough("squared")])
+@pytest.mark.parametrize("y", [np.linspace(0.0, 1.0, 100), *thorough(None)])
 def test_uneven_values_and_two_alphabets(y, kind):
     """The proof holds, and finer cells tell more, where no place in a cell can be kept exactly."""
     make = {"absolute": jp.distortion.absolute, "squared": jp.distortion.squared}[kind]
@@ -90,9 +91,9 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
     ("x", "y", "price"),
     [
         ([0.5], np.arange(60) / 60, 100.0),
-        pytest.param(np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0, marks=pytest.mark.thorough),
-        pytest.param(np.arange(8) / 8, np.arange(200) / 200, 8.0, marks=pytest.mark.thorough),
-        pytest.param(1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02, marks=pytest.mark.thorough),
+        *thorough((np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0)),
+        *thorough((np.arange(8) / 8, np.arange(200) / 200, 8.0)),
+        *thorough((1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02)),
     ],
     ids=["one", "random", "few", "times"],
 )

@@ -20,6 +20,7 @@ from jaxpriv.solving import kinds
 from jaxpriv.solving.sweeps import Study, Sweep, running
 from jaxpriv.solving.sweeps.planning import plan_of
 from jaxpriv.solving.sweeps.store import opened
+from tests.cases import thorough
 
 JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first": 0, "count": 3}}
 # Twelve small problems in four chunks of one kind, solved without compiling.
@@ -435,7 +436,7 @@ def _deadly(work):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [3, pytest.param(20, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("most", [3, *thorough(20)])
 def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done, most):
     """kill -9, again and again: nothing lost beyond the chunk under way, nothing computed twice."""
     log = tmp_path / "log"

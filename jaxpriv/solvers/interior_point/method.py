@@ -17,7 +17,7 @@ found, in float64. Where no derivation is given a number is a choice.
 """
 
 from operator import is_
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import equinox as eqx
 import numpy as np
@@ -103,7 +103,7 @@ class InteriorState(NamedTuple):
     count: Arr
     short: Arr
     best: Candidate
-    length: ScalarLike  # of the last step
+    length: ScalarLike  # of the last step, the longer one of two
 
 
 class InteriorPoint(AbstractSolver):
@@ -165,13 +165,22 @@ class InteriorPoint(AbstractSolver):
         return ~xp.isfinite(size) | (state.short >= _MOST_SHORT) | stuck
 
 
-def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
-    """The point a step `a` further.
+# The lengths of a step in the mechanism and what depends on it, and in the variables of the adversary, the prices and
+# the reduced costs.
+Lengths: TypeAlias = tuple[ScalarLike, ScalarLike]
+_DUAL = tuple(name in {"z", "k", "eta", "nu", "price"} for name in Point._fields)
+
+
+def _after(data: Data, point: Point, move: Point, lengths: Lengths) -> Point:
+    """The point a step further. The two lengths differ in linear programs alone.
 
     Z has a term that is bilinear in the peak of a minimax program and its prices. Where the price of a shared peak
     falls, its rules g move on a line, not k = price g: at a price near zero a small k would move them far outside.
     """
-    after = plus(point, move, a)
+    a, dual = lengths
+    # Parts that a program does not have are empty.
+    parts = zip(point, move, _DUAL, strict=True)
+    after = Point(*(p + (dual if other else a) * m if p.size else p for p, m, other in parts))
     if data.program.minimax:
         after = after._replace(z=after.z - a * a * move.peak * data.fall(move.k, move.eta))
     if not data.shared.any():
@@ -232,26 +241,30 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
     return rise, rise if all(map(is_, up, down)) else xp.concatenate(down, axis=1)
 
 
-def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move: Point) -> Arr:
+def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move: Point) -> Lengths:
+    """The largest lengths, at most one, that leave every product and every rule in its range.
+
+    Where all terms are linear and no peak multiplies prices, the equations of the mechanism and those of the prices
+    have no variable in common, so that each may go as far as its own variables allow; elsewhere both go equally far.
+    """
     inside = data.support
     step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
-    step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
+    dual = _ratio(point.z, xp.where(inside, move.z, 0.0))
     moved_prices = row_prices(data, point.price + move.price, point.eta + move.eta) - r.prices
     if data.any_linear:
         linear, capped = data.linear > 0, data.capped > 0
-        step = xp.minimum(step, _ratio(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
+        dual = xp.minimum(dual, _ratio(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
         step = xp.minimum(step, _ratio(xp.where(linear, point.s, 1.0), xp.where(linear, move.s, 0.0)))
         step = xp.minimum(step, _ratio(xp.where(capped, point.v, 1.0), xp.where(capped, move.v, 0.0)))
         d_slack = xp.where(capped, xp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
-        step = xp.minimum(step, _ratio(data.cap_slack(point.k, r.prices), d_slack))
-    for v, dv in (
-        (point.eta, move.eta),
-        (point.sigma, move.sigma),
-        (data.open(point.price, 1.0), data.open(move.price, 0.0)),
-        (data.open(point.slack, 1.0), move.slack),
-    ):
-        if v.size:
-            step = xp.minimum(step, _ratio(v, dv))
+        dual = xp.minimum(dual, _ratio(data.cap_slack(point.k, r.prices), d_slack))
+    if point.eta.size:
+        step, dual = xp.minimum(step, _ratio(point.sigma, move.sigma)), xp.minimum(dual, _ratio(point.eta, move.eta))
+    if point.price.size:
+        step = xp.minimum(step, _ratio(data.open(point.slack, 1.0), move.slack))
+        dual = xp.minimum(dual, _ratio(data.open(point.price, 1.0), data.open(move.price, 0.0)))
+    if not data.program.minimax and not any(term.smooth for term in data.terms):
+        return step, dual
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
     g = r.rules
     up, down = origin.rise, origin.fall
@@ -269,7 +282,8 @@ def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move:
         worst = longest(u != 0, abs(u), up)
     else:
         worst = xp.maximum(longest(u > 0, u, up), longest(u < 0, -u, down))
-    return xp.minimum(step, 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
+    step = xp.minimum(xp.minimum(step, dual), 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
+    return step, step
 
 
 def _infeasibility(data: Data, point: Point, prices: Arr, edges: Edges) -> tuple[Arr, Arr]:
@@ -323,8 +337,8 @@ def _dual_tolerance(solver: InteriorPoint, data: Data) -> float | None:
 
 def _into_neighbourhood(
     solver: InteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
-) -> tuple[Arr, Arr]:
-    """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
+) -> tuple[Lengths, Arr]:
+    """(lengths, mean product after it): back from the boundary until every product is a fair share of the mean.
 
     The products depend neither on the curvature of the sets nor on how high its price is: where a limit is tiny a
     change of 1e-2 in a rule, harmless elsewhere, is worth more than all products. So the rules must also stay in their
@@ -342,21 +356,21 @@ def _into_neighbourhood(
         allowed = xp.maximum(dual_tolerance * data.pairs * mean, (1.0 - _NEARER * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
-    def outside(carry: tuple[Arr, Arr, Arr, Arr]) -> BoolLike:
+    def outside(carry: tuple[Lengths, Arr, Arr, Arr]) -> BoolLike:
         _, _, good, count = carry
         return ~good & (count < _MOST_BACK)
 
-    def shorten(carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
-        a, _, _, count = carry
-        a = xp.where(count == 0, a, a * _BACK)
-        after = _after(data, point, move, a)
+    def shorten(carry: tuple[Lengths, Arr, Arr, Arr]) -> tuple[Lengths, Arr, Arr, Arr]:
+        a, dual = (xp.where(carry[-1] == 0, length, length * _BACK) for length in carry[0])
+        after = _after(data, point, move, (a, dual))
         prices = row_prices(data, after.price, after.eta)
         least, mean, _ = _products(data, after, prices)
-        return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean), count + 1
+        good = (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean)
+        return (a, dual), mean, good, carry[-1] + 1
 
-    a = solver.boundary * _to_boundary(data, point, r, origin, move)
-    a, mean, _, _ = xp.while_loop(outside, shorten, (a, r.mu, np.array(False), np.array(0)))
-    return a, mean
+    a, dual = (solver.boundary * length for length in _to_boundary(data, point, r, origin, move))
+    lengths, mean, _, _ = xp.while_loop(outside, shorten, ((a, dual), r.mu, np.array(False), np.array(0)))
+    return lengths, mean
 
 
 def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, ScalarLike]:
@@ -373,24 +387,24 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     if data.program.minimax and response is not None:
         predict, centre, along = followed(data, point, r, predict, centre, response)
     origin = _origin(solver, data, point, r)
-    reach = _to_boundary(data, point, r, origin, predict)
+    reach = xp.minimum(*_to_boundary(data, point, r, origin, predict))
     sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
     move = plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
-    def centred(_: tuple[Point, ScalarLike, ScalarLike, ScalarLike]) -> tuple[Point, Arr, Arr, Arr]:
+    def centred(_: tuple[Point, Lengths, ScalarLike, ScalarLike]) -> tuple[Point, Lengths, Arr, Arr]:
         careful = plus(predict, centre, r.mu)
         return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
-    move, length, mean, sigma = xp.where_needed(length < _SHORT, centred, (move, length, mean, sigma))
+    move, length, mean, sigma = xp.where_needed(xp.maximum(*length) < _SHORT, centred, (move, length, mean, sigma))
 
-    def improving(carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]) -> BoolLike:
+    def improving(carry: tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike]) -> BoolLike:
         _, length, _, count, better = carry
-        return better & (count < solver.correctors) & (length < solver.long_enough)
+        return better & (count < solver.correctors) & (xp.minimum(*length) < solver.long_enough)
 
     def correct(
-        carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike],
-    ) -> tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]:
+        carry: tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike],
+    ) -> tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike]:
         move, length, mean, count, _ = carry
         sides = _corrections(data, point, r, move, length, sigma)
         own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
@@ -399,19 +413,20 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
             own = plus(own, along, -own.peak)
         trial = plus(move, own, 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
-        better = (trial_mean < _LESS * mean) | (trial_length > _LONGER * length)
+        better = (trial_mean < _LESS * mean) | (xp.minimum(*trial_length) > _LONGER * xp.minimum(*length))
         take = lambda p, q: xp.where(better, p, q)  # noqa: E731
-        return Point(*map(take, trial, move)), take(trial_length, length), take(trial_mean, mean), count + 1, better
+        a, dual = map(take, trial_length, length)
+        return Point(*map(take, trial, move)), (a, dual), take(trial_mean, mean), count + 1, better
 
     start = (move, length, mean, np.array(0), np.array(True))
     move, length, _, _, _ = xp.while_loop(improving, correct, start)
-    return _moved(data, point, r, move, length), length
+    return _moved(data, point, r, move, length), xp.maximum(*length)
 
 
-def _corrections(data: Data, point: Point, r: Residual, move: Point, length: ScalarLike, sigma: ScalarLike) -> Sides:
+def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths, sigma: ScalarLike) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
-    a = xp.minimum(1.0, length + _FURTHER)
-    after = _after(data, point, move, a)
+    a, dual = (xp.minimum(1.0, length + _FURTHER) for length in lengths)
+    after = _after(data, point, move, (a, dual))
     _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
@@ -489,8 +504,8 @@ def _bent(edge: Boundary, dg: Arr) -> Arr:
     return xp.einsum("yij,yj->yi", edge.curvature, dg)
 
 
-def _moved(data: Data, point: Point, r: Residual, move: Point, a: ScalarLike) -> Point:
-    new = _after(data, point, move, a)
+def _moved(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths) -> Point:
+    new = _after(data, point, move, lengths)
     x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)
     if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free

@@ -1,0 +1,249 @@
+"""One more release of the same records, with a limit on what each coalition of receivers has afterwards.
+
+Earlier receivers have Z_1, ..., Z_m. The release Y is drawn from W = P(y | x, z_1, ..., z_m). A coalition A of earlier
+receivers that is given Y too has (Z_A, Y), whose joint with S is linear in W: L(S; Z_A, Y) is convex in W for every
+measure L that is a mean over the outputs. For prices l_A >= 0 of the limits e_A
+
+    least E d  >=  min over W of  E d + sum_A l_A (L_A(W) - e_A),
+
+a minimisation over probability vectors (`simplex.minimise`), whose proved bound is taken. The prices are those of a
+linear program over the mechanisms found so far: the best mixture of them. By convexity it is within the limits. Where
+the largest excess over the limits is minimised instead, the prices sum to one, and each mechanism meets the budget.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import (
+    finite,
+    host_only,
+    joint_array,
+    mechanism_array,
+    nonnegative,
+    real_array,
+    scalar,
+    whole,
+)
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
+from jaxpriv.simplex import minimise
+
+__all__ = ["CoalitionRelease", "coalition_release"]
+
+# The share of the tolerance to which a minimisation over W is solved, and the largest price of a limit (the bound holds
+# for every price; a limit that is reached at no lower one leaves a gap).
+_SHARE, _HIGHEST = 0.2, 1e6
+# What sums of the numbers of a bound are rounded by, relative to their size.
+_ROUNDING = 1e-13
+
+Coalition = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CoalitionRelease:
+    """A release that every coalition is given, and what proves it.
+
+    Attributes:
+        mechanism: P(y | x, z_1, ..., z_m), shape (X, Z_1, ..., Z_m, Y).
+        value: E d, or the largest L(S; Z_A, Y) - e_A over the coalitions where there is a budget.
+        lower_bound: no mechanism that meets the limits (the budget) has a smaller value.
+        leakages: L(S; Z_A, Y) of each coalition, in the unit of the measure.
+        prices: of the limit of each coalition, those of the bound.
+        distortion: E d.
+        status: `optimal` if value - lower_bound <= tol, otherwise `not_certified`.
+        rounds: minimisations over W.
+    """
+
+    mechanism: np.ndarray
+    value: float
+    lower_bound: float
+    leakages: dict[Coalition, float]
+    prices: dict[Coalition, float]
+    distortion: float
+    status: Literal["optimal", "not_certified"]
+    rounds: int
+
+    __repr__ = summary
+
+    @property
+    def gap(self) -> float:
+        """value - lower_bound."""
+        return self.value - self.lower_bound
+
+
+@host_only
+def coalition_release(
+    joint: ArrayLike,
+    earlier: ArrayLike,
+    distortion: ArrayLike,
+    limits: Mapping[Coalition, float],
+    *,
+    budget: float | None = None,
+    leakage: AbstractMeanLeakage | None = None,
+    tol: float = 1e-6,
+    max_rounds: int = 100,
+) -> CoalitionRelease:
+    """The next release Y, drawn from P(y | x, z), with a limit on what each coalition of receivers has together.
+
+    Args:
+        joint: P(S,X), shape (S, X).
+        earlier: P(z_1, ..., z_m | x), shape (X, Z_1, ..., Z_m): one axis for each earlier receiver. Of releases A and B
+            that were drawn independently given x it is `np.einsum("xa,xb->xab", A, B)`.
+        distortion: d(x, y), shape (X, Y), finite.
+        limits: e_A >= 0 for coalitions A, each a tuple of earlier receivers, 0 to m - 1, who collude with the receivers
+            of Y; `()` are the latter alone. What a larger coalition has is limited by its own entry only.
+        budget: D; None: E d is minimised under the limits. With a budget E d <= D holds, and the largest
+            L(S; Z_A, Y) - e_A is minimised: at most 0 where the limits can be met.
+        leakage: L, a mean over the outputs: mutual information by default, or an f-information, in their unit.
+        tol: the largest value - lower_bound that counts as `optimal`.
+        max_rounds: most minimisations.
+
+    Raises:
+        InputError: naming the argument and the position.
+        InfeasibleError: a coalition has more than its limit already, or the budget is below the least distortion.
+    """
+    measure = MutualInformation() if leakage is None else leakage
+    if not isinstance(measure, AbstractMeanLeakage) or not measure.designable or not limits:
+        raise InputError("limits must name a coalition, and leakage be a mean over the outputs that has decision rules")
+    joint, table = joint_array(joint), finite(real_array(distortion, "distortion", ndim=2), "distortion")
+    given = nonnegative(np.asarray(earlier, dtype=np.float64), "earlier")
+    if given.ndim < 2 or len(given) != joint.shape[1] or len(table) != joint.shape[1]:
+        raise InputError(
+            f"earlier (X, Z, ...) and distortion (X, Y) need the {joint.shape[1]} useful symbols of the joint"
+        )
+    known = mechanism_array(given.reshape(len(given), -1), "earlier", inputs=joint.shape[1])
+    most = np.array([scalar(e, f"limits[{a}]", low=0.0) for a, e in limits.items()])
+    whole_joint = (joint[:, :, None] * known).reshape(len(joint), -1)  # (S, X Z)
+    seen = [_seen(whole_joint, coalition, given.shape) for coalition in limits]
+    cost = whole_joint.sum(axis=0)[:, None] * np.repeat(table, known.shape[1], axis=0)
+    nearest = np.eye(table.shape[1])[table.argmin(axis=1)].repeat(known.shape[1], axis=0)
+    nothing = np.eye(table.shape[1])[np.broadcast_to(cost.sum(axis=0).argmin(), len(cost))]
+    problem = _Coalitions(measure, joint.sum(axis=1), seen, cost, most, budget)
+    before = problem.excesses(nothing)
+    if budget is None and (before > _ROUNDING * (1.0 + most)).any():
+        at = list(limits)[int(before.argmax())]
+        allowed = float(limits[at])
+        raise InfeasibleError(
+            f"limits[{at}]: the coalition has {allowed + before.max():.6g} already, and may have {allowed:.6g}",
+            {"bound": allowed + float(before.max()), "allowed": allowed, "multipliers": [1.0]},
+        )
+    least = float((cost * nearest).sum())
+    if budget is not None and not least <= scalar(budget, "budget"):
+        raise InfeasibleError(
+            f"budget {budget:.12g} is below {least:.12g}, the least distortion of any mechanism",
+            {"bound": least, "allowed": budget, "multipliers": [1.0]},
+        )
+    starts = [nearest] if budget is not None else [nearest, nothing]
+    tol, max_rounds = scalar(tol, "tol", low=0.0, open_low=True), whole(max_rounds, "max_rounds", low=1)
+    mechanism, bound, prices, rounds = problem.solved(starts, tol, max_rounds)
+    excesses, used = problem.excesses(mechanism), float((cost * mechanism).sum())
+    value = used if budget is None else float(excesses.max())
+    bound = min(bound, value)
+    return CoalitionRelease(
+        mechanism=mechanism.reshape(*given.shape, -1),
+        value=value,
+        lower_bound=bound,
+        leakages=dict(zip(limits, (excesses + most).tolist(), strict=True)),
+        prices=dict(zip(limits, prices.tolist(), strict=True)),
+        distortion=used,
+        status="optimal" if value - bound <= tol else "not_certified",
+        rounds=rounds,
+    )
+
+
+def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...]) -> np.ndarray:
+    """P(s, z_A, x z) of a coalition, (S Z_A, X Z): what Y is seen with."""
+    if not isinstance(coalition, tuple) or sorted({*coalition}) != sorted(coalition):
+        raise InputError(f"limits: a coalition is a tuple of different earlier receivers, not {coalition!r}")
+    if any(one not in range(len(shape) - 1) for one in coalition):
+        raise InputError(f"limits[{coalition}]: the earlier receivers are 0 to {len(shape) - 2}")
+    sizes = [shape[one + 1] for one in coalition]
+    places = np.indices(shape)[1:].reshape(len(shape) - 1, -1)
+    held = np.ravel_multi_index(tuple(places[[*coalition]]), sizes) if coalition else np.zeros(places.shape[1], int)
+    mine = held == np.arange(int(np.prod(sizes)))[:, None]
+    return (whole_joint[:, None, :] * mine).reshape(-1, whole_joint.shape[1])
+
+
+def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mechanism: Arr) -> list[Arr]:
+    """L(S; Z_A, Y) of each coalition at W (X Z, Y)."""
+    return [measure.of_outputs((one @ mechanism).reshape(len(prior), -1), prior) for one in seen]
+
+
+@dataclass(frozen=True)
+class _Coalitions:
+    """What the mechanisms W (X Z, Y) are measured by."""
+
+    measure: AbstractMeanLeakage
+    prior: np.ndarray  # (S,)
+    seen: list[np.ndarray]  # of each coalition (S Z_A, X Z)
+    cost: np.ndarray  # (X Z, Y)
+    limits: np.ndarray  # (A,)
+    budget: float | None
+
+    def excesses(self, mechanism: np.ndarray) -> np.ndarray:
+        """What the leakages are above their limits, (A,)."""
+        return np.array([float(one) for one in _leakages(self.measure, self.prior, self.seen, mechanism)]) - self.limits
+
+    def solved(self, found: list[np.ndarray], tol: float, most: int) -> tuple[np.ndarray, float, np.ndarray, int]:
+        """(mechanism, lower bound, its prices, rounds), from some mechanisms, the last one within the limits."""
+        safe, start = found[-1], 0.5 * (found[0] + 1.0 / self.cost.shape[1])
+        bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
+        costs, rises = [], []
+        objective = self._objective()
+        while True:
+            for one in found[len(costs) :]:
+                costs.append(0.0 if self.budget is not None else float((self.cost * one).sum()))
+                rises.append(self.excesses(one))
+            prices, shares = self._prices(np.array(costs), np.array(rises))
+            mixed = self._within(np.tensordot(shares, np.array(found), 1), safe)
+            value = float((self.cost * mixed).sum() if self.budget is None else self.excesses(mixed).max())
+            if value - bound <= tol or rounds >= most:
+                return mixed, bound, best, rounds
+            limited = None if self.budget is None else (self.cost[None], np.array([self.budget]))
+            with jax.enable_x64(True):
+                given = {"args": (jnp.asarray(prices),), "constraints": limited, "tol": _SHARE * tol}
+                minimum = minimise(objective, start, **given)
+            rounds += 1
+            spent = float(prices @ self.limits)
+            proved = float(minimum.lower_bound) - spent - _ROUNDING * (abs(spent) + abs(float(minimum.value)))
+            if proved > bound:
+                bound, best = proved, prices
+            found.append(np.asarray(minimum.x))
+
+    def _objective(self) -> Callable[[Arr, Arr], Arr]:
+        """The cost, which a budget leaves out, and the priced leakages."""
+        cost = self.cost if self.budget is None else np.zeros_like(self.cost)
+        return lambda mechanism, prices: (
+            (cost * mechanism).sum() + prices @ jnp.stack(_leakages(self.measure, self.prior, self.seen, mechanism))
+        )
+
+    def _prices(self, costs: np.ndarray, rises: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(prices (A,), the best mixture (J,)) of the mechanisms found: max t, t <= cost_j + prices . rises_j."""
+        count = len(self.limits)
+        total = None if self.budget is None else (np.append(np.ones(count), 0.0)[None], [1.0])
+        found = linprog(
+            np.append(np.zeros(count), -1.0),
+            np.hstack([-rises, np.ones((len(rises), 1))]),
+            costs,
+            *(total or (None, None)),
+            bounds=[(0.0, _HIGHEST)] * count + [(None, None)],
+        )
+        shares = np.maximum(-found.ineqlin.marginals, 0.0)
+        return found.x[:-1], shares / shares.sum()
+
+    def _within(self, mixed: np.ndarray, safe: np.ndarray) -> np.ndarray:
+        """The mixture, with so much of a mechanism inside the limits as its excess over one of them takes."""
+        if self.budget is not None:
+            return mixed
+        over, held = self.excesses(mixed), self.excesses(safe)
+        share = np.where(over > 0, over / np.where(over > 0, over - held, 1.0), 0.0).max()
+        return (1.0 - share) * mixed + share * safe

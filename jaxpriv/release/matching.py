@@ -1,0 +1,155 @@
+"""A table of records by the symbols of a mapping, and what was released of it row for row, as counts of an audit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from jaxpriv.data.datasets._layout import distinct_rows, places_of
+from jaxpriv.errors import InputError
+from jaxpriv.release.mechanism import Mechanism
+from jaxpriv.statistics.tables import Categories, Codebook, CountedTable
+from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
+from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
+from jaxpriv.verifier.archive import read_file
+from jaxpriv.verifier.orders import read_order
+
+# The class of every row in each column of a table.
+Codes: TypeAlias = Callable[[Mapping[str, Column]], list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRecords:
+    """Records by the alphabet of a mapping.
+
+    Attributes:
+        counts: (S, X) whole numbers of records; S are the private combinations that occur in these records.
+        useful: (n,) the useful symbol x of each record.
+    """
+
+    counts: np.ndarray
+    useful: np.ndarray
+
+    def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
+        """The same, the records in the order of the rows of a released file."""
+        return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
+
+    def released_as(self, source: Source, names: Sequence[str], outputs: np.ndarray, codes: Codes) -> np.ndarray:
+        """Counts (X, Y) of the pairs of these records and of a released table, row for row.
+
+        `names` are its columns, `codes` has the classes of their rows, and `outputs` (Y, b) those of each y. Raises
+        `InputError` for another number of rows, and for a row that is none of the outputs.
+        """
+        columns = read_columns(source, list(names))
+        size = len(columns[names[0]].values)
+        if size != len(self.useful):
+            raise InputError(f"releases has {size} rows, the records {len(self.useful)}; they go row by row")
+        y = places_of(np.stack(codes(columns), axis=1), outputs)
+        unknown = np.flatnonzero(y < 0)
+        if unknown.size:
+            raise InputError(
+                f"releases, {row_text(unknown[0])}: a combination that the mapping never releases (such rows: "
+                f"{unknown.size})"
+            )
+        counts = np.zeros((self.counts.shape[1], len(outputs)), dtype=np.int64)
+        np.add.at(counts, (self.useful, y), 1)
+        return counts
+
+
+def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
+    """The record of each row of a released table; where no order is named rows are in that of the records."""
+    if order is None:
+        return np.arange(size)
+    return np.array(read_order(read_file(order), f"row_order: {order}", read_file(released), size))
+
+
+def counts_by_design(source: Source, design: Mechanism) -> CountedRecords:
+    """The records of a table by the classes of a design; one without a symbol as the design states."""
+    records = design.codebook.encode(source)
+    _, s = np.unique(records.private, axis=0, return_inverse=True)
+    x = design.locate_codes(records.useful)
+    counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
+    np.add.at(counts, (s.ravel(), x), 1)
+    return CountedRecords(counts, x)
+
+
+def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "counts") -> CountedRecords:
+    """The same where the useful symbols are the rows of `attributes` (X, b); `name`: what an error calls the table."""
+    useful = table.codebook.useful
+    if attributes.ndim != 2 or attributes.shape[1] != len(useful) or attributes.dtype.kind not in "iu":
+        raise InputError(f"attributes must be whole numbers, one column for each of the {len(useful)} useful ones")
+    found = places_of(table.dataset.useful_attributes, attributes)
+    symbols = found[table.useful_symbols]
+    unknown = np.flatnonzero(symbols < 0)
+    if unknown.size:
+        raise InputError(
+            f"{name}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
+            f"(such rows: {unknown.size})"
+        )
+    counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
+    counts[:, found] = table.dataset.counts
+    return CountedRecords(counts, symbols)
+
+
+def releases_by_design(source: Source, records: CountedRecords, design: Mechanism) -> np.ndarray:
+    """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
+
+    def codes(columns: Mapping[str, Column]) -> list[np.ndarray]:
+        return [codes_of_labels(*pair) for pair in zip(columns.values(), design.released_labels, strict=True)]
+
+    return records.released_as(source, design.released_columns, design.released, codes)
+
+
+def releases_by_symbols(
+    source: Source, names: Sequence[str] | None, records: CountedRecords, book: Codebook, attributes: np.ndarray
+) -> np.ndarray:
+    """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
+    names = book.useful if names is None else names
+    if len(names) != len(book.useful):
+        raise InputError(f"released names {len(names)} columns, the mapping releases {len(book.useful)}")
+
+    def codes(columns: Mapping[str, Column]) -> list[np.ndarray]:
+        rules = [book.rules[name] for name in book.useful]
+        return [_classes(column, rule) for column, rule in zip(columns.values(), rules, strict=True)]
+
+    return records.released_as(source, names, attributes, codes)
+
+
+def _classes(column: Column, rule: FittedRule) -> np.ndarray:
+    try:
+        return codes_of_labels(column, rule.labels)
+    except InputError:
+        return rule.encode(column)
+
+
+def counts_with_releases(
+    table: CountedTable, columns: Mapping[str, Column], records: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
+
+    `columns` are the released ones, whose rows are of these `records` (n,). A released column has the rule of the
+    useful column that it stands for, if there are as many and all its values are of those classes; otherwise every
+    value of it is a class.
+    """
+    book, data = table.codebook, table.dataset
+    codes, rules = None, [book.rules[name] for name in book.useful]
+    if len(columns) == len(rules):
+        try:
+            codes = [rule.encode(column) for rule, column in zip(rules, columns.values(), strict=True)]
+        except InputError:
+            codes = None
+    alike = codes is not None
+    if codes is None:
+        gaps = [unused_label("missing", column.values.tolist()) for column in columns.values()]
+        rules = [Categories(missing=gap).fit(one) for gap, one in zip(gaps, columns.values(), strict=True)]
+        codes = [rule.encode(column) for rule, column in zip(rules, columns.values(), strict=True)]
+    symbols, y = distinct_rows(np.stack(codes, axis=1), [len(rule.labels) for rule in rules])
+    # Every useful symbol may be released by the optimum, also one that this release never drew.
+    before = data.useful_attributes
+    if alike:
+        symbols = np.concatenate([symbols, before[places_of(before, symbols) < 0]])
+    counts = np.zeros((*data.counts.shape, len(symbols)), dtype=np.int64)
+    np.add.at(counts, (table.private_symbols[records], table.useful_symbols[records], y), 1)
+    return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float) if alike else None

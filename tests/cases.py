@@ -1,0 +1,16 @@
+"""Parameters of tests: further cases of a claim of which some case runs always."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def thorough(*cases: Any) -> list[Any]:
+    """Cases that run only with `-m thorough`; a tuple holds the arguments of one case."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.thorough) for case in cases]
+
+
+def further(cases: Iterable[str], always: Collection[str]) -> list[Any]:
+    """All cases, of which those that are not among `always` run only with `-m thorough`."""
+    return [case if case in always else thorough(case)[0] for case in cases]

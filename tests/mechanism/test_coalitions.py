@@ -1,0 +1,138 @@
+"""Limits for each coalition of receivers: brute force from the full joint, closed forms, and another optimiser."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+
+RNG = np.random.default_rng(0)
+JOINT = RNG.dirichlet(np.ones(6)).reshape(2, 3)
+EARLIER = RNG.dirichlet(0.7 * np.ones(4), 3).reshape(3, 2, 2)
+HAMMING = 1 - np.eye(3)
+COALITIONS = [(), (0,), (1,), (0, 1)]
+
+
+def information(joint, earlier, mechanism, coalition, f=lambda t: t * np.log(t)):
+    """I(S; Z_A, Y) from P(s, x, z0, z1, y), symbol by symbol."""
+    full = np.einsum("sx,xab,xaby->sxaby", joint, earlier, mechanism)
+    table = {}
+    for (s, _, *z, y), mass in np.ndenumerate(full):
+        key = s, tuple(z[one] for one in coalition), y
+        table[key] = table.get(key, 0.0) + mass
+    private, seen = {}, {}
+    for (s, *rest), mass in table.items():
+        private[s] = private.get(s, 0.0) + mass
+        seen[tuple(rest)] = seen.get(tuple(rest), 0.0) + mass
+    products = [(mass, private[s] * seen[tuple(rest)]) for (s, *rest), mass in table.items()]
+    return sum(q * f(mass / q) for mass, q in products if mass > 0)
+
+
+def limits_above(amount):
+    """What each coalition has before the release, and `amount` more."""
+    nothing = np.full((3, 2, 2, 3), 1 / 3)
+    return {one: information(JOINT, EARLIER, nothing, one) + amount for one in COALITIONS}
+
+
+@pytest.mark.parametrize("budget", [None, 0.25])
+def test_every_coalition_by_brute_force_and_the_optimum_by_another_method(budget):
+    limits = limits_above(0.02)
+    limits[(1,)] -= 0.01
+    found = jp.coalition_release(JOINT, EARLIER, HAMMING, limits, budget=budget)
+    assert found.status == "optimal"
+    np.testing.assert_allclose(found.mechanism.sum(axis=-1), 1.0, atol=1e-12)
+    values = {one: information(JOINT, EARLIER, found.mechanism, one) for one in COALITIONS}
+    assert found.leakages == pytest.approx(values, abs=1e-9)
+    cost = np.einsum("x,xab,xy->xaby", JOINT.sum(axis=0), EARLIER, HAMMING)
+    assert found.distortion == pytest.approx((cost * found.mechanism).sum(), abs=1e-12)
+    over = max(values[one] - limits[one] for one in COALITIONS)
+    assert found.value == pytest.approx(over if budget else found.distortion, abs=1e-9)
+    assert (found.distortion <= budget + 1e-9) if budget else (over <= 1e-12)
+
+    least = least_by_cuts(cost, limits, budget)
+    assert least <= found.value + 1e-8
+    assert found.value == pytest.approx(least, abs=1e-4)
+
+
+def least_by_cuts(cost, limits, budget):
+    """A bound from below by linear programs: each I(S; Z_A, Y) is above its tangents, four more at every answer."""
+    full, private = np.einsum("sx,xab->sxab", JOINT, EARLIER), JOINT.sum(axis=1)
+    sums = np.hstack([np.kron(np.eye(12), np.ones(3)), np.zeros((12, 1))])
+    rows, most = [], []
+    if budget:
+        rows, most = [np.append(cost, 0.0)], [budget]
+    objective = np.append(np.zeros(36), 1.0) if budget else np.append(cost, 0.0)
+    w = np.full((3, 2, 2, 3), 1 / 3)
+    for _ in range(150):
+        for one in COALITIONS:
+            held = "".join("ab"[i] for i in one)
+            seen = np.einsum(f"sxab,xaby->s{held}y", full, w)
+            lift = np.log(seen / seen.sum(axis=0) / private.reshape(-1, *[1] * (seen.ndim - 1)))
+            rows.append(np.append(np.einsum(f"sxab,s{held}y->xaby", full, lift), -1.0 if budget else 0.0))
+            most.append(limits[one])
+        found = linprog(objective, np.array(rows), most, sums, np.ones(12), bounds=[(1e-9, 1)] * 36 + [(-1, 1)])
+        w = np.maximum(found.x[:-1], 1e-9).reshape(w.shape)
+    return found.fun
+
+
+def test_all_together_are_what_the_sequential_release_limits():
+    flat = EARLIER.reshape(3, 4)
+    whole = jp.solve(jp.sequential_release(JOINT, flat, HAMMING, budget=0.2))
+    found = jp.coalition_release(JOINT, EARLIER, HAMMING, {(0, 1): 0.0}, budget=0.2)
+    assert found.value == pytest.approx(whole.value, abs=3e-6)
+    assert found.lower_bound <= whole.value + 1e-9
+    alone = jp.solve(jp.DistortionProblem(JOINT, HAMMING, leakage_budget=0.02))
+    own = jp.coalition_release(JOINT, EARLIER, HAMMING, {(): 0.02})  # earlier releases are of no use to it
+    assert own.value == pytest.approx(alone.value, abs=3e-6)
+
+
+def test_a_bit_that_was_released_is_released_again():
+    """A uniform bit through a channel that flips .1: a copy of the first release tells no more, .531004406 bits."""
+    flipped = np.array([[0.9, 0.1], [0.1, 0.9]])
+    found = jp.coalition_release([0.5, 0.5], flipped, 1 - np.eye(2), {(0,): 0.0}, budget=0.1)
+    assert found.value / np.log(2) == pytest.approx(0.531004406, abs=2e-6)
+
+
+def test_another_measure_of_coalitions():
+    def chi_squared(w):
+        return information(JOINT, EARLIER, w, (0,), lambda t: (t - 1) ** 2)
+
+    limits = {(): 0.05, (0,): chi_squared(np.full((3, 2, 2, 3), 1 / 3)) + 0.02}
+    measure = jp.leakage.FInformation(jp.leakage.ChiSquared())
+    found = jp.coalition_release(JOINT, EARLIER, HAMMING, limits, leakage=measure)
+    assert found.status == "optimal"
+    assert found.leakages[(0,)] == pytest.approx(chi_squared(found.mechanism), abs=1e-9)
+
+
+def test_what_cannot_be_met_or_is_no_coalition():
+    with pytest.raises(jp.InfeasibleError, match=r"limits\[\(0, 1\)\]: the coalition has"):
+        jp.coalition_release(JOINT, EARLIER, HAMMING, {(): 1.0, (0, 1): 1e-6})
+    with pytest.raises(jp.InfeasibleError, match="least distortion"):
+        jp.coalition_release(JOINT, EARLIER, HAMMING + 1.0, {(): 1.0}, budget=0.5)
+    wrong = [
+        ({"limits": {(2,): 0.1}}, "receivers are 0 to 1"),
+        ({"limits": {(0, 0): 0.1}}, "different earlier receivers"),
+        ({"limits": {0: 0.1}}, "different earlier receivers"),
+        ({"limits": {(): -0.1}}, r"limits\[\(\)\]"),
+        ({"limits": {}}, "must name a coalition"),
+        ({"leakage": jp.leakage.Sibson(2.0)}, "mean over the outputs"),
+        ({"earlier": np.ones(3)}, "earlier"),
+        ({"earlier": EARLIER[:2]}, "useful symbols"),
+        ({"earlier": 2 * EARLIER}, "earlier"),
+        ({"distortion": np.full((3, 3), np.inf)}, "distortion"),
+    ]
+    for changed, message in wrong:
+        given = {"joint": JOINT, "earlier": EARLIER, "distortion": HAMMING, "limits": {(): 0.1}} | changed
+        with pytest.raises(jp.InputError, match=message):
+            jp.coalition_release(**given)
+
+
+def test_the_bound_holds_after_every_number_of_rounds():
+    limits = limits_above(0.02)
+    best = jp.coalition_release(JOINT, EARLIER, HAMMING, limits)
+    for rounds in (1, 3):
+        early = jp.coalition_release(JOINT, EARLIER, HAMMING, limits, max_rounds=rounds)
+        assert early.lower_bound <= best.value + 1e-9
+        assert early.value >= best.lower_bound - 1e-9
+        assert early.rounds <= rounds
+        assert all(early.leakages[one] <= limits[one] + 1e-12 for one in COALITIONS)
