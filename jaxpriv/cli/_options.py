@@ -72,19 +72,12 @@ class MeasureOption:
         from jaxpriv.leakage.registry import names_with
 
         try:
-            return by_name(
-                self.name,
-                form=self.form,
-                order=self.order,
-                divergence=self.divergence,
-                gamma=self.gamma,
-                neighbours=neighbours if self.name in names_with("neighbours") else None,
-            )
+            given: dict[str, Any] = {name: getattr(self, name) for name in ("form", "order", "divergence", "gamma")}
+            related = neighbours if self.name in names_with("neighbours") else None
+            return by_name(self.name, **given, neighbours=related)
         except InputError as error:
             message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
-            if self.option != "--leakage":
-                message = f"{error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)"
-            elif re.search(r"\bform\b", message):  # not f-information
+            if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error
 
@@ -156,44 +149,29 @@ def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
 
 def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
     """The measure that is minimised, then those of --limit; refused where there is no such measure."""
-    found = [measure.option, *map(parsed_limit, limit or ())]
-    for one in found:
-        one.measure(None)
-    return found
+    measure.option.measure(None)
+    return [measure.option, *map(parsed_limit, limit or ())]
 
 
 def parsed_limit(text: str) -> MeasureOption:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
     from jaxpriv._runtime.validation import scalar
-    from jaxpriv.leakage import DIVERGENCES
+    from jaxpriv.leakage import parameters_of
 
     option = f"--limit {text!r}"
-    name, equals, number = text.rpartition("=")
+    name, _, number = text.rpartition("=")
     try:
-        value = float(number)
+        value = float(number) if name else None
     except ValueError:
         value = None
-    if not equals or not name or value is None:
+    if value is None:
         raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
     scalar(value, option, low=0.0, infinite=True)
-    name, *parameters = name.split(":")
-    given: dict[str, Any] = {}
-    for parameter in parameters:
-        if parameter in FORMS:
-            key, item = "form", parameter
-        elif parameter in DIVERGENCES:
-            key, item = "divergence", parameter
-        else:
-            try:
-                key, item = ("gamma" if name == "f-information" else "order"), float(parameter)
-            except ValueError as error:
-                raise InputError(
-                    f"{option}: {parameter!r} is no parameter; known: a number, {', '.join((*FORMS, *DIVERGENCES))}"
-                ) from error
-        if key in given:
-            raise InputError(f"{option} gives {key} twice")
-        given[key] = item
-    return MeasureOption("--limit", name, value=value, **given)
+    try:
+        given: dict[str, Any] = {**parameters_of(name)}
+    except InputError as error:
+        raise InputError(f"--limit {name}: {error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)") from error
+    return MeasureOption("--limit", **given, value=value)
 
 
 def distortion_problem(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jaxpriv.statistics.tables.rules import Prices
 
 
+# What --bins takes.
+_BINS = "COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
 SYMBOLS = ("attributes", "classes")
 
 
@@ -63,12 +65,9 @@ class RecordOptions:
         from jaxpriv.statistics.tables import Categories, Quantiles
 
         rules: dict[str, Rule] = {}
-        for text in self.bins or ():
-            name, rule = _rule(text)
+        for name, text in _pairs(self.bins, "--bins", _BINS).items():
+            rules[name] = _rule(name, text)
             _known("--bins", name, columns)
-            if name in rules:
-                raise InputError(f"--bins gives column {name!r} twice")
-            rules[name] = rule
         for field in ("other", "missing"):
             for name, label in _pairs(getattr(self, field), f"--{field}", "COL=LABEL").items():
                 _known(f"--{field}", name, columns)
@@ -225,31 +224,25 @@ def counts_by_attributes(
     return counts_by_symbols(table, attributes, name), table.codebook
 
 
-def _rule(text: str) -> "tuple[str, Rule]":
-    """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
+def _rule(name: str, text: str) -> "Rule":
+    """quantiles:N, edges:A,B,..., categories or categories:N."""
     from jaxpriv.statistics.tables import Categories, Edges, Quantiles
     from jaxpriv.verifier.records import edge_of
 
-    option = f"--bins {text!r}"
-    name, equals, rule = text.rpartition("=")
-    kind, _, parameter = rule.partition(":")
+    option = f"--bins {f'{name}={text}'!r}"
+    kind, _, parameter = text.partition(":")
     try:
-        if not equals or not name:
-            raise ValueError
         if kind == "categories":
-            return name, Categories(least=int(parameter)) if parameter else Categories()
+            return Categories(least=int(parameter)) if parameter else Categories()
         if kind == "quantiles":
-            return name, Quantiles(int(parameter))
+            return Quantiles(int(parameter))
         if kind == "edges":
-            return name, Edges([edge_of(edge) for edge in parameter.split(",")])
+            return Edges([edge_of(edge) for edge in parameter.split(",")])
         raise ValueError
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
-        raise InputError(
-            f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
-            f"{near(kind, ('quantiles', 'edges', 'categories'))}"
-        ) from None
+        raise InputError(f"{option} is not {_BINS}{near(kind, ('quantiles', 'edges', 'categories'))}") from None
 
 
 def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:

@@ -46,6 +46,7 @@ def _shape(text: str) -> tuple[int, int, int]:
 
 def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
     from jaxpriv._runtime import executables
+    from jaxpriv.solving.ahead import compile_ahead
 
     try:
         folder = str(executables.folder())
@@ -65,7 +66,7 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[i
         raise ResourceError(f"{folder}: nothing was compiled: {error}") from error
     for done, shape in enumerate(shapes):
         report(done, len(shapes))
-        _compile(*shape)
+        compile_ahead(*shape)
     contents = contents_of(executables.contents)
     return {
         "folder": folder,
@@ -83,33 +84,6 @@ def contents_of(of: "Callable[[], Contents]") -> dict[str, object]:
     except UnusableError as error:
         return {"executables": 0, "bytes": 0, "note": str(error)}
     return {"executables": found.executables, "bytes": found.size}
-
-
-def _compile(private: int, inputs: int, outputs: int) -> None:
-    import numpy as np
-
-    from jaxpriv.problems import DistortionProblem
-    from jaxpriv.solving.loops import SWITCH
-    from jaxpriv.solving.solve import solve
-
-    # Tables without structure, so that nothing is merged; the time limit would choose other programs.
-    draw = np.random.default_rng(0)
-    joint = draw.dirichlet(np.ones(private * inputs)).reshape(private, inputs)
-    costs = draw.uniform(size=(inputs, outputs))
-    costs[np.arange(inputs), np.arange(inputs) % outputs] = 0.0
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = "always"
-    try:
-        for problem in (
-            DistortionProblem(joint, costs, budget=0.1),
-            DistortionProblem(joint, costs, multiplier=1.0),
-            DistortionProblem(joint, costs, leakage_budget=0.01),
-        ):
-            solve(problem)
-    finally:
-        os.environ.pop(SWITCH)
-        if before is not None:
-            os.environ[SWITCH] = before
 
 
 def _text(record: JsonRecord) -> str:

@@ -172,15 +172,14 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
     return {
         "budget": curve.targets,
         "distortion": solution.distortion[:, 0],
-        **{name: getattr(solution, name) for name in ("value", "lower_bound", "gap")},
-        "status": solution.status.tolist(),
+        **_output.record_of(solution, "value", "lower_bound", "gap", "status"),
         "iterations": solution.steps,
         "solver": solution.solver,
-        "least_distortion_without_leakage": {"value": free.value, "lower_bound": free.lower_bound},
+        "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
         "drawn_budget": curve.targets[shown],
         "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},
         "units": "nats",
-        "files": {name: str(path) for name, path in files.items()},
+        "files": files,
     }
 
 

@@ -1,21 +1,17 @@
 """`jaxpriv excess`: the leakage of a release beside the certified optimum of the same utility."""
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonRecord, Units
-from jaxpriv.cli._tables import (
-    RecordOptions,
-    table_file,
-)
+from jaxpriv.cli._output import Units
+from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    pass
+    from jaxpriv.statistics.audit import ReleaseExcess
 
 
 class SameUse(StrEnum):
@@ -79,27 +75,25 @@ def excess(
             counts, distortion=costs, at=None if at is None else at.value, tol=tol, time_limit=time_limit
         ),
     )
-    record = {"units": "nats", **asdict(found)}
-    _output.deliver(record, json, _comparison(record, units), private=True)
+    record = {"units": "nats", **_output.record_of(found)}
+    _output.deliver(record, json, _comparison(found, units), private=True)
 
 
-def _comparison(record: JsonRecord, units: Units) -> str:
+def _comparison(found: "ReleaseExcess", units: Units) -> str:
     per = units.per_nat
 
     def shown(value: float) -> str:
         return f"{value * per:.6g} {units}"
 
-    same = (
-        f"{record['distortion']:.6g} changed columns" if record["at"] == "distortion" else shown(record["disclosure"])
-    )
+    same = f"{found.distortion:.6g} changed columns" if found.at == "distortion" else shown(found.disclosure)
     lines = {
-        f"on {record['records']} records": "",
-        "leakage I(S;Y) of the release": shown(record["leakage"]),
-        "disclosure I(X;Y)": shown(record["disclosure"]),
-        **({} if record["distortion"] is None else {"mean changed columns": f"{record['distortion']:.6g}"}),
-        f"best mapping at the same {record['at']}": shown(record["optimum"]),
-        f"no mapping with {same} leaks less than": f"{_output.lower(record['lower_bound'] * per)} {units}",
-        "excess over the optimum": f"{shown(record['least'])} to {shown(record['most'])}",
-        "of Y on S beyond X, I(S;Y|X)": shown(record["direct"]),
+        f"on {found.records} records": "",
+        "leakage I(S;Y) of the release": shown(found.leakage),
+        "disclosure I(X;Y)": shown(found.disclosure),
+        **({} if found.distortion is None else {"mean changed columns": f"{found.distortion:.6g}"}),
+        f"best mapping at the same {found.at}": shown(found.optimum),
+        f"no mapping with {same} leaks less than": f"{_output.lower(found.lower_bound * per)} {units}",
+        "excess over the optimum": f"{shown(found.least)} to {shown(found.most)}",
+        "of Y on S beyond X, I(S;Y|X)": shown(found.direct),
     }
     return _output.aligned(lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jaxpriv.cli import _output
 from jaxpriv.cli._options import FormOptions, RunOptions, checked_targets, distortion_problem, known_solver, measures_of
 from jaxpriv.cli._output import Units
+from jaxpriv.cli._results import in_units
 from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -53,7 +54,7 @@ def frontier(
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
-    from jaxpriv.solving.frontier import frontier_within
+    from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)
     run.check()
@@ -77,7 +78,11 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    points = np.array(values) if values else _spread(arrays, count or 0, funnel)
+    points = (
+        np.array(values)
+        if values
+        else spread_targets(arrays["joint"], None if funnel else arrays["distortion"], count or 0)
+    )
 
     clock = run.clock()
     options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
@@ -94,7 +99,7 @@ def frontier(
     solve = funnel_frontier_within if funnel else frontier_within
     curve = working("Solving", lambda _: solve(clock, asked, {name: points}, **options), clock)
     numbers = arrays_of(curve)
-    record = {**_record(numbers, curve), "units": "nats"}
+    record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
     if out is not None:
         kind = out.suffix.lower()
@@ -125,29 +130,6 @@ def _arrays(
         if needs_distortion or columns.given:
             raise
         return problem_of(path, columns, ["joint"], ["neighbours"])
-
-
-def _spread(arrays: "Mapping[str, np.ndarray]", count: int, funnel: bool) -> "np.ndarray":
-    """Targets between what nothing costs and what everything does, closer together where the curve is steep."""
-    import numpy as np
-
-    from jaxpriv._runtime.validation import joint_array, real_array
-    from jaxpriv.problems.funnel import whole_entropy
-
-    joints = arrays["joint"] if arrays["joint"].ndim == 3 else arrays["joint"][None]
-    shares = np.linspace(0, 1, count + 1)[1:]
-    if funnel:
-        return shares * whole_entropy(np.asarray(joint_array(joints[0])))
-    table = np.asarray(real_array(arrays["distortion"], "distortion", ndim=2))
-    mass = np.asarray(joint_array(joints[0])).sum(axis=0)
-    least, constant = mass @ table.min(axis=1), (mass @ table).min()
-    return np.asarray(least + (constant - least) * shares**1.5)
-
-
-def _record(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> dict[str, object]:
-    """The JSON: lists, one entry for each target."""
-    own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
-    return {"form": curve.form, **{name: values.tolist() for name, values in numbers.items()}, **own}
 
 
 def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> bytes:

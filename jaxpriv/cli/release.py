@@ -1,7 +1,7 @@
 """`jaxpriv release`: every record of a table released by one draw from a design."""
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,44 +77,44 @@ def release(
         return done, drifts
 
     found, drifts = working("Releasing", work)
-    record = {
-        "receipt": dict(found.receipt),
-        "rows": len(found.outputs),
-        "unseen": found.unseen,
-        "served": found.served,
-        "escaped": found.escaped,
-        "singled_out": found.singled_out,
-        "ledgers": [str(path) for path in found.ledgers],
-        "order": None if found.order_file is None else str(found.order_file),
-        "drift": None if not drifts else asdict(drifts[0]) if len(drifts) == 1 else list(map(asdict, drifts)),
-    }
     rows = len(found.outputs)
-    lines = [f"{rows} records released; receipt in {receipt}"]
-    if found.order_file is not None:
-        lines.append(f"rows are in a random order, for the owner alone in {found.order_file}")
-    lines += [f"draws are recorded, for the owner alone, in {path}" for path in found.ledgers]
-    lines += [f"stated in the receipt: {sentence}" for sentence in Receipt(found.receipt).departures]
-    if found.served:
-        lines.append(f"{found.served} records were in the ledger and keep their earlier draw")
-    if not identity and found.served:
-        lines.append(
-            "they are the same rows of an equal table; if they are other people, name a column that says so: --id"
-        )
-    elif not identity and found.earlier:
-        lines.append(
-            "the ledger has releases of other tables; without --id it does not notice a person who is in several"
-        )
-    if found.unseen:
-        lines.append(f"{found.unseen} records combine classes as none of the fit did: {found.receipt['unseen']}")
-    if found.escaped:
-        lines.append(f"{found.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas")
-    if keep:
-        lines.append(f"not covered by any audit: {', '.join(keep)}")
-    if found.singled_out:
-        lines.append(
+    record = {
+        "receipt": found.receipt,
+        "rows": rows,
+        **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
+        "order": found.order_file,
+        "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
+    }
+    notes = (
+        (True, f"{rows} records released; receipt in {receipt}"),
+        (found.order_file, f"rows are in a random order, for the owner alone in {found.order_file}"),
+        *((True, f"draws are recorded, for the owner alone, in {path}") for path in found.ledgers),
+        *((True, f"stated in the receipt: {sentence}") for sentence in Receipt(found.receipt).departures),
+        (found.served, f"{found.served} records were in the ledger and keep their earlier draw"),
+        (
+            found.served and not identity,
+            "they are the same rows of an equal table; if they are other people, name a column that says so: --id",
+        ),
+        (
+            found.earlier and not (identity or found.served),
+            "the ledger has releases of other tables; without --id it does not notice a person who is in several",
+        ),
+        (
+            found.unseen,
+            f"{found.unseen} records combine classes as none of the fit did: {found.receipt.get('unseen')}",
+        ),
+        (
+            found.escaped,
+            f"{found.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas",
+        ),
+        (keep, f"not covered by any audit: {', '.join(keep or ())}"),
+        (
+            found.singled_out,
             f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
-            "any order"
-        )
+            "any order",
+        ),
+    )
+    lines = [text for noted, text in notes if noted]
     for place, drift in enumerate(drifts, 1):
         lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += _differences(drift)

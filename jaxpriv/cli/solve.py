@@ -62,8 +62,8 @@ def solve(
 
     measures = measures_of(measure, limit)
     known_solver(solver)
-    run.check()
     scalar(rtol, "--rtol", low=0.0)
+    run.check()
     results.check()
     if leakage_tolerance is not None and not budget:
         raise InputError("--leakage-tolerance goes with --budget: it is above the least leakage that a budget allows")

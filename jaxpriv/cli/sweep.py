@@ -84,7 +84,7 @@ def _record(done: "Sweep") -> JsonRecord:
     return {
         "name": done.study.name,
         "study": done.study.hash,
-        "folder": str(done.folder),
+        "folder": done.folder,
         "problems": len(done.study.cases),
         "done": len(table),
         "statuses": counts,
@@ -92,7 +92,7 @@ def _record(done: "Sweep") -> JsonRecord:
         "refused": counts.get("refused", 0),
         "worst_gap": gaps.max() if len(gaps) else None,
         "chunks": {"total": len(done.plan.chunks), "new": done.new, "redone": done.redone},
-        "failures": {str(number): why for number, why in done.failures.items()},
+        "failures": done.failures,
     }
 
 
@@ -103,7 +103,7 @@ def _text(record: JsonRecord) -> str:
         **{name.replace("_", " "): str(count) for name, count in record["statuses"].items()},
         "worst gap": "none" if record["worst_gap"] is None else _output.upper(record["worst_gap"], 2),
         "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
-        "folder": record["folder"],
+        "folder": str(record["folder"]),
     }
     return _output.aligned(lines)
 
@@ -120,14 +120,7 @@ def _part(text: str) -> tuple[int, int]:
 def _plan_record(planned: "Sweep") -> dict[str, object]:
     study, plan = planned.study, planned.plan
     groups = [
-        {
-            "what": one.what,
-            "problems": one.cases,
-            "chunks": one.chunks,
-            "lanes": one.width,
-            "seconds": one.seconds,
-            "bytes": one.bytes,
-        }
+        {**_output.record_of(one, "what", "chunks", "seconds", "bytes"), "problems": one.cases, "lanes": one.width}
         for one in plan.groups
     ]
     return {
@@ -137,8 +130,8 @@ def _plan_record(planned: "Sweep") -> dict[str, object]:
         "chunks": len(plan.chunks),
         "missing": planned.missing,
         "groups": groups,
-        "refused": {str(i): why for i, why in plan.refused.items()},
-        "predicted": {"seconds": plan.seconds, "bytes": plan.bytes},
+        "refused": plan.refused,
+        "predicted": _output.record_of(plan, "seconds", "bytes"),
     }
 
 

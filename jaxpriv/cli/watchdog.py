@@ -1,6 +1,5 @@
 """`jaxpriv watchdog`: release what leaks little about S, merge the rest; from a joint or from a table of records."""
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,10 @@ if TYPE_CHECKING:
     from jaxpriv.statistics.watchdog import Watchdog
     from jaxpriv.statistics.watchdog.perturbation import Perturbation
 
+_NUMBERS = (
+    *("epsilon", "leakage", "leakage_released", "leakage_complement", "bounds", "information", "utility", "entropy"),
+    *("released_mass", "released", "scores", "group", "keep"),
+)
 # How many causes of what is withheld are printed; the JSON has all.
 _CAUSES = 3
 
@@ -60,13 +63,15 @@ def watchdog(
     books = book_file(results.codebook_out, table)
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
     found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
-    record = {**_record(found, merge), **source}
+    record = {**_output.record_of(found, *_NUMBERS), "merge": merge, "units": "nats", **source}
     causes = explain(found, counts=arrays.get("counts"), target_leakage=target_leakage)
-    record["withheld"] = [asdict(cause) for cause in causes]
+    record["withheld"] = causes
     if measures:
-        record["measures"] = working("Measuring", lambda _: _measures(found))
+        names = ("name", "form", "order", "divergence", "value", "units")
+        rows = working("Measuring", lambda _: found.report().rows)
+        record["measures"] = [_output.record_of(row, *names) for row in rows]
     files = {**results.files(lambda: found.mechanism, symbols_of(arrays)), **books}
-    text = _text(record, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
+    text = _text(found, source, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
     text += "" if results.out is None else _reveals(merge)
     _output.deliver(record, results.json, text, files, private=True)
 
@@ -81,11 +86,6 @@ def _asked(merge: Merge) -> "Perturbation":
     return CompleteMerging(str(merge))
 
 
-def _measures(found: "Watchdog") -> list[dict[str, object]]:
-    names = ("name", "form", "order", "divergence", "value", "units")
-    return [{name: getattr(row, name) for name in names} for row in found.report().rows]
-
-
 def _reveals(merge: Merge) -> str:
     """What the mapping itself reveals about the joint."""
     others = {
@@ -97,43 +97,30 @@ def _reveals(merge: Merge) -> str:
     return f"--out shows whoever has it: which symbols are released, and {also}\n"
 
 
-def _record(found: "Watchdog", merge: Merge) -> dict[str, object]:
-    return {
-        "epsilon": found.epsilon,
-        "merge": str(merge),
-        **{name: getattr(found, name) for name in ("leakage", "leakage_released", "leakage_complement")},
-        "bounds": None if found.bounds is None else asdict(found.bounds),
-        **{name: getattr(found, name) for name in ("information", "utility", "entropy", "released_mass")},
-        **{name: getattr(found, name) for name in ("released", "scores", "group", "keep")},
-        "units": "nats",
-    }
-
-
-def _text(record: JsonRecord, units: Units) -> str:
+def _text(found: "Watchdog", source: JsonRecord, units: Units) -> str:
     per, unit = units.per_nat, str(units)
 
     def most(value: float) -> str:
         return f"{_output.upper(value * per)} {unit}"
 
-    released = record["released"]
+    released, bounds = found.released, found.bounds
     # Given by the user, not a bound: shown as it is.
-    lines = {"epsilon": f"{record['epsilon'] * per:.6g} {unit}"}
-    if "rows" in record:
-        lines["joint of"] = f"{record['rows']} records{', too few for its symbols' if record['sparse'] else ''}"
+    lines = {"epsilon": f"{found.epsilon * per:.6g} {unit}"}
+    if source:
+        lines["joint of"] = f"{source['rows']} records{', too few for its symbols' if source['sparse'] else ''}"
     lines |= {
-        "released": f"{int(released.sum())} of {len(released)} symbols, {record['released_mass']:.2%} of the mass",
-        "lift leakage, exact": most(record["leakage"]),
-        "  released symbols": most(record["leakage_released"]),
-        "  the others": most(record["leakage_complement"]),
+        "released": f"{int(released.sum())} of {len(released)} symbols, {found.released_mass:.2%} of the mass",
+        "lift leakage, exact": most(found.leakage),
+        "  released symbols": most(found.leakage_released),
+        "  the others": most(found.leakage_complement),
     }
-    bounds = record["bounds"]
     if bounds is not None:
-        lines |= {"bound from epsilon": most(bounds["tight"]), "gamma of Hsu et al.": most(bounds["gamma"])}
+        lines |= {"bound from epsilon": most(bounds.tight), "gamma of Hsu et al.": most(bounds.gamma)}
     lines["utility I(X;Y)"] = (
-        f"{_output.lower(record['utility'] * per)} of H(X) = {_output.lower(record['entropy'] * per)} {unit}"
+        f"{_output.lower(found.utility * per)} of H(X) = {_output.lower(found.entropy * per)} {unit}"
     )
-    lines["average leakage I(S;Y)"] = most(record["information"])
+    lines["average leakage I(S;Y)"] = most(found.information)
     text = _output.aligned(lines)
-    if bounds is not None and bounds["explanation"] is not None:
-        text += f"gamma: {bounds['explanation']}\n"
+    if bounds is not None and bounds.explanation is not None:
+        text += f"gamma: {bounds.explanation}\n"
     return text

@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
 from jaxpriv._runtime.types import Arr
-from jaxpriv._runtime.validation import finite, is_traced, real_array, scalar
+from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
+from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.convex import Program
 from jaxpriv.program.frontiers import AbstractFrontier
@@ -244,6 +245,23 @@ def frontier_within(
 # Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
 # seldom waits long for its slowest member.
 _BATCH = 8
+
+
+def spread_targets(joint: ArrayLike, distortion: ArrayLike | None, count: int) -> np.ndarray:
+    """`count` targets of a frontier between what nothing costs and what everything does, (count,).
+
+    Budgets of a `distortion` (X, Y) lie closer together where the curve is steep, up to the distortion of the best
+    constant release. Without one they are disclosures up to H(X), evenly spaced. `joint` is (S, X), or of a set
+    (K, S, X), whose first one counts.
+    """
+    table = np.asarray(joint)
+    first = np.asarray(joint_array(table[0] if table.ndim == 3 else table))
+    shares = np.linspace(0, 1, count + 1)[1:]
+    if distortion is None:
+        return shares * whole_entropy(first)
+    costs, mass = np.asarray(real_array(distortion, "distortion", ndim=2)), first.sum(axis=0)
+    least, constant = mass @ costs.min(axis=1), (mass @ costs).min()
+    return np.asarray(least + (constant - least) * shares**1.5)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(run, tmp_pa
     path.write_text("incomes,31,north\nhigh,45,south\n")
     found = run("fit", path, *COLUMNS, "--budget", "0.2", "--out", tmp_path / "design.zip")
     refused(found, 2, "for a file without a header name all its columns", "--read names=A,B")
-    assert not any(value in found.stderr for value in ("incomes", "31", "north"))
+    shown = found.stderr.replace(str(tmp_path), "")  # whose name has numbers
+    assert not any(value in shown for value in ("incomes", "31", "north"))
 
 
 def test_a_terminal_shows_the_stages(people, tmp_path):

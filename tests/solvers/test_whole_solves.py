@@ -147,7 +147,10 @@ def test_solutions_that_miss_the_limits_are_refined(monkeypatch):
     found, wanted = mechanism(), by_steps(monkeypatch, mechanism)
     monkeypatch.setattr("jaxpriv.solvers.interior_point.newton._MOST_REFINEMENTS", 0)
     unrefined = by_steps(monkeypatch, mechanism)
-    assert abs(found - wanted).max() < 1e-8 < 5e-8 < abs(unrefined - wanted).max()
+    off = abs(found - wanted).max()
+    # How far it is without depends on the instructions of the processor: 2e-8 on one, above 5e-8 on another.
+    assert off < 1e-8
+    assert abs(unrefined - wanted).max() > max(5 * off, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["max-information", LIMITED])

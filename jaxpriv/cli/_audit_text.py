@@ -1,0 +1,153 @@
+"""What `jaxpriv audit` prints: tables of measures, what their columns mean, tests and assumptions."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import Units
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from jaxpriv.statistics.audit import (
+        Assumptions,
+        AttributeAudit,
+        AttributeRow,
+        AuditRow,
+        Conformity,
+        MechanismAudit,
+        PairsAudit,
+    )
+
+# What the columns of the table are.
+_MEANING = {
+    "stated_gap": "gap as stated: the gap in the file of --solution, not verified",
+    "gap": "gap: to the optimum of the design problem, certified",
+    "cap": "cap: whatever the population is",
+    "bootstrap": "estimate: bootstrap, of how large the population's value may be; it is no bound",
+}
+
+
+def mechanism_text(found: "MechanismAudit", tested: "Conformity | None", units: Units) -> str:
+    rows = found.rows
+    columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
+    columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
+    parts: list[object] = [_table(rows, columns, units)]
+    utility, per = found.utility, units.per_nat
+    lower = "" if utility.lower is None else f"; population >= {_output.lower(utility.lower * per)} {units}"
+    parts.append(f"utility I(X;Y): {_output.lower(utility.fitted * per)} {units} on the sample{lower}")
+    parts += _notes(rows, columns)
+    if found.confidence is not None:
+        parts.append(
+            f"population: the whole column holds with confidence {found.confidence:.6g}, for {found.holds_for}"
+        )
+    parts += [_MEANING[key] for key in ("stated_gap", "gap", "cap", "bootstrap") if key in columns]
+    if tested is not None:
+        parts.append(
+            f"releases: test of the claim that they come from this mapping: p = {tested.p_value:.3g} "
+            f"({tested.tables} simulated releases; a large p is no proof)"
+        )
+        if tested.tail < tested.p_value:
+            parts.append(f"  by a bound that needs no simulation, p is at most {_output.upper(tested.tail, 3)}")
+        if tested.tables:
+            parts.append(f"  that shares are no more exact than those of draws: p = {tested.regular:.3g}")
+        if tested.unchanged is not None and tested.detectable is not None:
+            share = f"if {_output.upper(100 * tested.detectable, 3)} % of them were, it would find it"
+            if math.isinf(tested.detectable):
+                share = "with so few records it would not find, if all of them were,"
+            parts.append(
+                f"  that no records were released unchanged: p = {tested.unchanged:.3g}; {share} in nine of ten "
+                "cases (level 0.001)"
+            )
+        parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested.impossible]
+    return _output.rendered(*parts, *_assumptions(found.assumptions))
+
+
+def pairs_text(found: "PairsAudit", units: Units) -> str:
+    level, per = f"{found.confidence:.6g}", units.per_nat
+    columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
+    columns = _measured(found.rows, columns)
+    estimate, test = found.estimate, found.permutation
+    line = "estimates: refused, undersampled (fewer than five pairs for each cell)"
+    if estimate.plug_in is not None and estimate.miller_madow is not None:
+        interval = "no interval so near independence"
+        if estimate.interval is not None:
+            low, high = estimate.interval
+            interval = f"asymptotic {level} interval [{low * per:.5g}, {high * per:.5g}]"
+        line = (
+            f"estimates of I(S;Y), no bounds: plug-in {estimate.plug_in * per:.5g}, Miller-Madow "
+            f"{estimate.miller_madow * per:.5g} {units}, {interval}"
+        )
+    return _output.rendered(
+        _table(found.rows, columns, units),
+        *_notes(found.rows, columns),
+        line,
+        f"independence: permutation test p = {_output.upper(test.p_value, 3)} ({test.permutations} permutations)"
+        + ("" if found.g_test is None else f", G-test p = {_small(found.g_test)} (asymptotic)")
+        + "; a large p is no evidence of privacy",
+        f"population: all bounds of each of the two columns hold together with confidence {level}",
+        *(_MEANING[key] for key in columns if key == "bootstrap"),
+        *_assumptions(found.assumptions),
+    )
+
+
+def attributes_text(found: "AttributeAudit", names: list[list[str]]) -> str:
+    columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
+    lines = [
+        "certain: the share of these records whose private value follows from the columns",
+        "best guess: the share of which the likeliest private value given the columns is right",
+        f"population: all bounds of each of the two columns hold together with confidence {found.confidence:.6g}",
+    ]
+    if found.rows[0].least is not None:
+        columns["least"] = "optimum >="
+        lines.append("optimum: certified, no release of all columns with the same I(X;Y) has a smaller best guess here")
+    rows = ((", ".join(own) or "(none)", *_cells(row, columns)) for own, row in zip(names, found.rows, strict=True))
+    table = _output.table_of(rows, [*columns.values()], before=["columns"], after=[])
+    return _output.rendered(table, *lines, *_assumptions(found.assumptions))
+
+
+def _measured(rows: "Sequence[AuditRow]", columns: dict[str, str]) -> dict[str, str]:
+    """The columns that have a number."""
+    return {key: title for key, title in columns.items() if any(getattr(row, key) is not None for row in rows)}
+
+
+def _table(rows: "Sequence[AuditRow]", columns: dict[str, str], units: Units) -> "RichTable":
+    cells = (
+        (_output.measure_label(row), *_cells(row, columns, scale), unit)
+        for row in rows
+        for scale, unit in [units.of(row.units)]
+    )
+    return _output.table_of(cells, [*columns.values()], before=["measure"], after=["units"])
+
+
+def _cells(row: "AuditRow | AttributeRow", columns: dict[str, str], scale: float = 1.0) -> list[str]:
+    numbers = {key: getattr(row, key) for key in columns}
+    return [
+        "-" if value is None else (_output.lower if key in ("lower", "least") else _output.upper)(value * scale, 5)
+        for key, value in numbers.items()
+    ]
+
+
+def _small(value: float) -> str:
+    """A probability that floating-point numbers may have rounded to 0."""
+    return f"{value:.3g}" if value > 0 else "0 (below the smallest floating-point number)"
+
+
+def _notes(rows: "Sequence[AuditRow]", columns: dict[str, str]) -> list[str]:
+    """Why numbers are missing: each reason once, with the column it is about."""
+    reasons = {(columns[key], row.why[key]) for row in rows for key in columns if key in row.why}
+    return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
+
+
+def _assumptions(found: "Assumptions") -> list[str]:
+    useful = [] if found.useful is None else [f"|X| = {found.useful}"]
+    facts = ", ".join([f"|S| = {found.private}", *useful, f"|Y| = {found.released}"])
+    if found.records is not None:
+        facts = (
+            f"{found.records} records, {facts}, at least {found.least_private} records for each s, "
+            f"{found.empty_cells} of {found.cells} cells empty"
+        )
+    if found.records is not None and found.unseen_private:
+        facts += f", s without records: {', '.join(map(str, found.unseen_private))}"
+    return ["", f"assumptions ({facts})", *(f"  {line}" for line in found.statements)]
