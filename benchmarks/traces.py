@@ -1,12 +1,13 @@
 """What `jit(vmap(solve))` takes to compile and to run: whole solves as one operation, beside the loop of steps.
 
     python -m benchmarks.traces [--size 8] [--problems 128] [--repeats 3] [--measures ldp max-lift] [--out FILE.json]
+    python -m benchmarks.traces --solvers interior-point hybrid-gradient --measures sibson:2 [--problems 1]
 
 Random joints and Hamming distortion at a third of the distortion of the best constant; with `-limit` behind the name of
 a measure the least distortion at a third of what X itself leaks. For each measure a process of its own with the kernels
-of whole solves and one without them: seconds of processor time from the function to the compiled program, milliseconds
-of processor time and of the clock for each problem (the least of the repeats), and the largest certified gap. The other
-kernels are there in both.
+of whole solves and one without them, or one for each of `--solvers`: seconds of processor time from the function to the
+compiled program, milliseconds of processor time and of the clock for each problem (the least of the repeats), and the
+largest certified gap. The other kernels are there in all. One problem is `jit(solve)`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from benchmarks.machine import machine, versions
 _TOLERANCE = 1e-6
 
 
-def times(measure: str, size: int, count: int, repeats: int, whole: bool) -> dict[str, Any]:
+def times(measure: str, size: int, count: int, repeats: int, whole: bool, solver: str) -> dict[str, Any]:
     """One row, computed in a fresh process: nothing that was compiled before is there."""
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     import jax
@@ -45,22 +46,24 @@ def times(measure: str, size: int, count: int, repeats: int, whole: bool) -> dic
 
     def solved(joint: jax.Array, level: jax.Array) -> tuple[Any, ...]:
         problem = jp.DistortionProblem(joint, cost, **{form: level}, leakage=leakage)
-        found = jp.solve(problem, tol=_TOLERANCE)
+        found = jp.solve(problem, solver, tol=_TOLERANCE)
         return found.value, found.lower_bound, found.code, found.steps
 
+    given = (joints, levels) if count > 1 else (joints[0], levels[0])
     begun = time.process_time()
-    program = jax.jit(jax.vmap(solved)).lower(joints, levels).compile()
+    program = jax.jit(jax.vmap(solved) if count > 1 else solved).lower(*given).compile()
     compiling = time.process_time() - begun
     processor, wall = [], []
     for _ in range(repeats + 1):
         begun, clock = time.process_time(), time.perf_counter()
-        value, bound, code, steps = jax.block_until_ready(program(joints, levels))
+        value, bound, code, steps = jax.block_until_ready(program(*given))
         processor.append(time.process_time() - begun)
         wall.append(time.perf_counter() - clock)
     proved = np.asarray(code == jp.Status.OPTIMAL.value)
     return {
         "measure": measure,
         "whole": whole,
+        "solver": solver,
         "compile_seconds": compiling,
         "processor_milliseconds": 1e3 * min(processor[1:]) / count,
         "wall_milliseconds": 1e3 * min(wall[1:]) / count,
@@ -77,14 +80,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     every = ["mutual-information", "mutual-information-limit", "ldp", "max-lift", "max-information"]
     parser.add_argument("--measures", nargs="+", default=every)
+    parser.add_argument("--solvers", nargs="+", default=[])
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     rows = []
     context = multiprocessing.get_context("spawn")
     for measure in asked.measures:
-        for whole in (True, False):
+        ways = [(True, solver) for solver in asked.solvers] or [(True, "interior-point"), (False, "interior-point")]
+        for whole, solver in ways:
             with context.Pool(1) as pool:
-                rows.append(pool.apply(times, (measure, asked.size, asked.problems, asked.repeats, whole)))
+                rows.append(pool.apply(times, (measure, asked.size, asked.problems, asked.repeats, whole, solver)))
             print(json.dumps(rows[-1]), flush=True)
     found = {"machine": machine(), "versions": versions(), "size": asked.size, "problems": asked.problems, "rows": rows}
     if asked.out:

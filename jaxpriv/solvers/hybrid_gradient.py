@@ -146,7 +146,7 @@ class PrimalDualHybridGradient(AbstractSolver):
     artificial: float = eqx.field(static=True, default=0.36)
     gain: float = eqx.field(static=True, default=0.5)
     dual_steps: int = eqx.field(static=True, default=3)
-    patience: int = eqx.field(static=True, default=400)
+    patience: int = eqx.field(static=True, default=1000)
     attempts: int = eqx.field(static=True, default=1)
     takes_start: ClassVar[bool] = True
     measures: ClassVar[Measures] = "convex"

@@ -127,7 +127,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
         found, interior = ended.found, isinstance(solver, InteriorPoint)
         # Differentiated once more, `found` moves too. The Lagrangian holds what a piecewise linear measure claims at
         # fixed rows, which is right once only.
-        if not interior:
+        if not interior and (not whole or _unrolls(solver)):
             found = _once(f"second derivatives need solver='interior-point', not {type(solver).__name__}", found)
         elif not all(term.smooth for term in program.terms):
             found = _once("a piecewise linear measure has no derivative of the second order here", found)
@@ -144,7 +144,8 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
             if not interior:  # the central path near the mechanism that was found
                 started, closer = dataclasses.replace(program, start=found.mechanism), _CLOSER * goal.tol
                 goal = dataclasses.replace(goal, tol=closer, rtol=0.0 * goal.rtol)
-                near = optimum(InteriorPoint(), started, away, goal, step_limit(InteriorPoint(), None))
+                given = jax.lax.stop_gradient((started, away, goal))
+                near = optimum(InteriorPoint(), *given, step_limit(InteriorPoint(), None))
             moved = moved_mechanism(*jax.lax.stop_gradient((program, near.feasible_point, near.point)), change)
             moved = jax.tree.map(lambda part: part * _first_only(ended.found.value), moved)
         else:

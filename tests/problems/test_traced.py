@@ -14,9 +14,11 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.candidate import Goal
 from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.lower import measured_program, shift_of, terms_of
+from jaxpriv.solving.choice import pick_solver
 from jaxpriv.testing import random_mechanisms
 from tests.cases import further
 
@@ -292,3 +294,46 @@ def test_second_derivatives_that_do_not_exist_are_refused(which):
     for value in (jp.optimal_value, lambda problem: jp.solve(problem).value):
         twice = jax.grad(jax.grad(lambda b, value=value: value(problem_of(which, SMALL, TABLE, b))))
         assert "second order" in refused(twice, 0.3)
+
+
+# What `auto` takes inside of a trace.
+CHOICES = {
+    "hybrid-gradient": (
+        ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 16, 1e-6),
+        ({"multiplier": 0.2, "leakage": CHI_SQUARED}, 8, 1e-8),
+    ),
+    "interior-point": (
+        ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 17, 1e-6),
+        ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 8, 1e-9),
+        ({"leakage_budget": 0.2, "leakage": lk.Sibson(2.0)}, 8, 1e-6),
+        ({"budget": 0.2, "leakage": lk.Sibson(2.0), "limits": ((lk.MaxLift(), 0.5),)}, 8, 1e-6),
+        ({"budget": 0.2, "leakage": lk.MutualInformation()}, 8, 1e-6),
+        ({"budget": 0.2, "leakage": lk.MaximalLeakage()}, 8, 1e-6),
+        ({"leakage_budget": 0.2, "leakage": lk.MaxInformation()}, 8, 1e-6),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_auto_takes_what_compiles_sooner_for_few_symbols_of_smooth_averages(name):
+    for given, symbols, tol in CHOICES[name]:
+        joint, costs = np.full((2, symbols), 0.5 / symbols), 1.0 - np.eye(symbols)
+
+        def chosen(joint, given=given, costs=costs, tol=tol):
+            problem = jp.DistortionProblem(joint, costs, **given)
+            assert pick_solver("auto", problem, Goal(tol))[0] == name
+            return joint
+
+        jax.eval_shape(chosen, joint)
+        assert pick_solver("auto", jp.DistortionProblem(joint, costs, **given), Goal(tol))[0] == "interior-point"
+
+
+def test_second_derivatives_by_the_hybrid_gradient_are_those_by_the_interior_point():
+    def value(budget, solver):
+        problem = jp.DistortionProblem(JOINT, DISTORTION, budget=budget, leakage=lk.Sibson(2.0))
+        return jp.solve(problem, solver, tol=1e-8).value
+
+    with jax.enable_x64(True):
+        curved = [float(jax.jit(jax.grad(jax.grad(lambda b, s=s: value(b, s))))(0.3)) for s in CHOICES]
+    assert curved[0] == pytest.approx(curved[1], rel=1e-4)
+    assert curved[0] > 0.1
