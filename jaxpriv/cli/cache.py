@@ -46,7 +46,7 @@ def _shape(text: str) -> tuple[int, int, int]:
 
 def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
     from jaxpriv._runtime import executables
-    from jaxpriv.solving.ahead import compile_ahead
+    from jaxpriv.solving.precompile import precompile
 
     try:
         folder = str(executables.folder())
@@ -66,7 +66,7 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[i
         raise ResourceError(f"{folder}: nothing was compiled: {error}") from error
     for done, shape in enumerate(shapes):
         report(done, len(shapes))
-        compile_ahead(*shape)
+        precompile(*shape)
     contents = contents_of(executables.contents)
     return {
         "folder": folder,

@@ -40,8 +40,8 @@ __all__ = [
 
 # How far below its end the slopes of a certificate stay, where the conjugate is infinite.
 _INSIDE = 1e-12
-# A slope of f whose exponential, a ratio of masses, is a float64 with room for sums.
-_STEEPEST = 300.0
+# The logarithm of a ratio of masses, or of a power of one, that is a float64 with room for sums.
+LARGEST_LOGARITHM = 300.0
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class KullbackLeiblerCurve(AbstractCurve):
         return xp.expm1(u), t, t
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, _STEEPEST)
+        u = xp.minimum(u, LARGEST_LOGARITHM)
         return u, xp.expm1(u)
 
 

@@ -20,15 +20,12 @@ from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Sc
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
-from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
+from jaxpriv.leakage.f_rules import LARGEST_LOGARITHM, AbstractCurve, f_rules
 from jaxpriv.leakage.pointwise import LocalDifferentialPrivacy
 from jaxpriv.leakage.renyi import MaximalAlphaLeakage
 from jaxpriv.leakage.rule_sets import Rules, View
 
 __all__ = ["RenyiDivergence"]
-
-# A logarithm of t^b whose exponential is a float64 with room for sums.
-_STEEPEST = 300.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class PowerCurve(AbstractCurve):
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         b = self.order
-        u = xp.clip(u, self.slopes[0], math.expm1(_STEEPEST * (b - 1.0) / b) / (b - 1.0))
+        u = xp.clip(u, self.slopes[0], math.expm1(LARGEST_LOGARITHM * (b - 1.0) / b) / (b - 1.0))
         return u, xp.expm1(b * xp.log1p(self._inside(u)) / (b - 1.0)) / b
 
     def _inside(self, u: Arr) -> Arr:

@@ -350,8 +350,15 @@ def with_marginal(
     if target.shape != (outputs,):
         raise InputError(f"marginal has shape {target.shape}; the distortion has {outputs} outputs")
     one = np.eye(outputs)
-    if divergence is not None and (is_traced((near, target)) or near > 0):
-        return _within_divergence(plain, target, near, divergence, cost)
+    if divergence is not None:
+        if cost is not None:
+            raise InputError("cost and divergence are two distances; give one of them")
+        if not isinstance(divergence, AbstractDivergence) or not divergence.designable or divergence.linear:
+            raise InputError(
+                "divergence must be a curved one, as KullbackLeibler(); without it the limit is total variation"
+            )
+        if is_traced((near, target)) or near > 0:
+            return _within_divergence(plain, target, near, divergence)
     if cost is not None:  # outputs (z, y)
         price = nonnegative(real_array(cost, "cost", ndim=2), "cost")
         if price.shape != one.shape:
@@ -373,15 +380,9 @@ def with_marginal(
 
 
 def _within_divergence(
-    plain: DistortionProblem, target: Arr, within: ScalarLike, divergence: AbstractDivergence, cost: object
+    plain: DistortionProblem, target: Arr, within: ScalarLike, divergence: AbstractDivergence
 ) -> DistortionProblem:
     """The problem `plain` with D_f(P_Y || target) <= within."""
-    if cost is not None:
-        raise InputError("cost and divergence are two distances; give one of them")
-    if not isinstance(divergence, AbstractDivergence) or not divergence.designable or divergence.linear:
-        raise InputError(
-            "divergence must be a curved one, as KullbackLeibler(); without it the limit is total variation"
-        )
     if is_traced((plain, target, within)):
         raise InputError("divergence: what the further symbols forbid must be known; call it outside of jit and vmap")
     if not np.all(target > 0):

@@ -111,7 +111,7 @@ class HybridState(eqx.Module):
     rates: Arr  # (B,) `_rates`
     eta: Arr
     omega: Arr
-    looks: Arr  # steps
+    looks: Arr  # steps, each of which ends with a look at the gap
     since: Arr  # looks since the restart
     stale: Arr  # looks since the gap last fell by a tenth
     restart_gap: Arr

@@ -5,7 +5,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from jaxpriv._runtime import compilation, executables
-from jaxpriv.solving import ahead
+from jaxpriv.solving import precompile
 
 from .conftest import refused, strict_json
 
@@ -44,13 +44,13 @@ def test_an_empty_cache(run, place):
 
 @pytest.mark.slow
 def test_compiled_ahead_shown_and_removed(run, place, monkeypatch):
-    asked, solve = [], ahead.solve
+    asked, solve = [], precompile.solve
 
     def one_of_three(problem):
         asked.append(problem)
         return solve(problem) if problem.multiplier is not None else None  # the others take seconds more
 
-    monkeypatch.setattr(ahead, "solve", one_of_three)
+    monkeypatch.setattr(precompile, "solve", one_of_three)
     found = record(run, "cache", "--warm", "2x3x2")
     assert {problem.form.name for problem in asked} == {"budget", "multiplier", "leakage_budget"}
     assert {problem.shape for problem in asked} == {(3, 2)}
@@ -72,7 +72,7 @@ def test_switched_off(run, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run, place, monkeypatch):
-    monkeypatch.setattr(ahead, "compile_ahead", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(precompile, "precompile", lambda *_: pytest.fail("compiled"))
     place.write_text("a file of the user's")
     refused(run("cache", "--warm", "2x2x2"), 6, "nothing was compiled")
     refused(run("cache", "--clear"), 6, "nothing was removed")

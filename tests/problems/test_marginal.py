@@ -174,6 +174,7 @@ def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
         ({"within": 0.1, "cost": np.ones((4, 3))}, r"cost has shape \(4, 3\)"),
         ({"within": 0.1, "cost": -HAMMING}, r"cost\[0, 1\] is negative"),
         ({"within": 0.1, "cost": HAMMING, "divergence": jp.leakage.ChiSquared()}, "give one of them"),
+        ({"within": 0.0, "cost": HAMMING, "divergence": jp.leakage.ChiSquared()}, "give one of them"),
         ({"within": 0.1, "divergence": jp.leakage.TotalVariation()}, "divergence must be a curved one"),
         ({"within": 0.1, "divergence": jp.leakage.ChiSquared}, "divergence must be a curved one"),
         ({"within": 0.1, "divergence": jp.leakage.ChiSquared(), "marginal": [0.5, 0.5, 0, 0]}, r"marginal\[2\] is 0"),

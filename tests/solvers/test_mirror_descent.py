@@ -15,6 +15,7 @@ from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import no_candidate, objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
+from tests.cases import further
 
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
@@ -95,13 +96,7 @@ AVERAGES = {
 
 
 # Of three sets of f-information under a limit one is always compiled.
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in ("chi-squared", "Jensen-Shannon") else name
-        for name in AVERAGES
-    ],
-)
+@pytest.mark.parametrize("name", further(AVERAGES, AVERAGES.keys() - {"chi-squared", "Jensen-Shannon"}))
 def test_every_smooth_average_comes_to_the_certified_optimum(name):
     measure, smoothness = AVERAGES[name]
     form = {"budget": 0.3} if smoothness is None else {"leakage_budget": 0.03}

@@ -9,7 +9,7 @@ from jaxpriv.solving.loops import SWITCH
 from jaxpriv.solving.solve import solve
 
 
-def compile_ahead(private: int, inputs: int, outputs: int) -> None:
+def precompile(private: int, inputs: int, outputs: int) -> None:
     """Compile what `solve` needs for so many symbols of S, X and Y: with a budget, a multiplier and a leakage budget.
 
     Compiled loops take the place of those on the host meanwhile, through the environment variable of `solving.loops`.
