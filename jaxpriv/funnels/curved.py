@@ -43,7 +43,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _BATCH, _LOOKED, _LONGEST = 8192, 512, 5
 # Where posteriors above the aim are known: a set of symbols is done with at this multiple of the best g found in it,
 # and in a search over all sets at this share of the best of all; so many cells more are looked at then.
-_DONE, _SHARE, _EXTRA = 1.05, 0.3, 30_000
+_DONE, _SHARE, _EXTRA = 1.05, 0.3, 150_000
 # What a search over the sets that are known aims at, as a share of the tolerance and of what is missing to what is
 # enough; a search over all sets aims at the second share of either.
 _FINE, _COARSE = 0.03, 0.5

@@ -58,8 +58,8 @@ def _measure(problem: FunnelProblem, best: MaximumUtility, bound: float, steps: 
 
 
 def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtility]:
-    """U, a function of a limit, a tolerance, of what is enough (more need not be known), and of whether a bound is needed:
-    without it that of a smooth measure may be infinite.
+    """U, a function of a limit, a tolerance, of what is enough, so that more need not be known, and of whether a bound is
+    needed: without it that of a smooth measure may be infinite.
     """
     joint, measure = problem.joint, problem.leakage
     used = joint.sum(axis=0) > 0
