@@ -101,6 +101,14 @@ def test_measures_are_those_of_the_library(name, seed):
     assert between(counted.leakage(name), expected, 1e-10)
 
 
+def test_a_leakage_below_the_resolution_of_float64_is_exact():
+    """I = 8 d^2 + O(d^4) for P = 1/4 +- d, d = 2^-30."""
+    counts = 2**28 + np.array([[1, -1], [-1, 1]])
+    claim = Counted.of(whole(counts), [[ONE, 0], [0, ONE]], "counts").leakage("mutual-information")
+    assert 0 < Fraction(claim.lower) <= Fraction(claim.upper)
+    assert float(claim.lower) == pytest.approx(8 * 2.0**-60, rel=1e-9)
+
+
 def test_private_symbols_without_a_record_change_nothing():
     counts = np.array([[3, 4, 5], [0, 0, 0], [5, 1, 2]])
     table = quantise(np.random.default_rng(1).dirichlet(np.ones(3), 3), resolution=40).tolist()

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import fit, release
 from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.tables import Categories
-from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier import verify
 from jaxpriv.verifier.releases import csv_line, escaped
-from tests.mechanism.conftest import COLUMNS
+from tests.release.conftest import COLUMNS, forge, resealed, write
 
 
 class Folder:
@@ -26,8 +25,7 @@ class Folder:
             path / name for name in ("design.zip", "out.csv", "receipt.json", "records.csv", "order.zip")
         )
         fitted.mechanism.save(self.design)
-        with self.records.open("w", newline="") as file:
-            csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
+        write(self.records, table)
         found = release(self.records, fitted.mechanism, self.out, self.receipt, keep=keep, **options)
         self.place = np.arange(len(found.outputs)) if found.order is None else found.order  # the record of each row
         self.pairing = {} if found.order is None else {"order": self.order}
@@ -42,13 +40,7 @@ class Folder:
         self.order.write_bytes(_order_bytes(self.place, self.out.read_bytes()))
 
     def forge(self, content: str | bytes, **fields) -> None:
-        data = content.encode() if isinstance(content, str) else content
-        record = json.loads(self.receipt.read_text())
-        del record["sha256"]
-        form = fields.pop("format", "csv")
-        record["released"] |= {"sha256": archive.digest(data), "bytes": len(data), "format": form}
-        self.out.write_bytes(data)
-        self.receipt.write_bytes(archive.sealed({**record, **fields}))
+        forge(self.out, self.receipt, content.encode() if isinstance(content, str) else content, **fields)
         self.reorder()
 
     def draws(self, outputs: np.ndarray) -> None:
@@ -201,7 +193,8 @@ def test_what_quotes_and_line_ends_could_tell_is_refused(folder, form):
 
 
 def test_a_receipt_that_states_another_kind_of_file_is_refused(folder):
-    folder.forge(folder.out.read_bytes(), format="parquet")
+    receipt = folder.receipt.read_bytes()
+    folder.receipt.write_bytes(resealed(receipt, lambda record: record["released"].update(format="parquet")))
     with pytest.raises(IntegrityError, match="no Parquet file"):
         folder.verify(records=False)
     for data in (
@@ -210,7 +203,7 @@ def test_a_receipt_that_states_another_kind_of_file_is_refused(folder):
         b"PAR1" + folder.out.read_bytes() + b"PAR1",
         b"PAR1" + bytes(8) + b"PAR1",
     ):
-        folder.forge(data, format="parquet")
+        folder.forge(data)
         with pytest.raises(IntegrityError, match="no Parquet file"):
             verify(folder.receipt, released=folder.out)
 

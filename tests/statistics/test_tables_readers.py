@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 
 import numpy as np
 import pandas as pd
@@ -209,6 +210,7 @@ BAD_COLUMNS = {
     "no rows": (pl.DataFrame({"a": []}, schema={"a": pl.Int64}), "no rows"),
     "absent": ({"b": [1]}, "no column 'a' among its 1$"),
     "nearly": (pl.DataFrame({" A": [1], "secret": [2]}), "no column 'a' among its 2; did you mean ' A'"),
+    "nearly both": (pl.DataFrame({" A": [1], "a ": [2]}), "' A' or 'a '"),
     "twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "same name"),
     "lazy": (pl.LazyFrame({"a": [1]}), "eager"),
     "no table": ([1, 2], "eager"),
@@ -292,14 +294,22 @@ def test_a_file_without_final_newline_and_with_newlines_in_fields(tmp_path):
     assert read_columns(tmp_path / "t.csv", ["a"])["a"].values.tolist() == ["x\r\ny", ""]
 
 
+def test_a_table_of_many_columns_and_two_kinds_of_line_ends(tmp_path):
+    names = [f"c{k}" for k in range(10**5)]
+    (tmp_path / "t.csv").write_bytes(f"a,{','.join(names)}\r\nx{',' * 10**5}\ny{',' * 10**5}\r\n".encode())
+    assert read_columns(tmp_path / "t.csv", ["a"])["a"].values.tolist() == ["x", "y"]
+
+
 def test_bad_files(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_columns(tmp_path / "absent.csv", ["a"])
     with pytest.raises(InputError, match=r"\.csv, \.tsv \(also \.gz\) and \.parquet"):
         read_columns(tmp_path / "t.xlsx", ["a"])
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InputError, match="regular file"):
-        read_columns(tmp_path / "folder.csv", ["a"])
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name in ("folder.csv", "pipe.csv"):
+        with pytest.raises(InputError, match="regular file"):
+            read_columns(tmp_path / name, ["a"])
     (tmp_path / "t.parquet").write_bytes(b"PAR1 secret")
     with pytest.raises(IntegrityError, match="not a complete Parquet") as caught:
         read_columns(str(tmp_path / "t.parquet"), ["a"])

@@ -13,7 +13,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import drift, leakage_bounds, least_utility
 from jaxpriv.statistics.audit._information import entropy, entropy_change
 from jaxpriv.statistics.confidence import population, seen_through
-from tests.estimation.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
+from tests.statistics.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
 
 BETA = 0.05
 # A test of R coverages errs by chance with probability below this.
