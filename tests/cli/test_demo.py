@@ -53,10 +53,11 @@ def test_demo(tmp_path, monkeypatch):
         "frontier.png",
     ):
         assert words in shown
-    arrays = np.load(folder / "census.npz")
-    assert np.array_equal(arrays["joint"], datasets.census().joint)
-    mechanism = np.load(folder / "mapping.npz")["mechanism"]
-    spent = np.sum(arrays["joint"].sum(axis=0)[:, None] * arrays["distortion"] * mechanism)
+    with np.load(folder / "census.npz") as arrays:
+        joint, distortion = arrays["joint"], arrays["distortion"]
+    assert np.array_equal(joint, datasets.census().joint)
+    with np.load(folder / "mapping.npz") as arrays:
+        spent = np.sum(joint.sum(axis=0)[:, None] * distortion * arrays["mechanism"])
     assert spent == pytest.approx(record["distortion"][record["budget"].index(record["drawn_budget"])])
 
 

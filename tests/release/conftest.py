@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxpriv.release import Fitted, fit
+from jaxpriv.release import Fitted, fit, release
 from jaxpriv.statistics.tables import Quantiles
-from jaxpriv.verifier import archive
+from jaxpriv.verifier import Findings, archive, verify
 
 COLUMNS = {"private": "income", "useful": ["age", "town"], "rules": {"age": Quantiles(3)}}
 TARGETS = {
@@ -70,6 +70,30 @@ def forge(out: Path, receipt: Path, data: bytes, **fields: object) -> None:
 
     out.write_bytes(data)
     receipt.write_bytes(resealed(receipt.read_bytes(), change))
+
+
+class Released:
+    """A table, its design and audit, and one release of it as files."""
+
+    def __init__(self, path: Path, table: Mapping[str, Iterable], fitted: Fitted, **options: object) -> None:
+        self.mechanism = fitted.mechanism
+        self.design, self.audit = saved(fitted, path)
+        self.records = write(path / "records.csv", table)
+        self.out, self.receipt = path / "out.csv", path / "receipt.json"
+        self.done = release(self.records, self.mechanism, self.out, self.receipt, **options)
+        self.order = self.done.order_file
+
+    @property
+    def rows(self) -> list[list[str]]:
+        with self.out.open(newline="", encoding="utf-8") as file:
+            return list(csv.reader(file))
+
+    def forge(self, data: bytes, **fields: object) -> None:
+        """Another file in place of the released one, with a receipt that is about it."""
+        forge(self.out, self.receipt, data, **fields)
+
+    def verify(self, **more: object) -> Findings:
+        return verify(self.receipt, design=self.design, released=self.out, **more)
 
 
 def flipped(data: bytes, count: int, seed: int = 0) -> Iterator[bytes]:

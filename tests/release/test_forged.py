@@ -13,34 +13,25 @@ from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.releases import csv_line, escaped
-from tests.release.conftest import COLUMNS, forge, resealed, write
+from tests.release.conftest import COLUMNS, Released, resealed
 
 
-class Folder:
+class Folder(Released):
     """The files of one release; `forge` replaces the released file, with a receipt and an order that are right."""
 
-    def __init__(self, path: Path, table, fitted, keep=(), **options):
-        self.path, self.table, self.mechanism = path, table, fitted.mechanism
-        self.design, self.out, self.receipt, self.records, self.order = (
-            path / name for name in ("design.zip", "out.csv", "receipt.json", "records.csv", "order.zip")
-        )
-        fitted.mechanism.save(self.design)
-        write(self.records, table)
-        found = release(self.records, fitted.mechanism, self.out, self.receipt, keep=keep, **options)
-        self.place = np.arange(len(found.outputs)) if found.order is None else found.order  # the record of each row
-        self.pairing = {} if found.order is None else {"order": self.order}
+    def __init__(self, path: Path, table, fitted, **options):
+        super().__init__(path, table, fitted, **options)
+        self.path, self.table, self.order = path, table, path / "order.zip"
+        order = self.done.order
+        self.place = np.arange(len(self.done.outputs)) if order is None else order  # the record of each row
+        self.pairing = {} if order is None else {"order": self.order}
         self.reorder()
-
-    @property
-    def rows(self) -> list[list[str]]:
-        with self.out.open(newline="", encoding="utf-8") as file:
-            return list(csv.reader(file))
 
     def reorder(self) -> None:
         self.order.write_bytes(_order_bytes(self.place, self.out.read_bytes()))
 
     def forge(self, content: str | bytes, **fields) -> None:
-        forge(self.out, self.receipt, content.encode() if isinstance(content, str) else content, **fields)
+        super().forge(content.encode() if isinstance(content, str) else content, **fields)
         self.reorder()
 
     def draws(self, outputs: np.ndarray) -> None:
@@ -52,8 +43,7 @@ class Folder:
         self.forge("".join(map(csv_line, [header, *rows])))
 
     def verify(self, records: bool = True, **pairing):
-        more = {"records": self.records, **(pairing or self.pairing)} if records else {}
-        return verify(self.receipt, design=self.design, released=self.out, **more)
+        return super().verify(**({"records": self.records, **(pairing or self.pairing)} if records else {}))
 
 
 @pytest.fixture
@@ -208,14 +198,6 @@ def test_a_receipt_that_states_another_kind_of_file_is_refused(folder):
             verify(folder.receipt, released=folder.out)
 
 
-def test_a_parquet_file_is_said_not_to_be_read(tmp_path, table, fitted):
-    pytest.importorskip("polars")
-    release(table, fitted.mechanism, tmp_path / "out.parquet", tmp_path / "receipt.json")
-    fitted.mechanism.save(tmp_path / "design.zip")
-    found = verify(tmp_path / "receipt.json", design=tmp_path / "design.zip", released=tmp_path / "out.parquet")
-    assert "Parquet; its columns and records are not read here" in found.text
-
-
 def test_a_file_without_records_is_refused(folder):
     folder.forge(folder.out.read_text().splitlines(keepends=True)[0])
     folder.records.write_text("age,town,income\n")
@@ -259,7 +241,7 @@ def test_labels_of_every_kind_are_released_in_the_one_form_and_read_back(tmp_pat
     table = {"=town": town, "income": np.where(rich, "high", "low").astype(object)}
     rules = {"=town": Categories(AWKWARD, tokens=())}
     one = fit(table, private="income", useful=["=town"], rules=rules, budget=0.3)
-    folder = Folder(tmp_path, table, one, keep=())
+    folder = Folder(tmp_path, table, one)
     assert folder.verify().rows == len(town)
     header, *rows = folder.rows
     assert header == ["'=town"]
