@@ -41,6 +41,12 @@ def settings_of_a_new_process():
         jax.config.update(name, value)
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Names of files in a line are those of this folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def run(*line: object) -> Result:
     """The finished command: `exit_code`, `stdout`, `stderr`.
 

@@ -48,10 +48,10 @@ def test_other_columns_are_not_those_of_the_mapping(people, save):
     refused(run(*line), 2, "--private and --useful", "--codebook")
     refused(run(*line, TOWN_AND_AGE, "--bins age=edges:0,30,60,inf"), 2, "other useful columns or classes")
     refused(run(*line, COLUMNS, "--codebook", people["book"]), 2, "--codebook has its own columns")
-    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts", counts, COLUMNS), 2, "--private", "a table in --counts")
-    plain = save("plain.npz", mechanism=np.eye(9))
-    refused(run("audit", plain, "--counts", people["table"], COLUMNS), 2, "attributes")
+    save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts c.npz", COLUMNS), 2, "--private", "a table in --counts")
+    save("plain.npz", mechanism=np.eye(9))
+    refused(run("audit plain.npz --counts", people["table"], COLUMNS), 2, "attributes")
     refused(run("audit", people["design"], "--counts", people["table"], COLUMNS), 2, "a design has its own columns")
     refused(run("audit --pairs", people["table"], "--private income --released town --useful age"), 2)
 
@@ -79,12 +79,12 @@ def test_a_released_table_row_for_row(people, tmp_path):
     assert "test of the claim that they come from this mapping: p = 0" in text
     assert "by a bound that needs no simulation" in text
     # What `release` writes, cells that look like formulas too; the same of the mapping of `solve`, another one.
-    out, order = tmp_path / "out.csv", tmp_path / "order.zip"
-    files = ("--out", out, "--receipt", tmp_path / "r.json", "--order-out", order)
-    printed("release", people["table"], "--design", people["design"], *files)
+    out = tmp_path / "out.csv"
+    files = "--out out.csv --receipt r.json --order-out order.zip"
+    printed("release", people["table"], "--design", people["design"], files)
     assert "'=w" in out.read_text()
     for mapping, columns in ((people["design"], ""), (people["mapping"], COLUMNS)):
-        line = ("audit", mapping, "--counts", people["table"], columns, "--releases", out, "--row-order", order)
+        line = ("audit", mapping, "--counts", people["table"], columns, "--releases out.csv --row-order order.zip")
         tested = answered(*line)["conformity"]
         assert tested["tables"] in (99, 999)
         assert tested["impossible"] == []
@@ -101,9 +101,9 @@ def test_releases_that_do_not_fit(people, tmp_path, save):
     refused(run(*line, short), 2, "has 1 rows, the records 900")
     odd = write(tmp_path / "odd.csv", {"town": ["secret"] * 900, "age": ["[0, 40)"] * 900})
     refused(run(*line, odd), 2, "'town', row 0", "no class that the mapping releases", "such rows: 900")
-    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts", counts, "--releases", short), 2, "row for row")
-    refused(run("audit", people["mapping"], "--counts", counts, "--released town"), 2, "--released is about")
+    save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts c.npz --releases", short), 2, "row for row")
+    refused(run("audit", people["mapping"], "--counts c.npz --released town"), 2, "--released is about")
     line = ("audit", people["mapping"], "--counts", people["table"], COLUMNS, "--releases", people["table"])
     refused(run(*line, "--released town"), 2, "names 1 columns, the mapping releases 2")
 
@@ -149,7 +149,7 @@ def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
         ages = np.digitize(columns["age"], [30, 40, 50, 60])
         columns["age"] = np.array([17, 30, 40, 50, 60])[ages]
     table = write(tmp_path / "t.csv", {**columns, **others(columns, private, first, second)})
-    printed("solve", table, line, bins, "--budget 0.4 --out", tmp_path / "m.npz")
+    printed("solve", table, line, bins, "--budget 0.4 --out m.npz")
     found = {}
     for kind in ("rr", "m", "syn"):
         released = f"--released {first}_{kind} --released {second}_{kind}"
@@ -162,7 +162,7 @@ def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
         found[kind] = other
         if kind == "m":
             continue
-        mapping = ("audit", tmp_path / "m.npz", "--counts", table, line, bins, QUICKLY)
+        mapping = ("audit m.npz --counts", table, line, bins, QUICKLY)
         tested = answered(*mapping, "--releases", table, released)["conformity"]
         assert tested["p_value"] <= 0.001  # none of them was made by this mapping
         assert 0 < tested["detectable"] < 0.2
@@ -184,11 +184,10 @@ def test_a_full_disk_behind_standard_output_is_named(people):
     assert "cannot write to standard output: No space left on device" in done.stderr
 
 
-def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(people, tmp_path):
+def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(people):
     """Its objective is the leakage; only a design of least distortion has a gap of something else."""
-    design, private = tmp_path / "d.zip", tmp_path / "a.zip"
-    printed("fit", people["table"], COLUMNS, "--disclosure 0.5 --out", design, "--private-out", private)
-    line = ("audit", design, "--counts", people["table"], "--bootstrap 0 --certificate", private)
+    printed("fit", people["table"], COLUMNS, "--disclosure 0.5 --out d.zip --private-out a.zip")
+    line = ("audit d.zip --counts", people["table"], "--bootstrap 0 --certificate a.zip")
     (row,) = [one for one in answered(*line)["measures"] if one["name"] == "mutual-information"]
     assert 0 <= row["gap"] <= 1e-4
 
@@ -210,7 +209,7 @@ def test_sets_of_quasi_identifiers(people):
     refused(run(*line, "--subsets 1 --measures correct-guess"), 2, "--subsets")
 
 
-def test_two_draws_for_the_same_records(people, tmp_path, save):
+def test_two_draws_for_the_same_records(people, save):
     """Together they are the mapping P(y, y' | x) = W(y|x) W'(y'|x), which discloses more than one draw."""
     line = ("audit", people["design"], "--counts", people["table"], "--bootstrap 0")
     once, twice = (answered(*line, *words) for words in ((), ("--again", people["design"])))
@@ -228,9 +227,8 @@ def test_two_draws_for_the_same_records(people, tmp_path, save):
     assert value["fitted"] <= value["upper"] <= value["cap"]
     assert any("2 draws for each record" in one for one in twice["assumptions"]["statements"])
     refused(run(*line, "--again", people["design"], "--certificate", people["design"]), 2, "--again is about")
-    other = tmp_path / "other.zip"
-    printed("fit", people["table"], "--private income --useful town --budget 0.2 --out", other)
-    refused(run(*line, "--again", other), 2, "has other useful columns")
+    printed("fit", people["table"], "--private income --useful town --budget 0.2 --out other.zip")
+    refused(run(*line, "--again other.zip"), 2, "has other useful columns")
     counts, mechanism = save("c.npz", counts=[[9, 1], [2, 8]]), save("m.npz", mechanism=np.eye(2))
-    three = save("w.npz", mechanism=np.eye(3))
-    refused(run("audit", mechanism, "--counts", counts, "--again", three), 2, "--again has 3 rows")
+    save("w.npz", mechanism=np.eye(3))
+    refused(run("audit", mechanism, "--counts", counts, "--again w.npz"), 2, "--again has 3 rows")

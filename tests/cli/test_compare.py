@@ -15,9 +15,9 @@ def files(tmp_path):
     lines = [f"{k},{a},{t},{r}" for k, (a, t, r) in enumerate(zip(age, town, rich, strict=True))]
     table.write_text("\n".join(["id,age,town,income", *lines]) + "\n")
     columns = "--private income --useful age --useful town"
-    printed("fit", table, columns, "--budget 0.2 --out", tmp_path / "design.zip")
-    made = ("--out", tmp_path / "released.csv", "--receipt", tmp_path / "r.json", "--order-out", tmp_path / "order.zip")
-    printed("release", table, "--design", tmp_path / "design.zip", *made, "--keep id")
+    printed("fit people.csv", columns, "--budget 0.2 --out design.zip")
+    made = "--out released.csv --receipt r.json --order-out order.zip"
+    printed("release people.csv --design design.zip", made, "--keep id")
     return tmp_path
 
 

@@ -34,8 +34,8 @@ def people(tmp_path):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_name_that_was_meant(people, tmp_path, mistake):
-    refused(run("fit", people, mistake, "--budget 0.2 --out", tmp_path / "design.zip"), 2, MISTAKES[mistake])
+def test_the_name_that_was_meant(people, mistake):
+    refused(run("fit people.csv", mistake, "--budget 0.2 --out design.zip"), 2, MISTAKES[mistake])
 
 
 def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
@@ -59,7 +59,7 @@ def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(tmp_path):
     """A first record that resembles a name is not suggested: it is data."""
     path = tmp_path / "people.csv"
     path.write_text("incomes,31,north\nhigh,45,south\n")
-    found = run("fit", path, COLUMNS, "--budget 0.2 --out", tmp_path / "design.zip")
+    found = run("fit people.csv", COLUMNS, "--budget 0.2 --out design.zip")
     refused(found, 2, "for a file without a header name all its columns", "--read names=A,B")
     shown = found.stderr.replace(str(tmp_path), "")  # whose name has numbers
     assert not any(value in shown for value in ("incomes", "31", "north"))
@@ -85,31 +85,28 @@ def test_a_terminal_shows_the_stages(people, tmp_path):
 
 
 def test_a_design_is_a_zip(people, tmp_path):
-    line = ("fit", people, COLUMNS, "--budget 0.2 --out")
-    refused(run(*line, tmp_path / "d.csv"), 2, "--out must end in .zip, not d.csv")
-    refused(run(*line, tmp_path / "d.zip", "--private-out", tmp_path / "a.npz"), 2, "--private-out must end in .zip")
+    line = ("fit people.csv", COLUMNS, "--budget 0.2 --out")
+    refused(run(*line, "d.csv"), 2, "--out must end in .zip, not d.csv")
+    refused(run(*line, "d.zip --private-out a.npz"), 2, "--private-out must end in .zip")
     assert list(tmp_path.iterdir()) == [people]
 
 
 def test_numbers_with_commas_from_the_table_to_the_check(tmp_path):
     """The readers of the library and of the verifier take the same records for the same."""
-    path, design, out, receipt = (tmp_path / name for name in ("t.csv", "design.zip", "out.csv", "receipt.json"))
-    path.write_text("income;pay\n" + "".join(f"{i % 2};{1 + i % 3}.{i % 7:03},5\n" for i in range(300)))
+    (tmp_path / "t.csv").write_text("income;pay\n" + "".join(f"{i % 2};{1 + i % 3}.{i % 7:03},5\n" for i in range(300)))
     read = "--read delimiter=; --read decimal=, --read thousands=."
     columns = "--private income --useful pay --bins pay=edges:1000,2000.5,4000"
-    printed("fit", path, read, columns, "--budget 0.1 --out", design)
-    line = (path, read, "--design", design, "--out", out, "--receipt", receipt)
-    found = answered("release", *line)
-    assert "2000.5" in out.read_text()
-    order = found["order"]
-    files = ("--design", design, "--released", out, "--records", path, read, "--order", order)
-    printed("verify", receipt, *files)
+    printed("fit t.csv", read, columns, "--budget 0.1 --out design.zip")
+    order = answered("release t.csv", read, "--design design.zip --out out.csv --receipt receipt.json")["order"]
+    assert "2000.5" in (tmp_path / "out.csv").read_text()
+    files = "--design design.zip --released out.csv --records t.csv"
+    printed("verify receipt.json", files, read, "--order", order)
 
 
 def test_a_target_that_x_itself_meets_is_refused_or_stated(people, tmp_path):
     """I(S;Y) is at most ln 2: with 5 nats every record is released as it is."""
     out = tmp_path / "design.zip"
-    line = ("fit", people, COLUMNS, "--leakage-budget 5 --out", out)
+    line = ("fit people.csv", COLUMNS, "--leakage-budget 5 --out design.zip")
     with pytest.warns(UserWarning, match="Every record is released as it is"):
         refused(run(*line), 2, "every record would be released as it is", "--unchanged")
     assert not out.exists()
@@ -123,14 +120,16 @@ def test_a_target_that_x_itself_meets_is_refused_or_stated(people, tmp_path):
 
 def test_a_leakage_tolerance_is_above_the_least_leakage(people, tmp_path):
     out, options = tmp_path / "design.zip", f"{COLUMNS} --budget 0.2 --leakage-tolerance 0.01"
-    record = answered("fit", people, options, "--out", out)
+    record = answered("fit people.csv", options, "--out design.zip")
     target = Mechanism.load(out).asked
     assert target.problem == "leakage-budget"
-    plain = answered("fit", people, COLUMNS, "--budget 0.2 --out", out)
+    plain = answered("fit people.csv", COLUMNS, "--budget 0.2 --out design.zip")
     assert target.target == pytest.approx(float(plain["on_the_design"]["leakage"]["upper"]) + 0.01, abs=2e-6)
     assert float(record["on_the_design"]["distortion"]["upper"]) < 0.2
     assert any("least leakage on the records" in one for one in record["statements"])
-    refused(run("fit", people, options, "--population --out", out), 2, "--leakage-tolerance goes with --budget")
+    refused(
+        run("fit people.csv", options, "--population --out design.zip"), 2, "--leakage-tolerance goes with --budget"
+    )
 
 
 def test_a_time_limit_and_progress(people, tmp_path):
@@ -148,5 +147,5 @@ def test_a_time_limit_and_progress(people, tmp_path):
     record = strict_json(found.stdout)
     assert record["status"] == "best_known"
     assert float(record["on_the_design"]["distortion"]["upper"]) <= 0.2
-    printed("verify", out)
+    printed("verify design.zip")
     refused(run(*line, "--time-limit -1"), 2, "--time-limit must be")

@@ -44,7 +44,7 @@ def test_arguments_become_options(message, shown):
 )
 def test_values_of_a_wrong_kind(problem, options, shown):
     """One line with the option and what it takes, in no words of the library that reads the line."""
-    found = run("solve", problem, options)
+    found = run("solve problem.npz", options)
     refused(found, 2, shown)
     assert not any(word in found.stderr for word in ("Invalid", "Value error", "Input", "parse"))
 
@@ -73,22 +73,22 @@ def people(tmp_path):
 )
 def test_fit(people, tmp_path, options, shown):
     out = tmp_path / "design.zip"
-    found = run("fit", people, "--private group --useful kind", options, "--out", out)
+    found = run("fit people.csv --private group --useful kind", options, "--out design.zip")
     refused(found, 2, shown)
     assert not out.exists()
 
 
-def test_fit_says_why_the_watchdog_withholds_everything(people, tmp_path):
+def test_fit_says_why_the_watchdog_withholds_everything(people):
     """A private class with one record: no symbol is released, and the output names the cause."""
     asked = "--private group --useful kind --target-leakage 0.3 --split 1"
-    found = run("fit", people, asked, "--out", tmp_path / "design.zip")
+    found = run("fit people.csv", asked, "--out design.zip")
     assert "because of private symbol 3 (from 0), which has 1 record" in found.stdout
 
 
 def test_a_log_ratio_is_in_the_units_asked_for(people, tmp_path):
     """ln P(y|x)/P(y|x') in bits is no exponent of e: the label names the logarithm."""
     asked = "--private group --useful kind --budget 0.3 --units bits"
-    found = run("fit", people, asked, "--out", tmp_path / "design.zip")
+    found = run("fit people.csv", asked, "--out design.zip")
     (line,) = (line for line in found.stdout.splitlines() if "largest ln P" in line)
     bound = Mechanism.load(tmp_path / "design.zip").guarantees["ldp"].upper
     assert line.endswith(" bits")

@@ -12,7 +12,6 @@ import pytest
 
 import jaxpriv
 from jaxpriv._runtime.importing import is_command
-from jaxpriv.cli._app import _spread
 from tests.cli.conftest import DISTORTION, JOINT, printed, refused, run, strict_json
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +116,7 @@ def test_only_the_command_itself_is_taken_for_it():
     assert not is_command([""], [python])
 
 
-def test_reader_that_goes_away(tmp_path):
+def test_reader_that_goes_away():
     reading, writing = os.pipe()
     os.close(reading)
     result = process("info", stdout=writing)
@@ -150,7 +149,7 @@ def test_unknown_commands_and_options():
 
 def test_info(tmp_path):
     target = tmp_path / "info.json"
-    text = printed("info --json", target)
+    text = printed("info --json info.json")
     record = strict_json(target.read_text())
     assert record["versions"]["jaxpriv"] == jaxpriv.__version__
     assert {"python", "jax", "jaxlib", "numpy", "scipy"} <= set(record["versions"])
@@ -162,19 +161,3 @@ def test_info(tmp_path):
     for shown in (text, target.read_text()):
         assert platform.node() not in shown.split()
         assert getpass.getuser() not in shown.split()
-
-
-@pytest.mark.parametrize(
-    ("line", "spread"),
-    [
-        (["--b", "1", "2", "3"], ["--b", "1", "--b", "2", "--b", "3"]),
-        (["--b=1", "2"], ["--b=1", "--b", "2"]),
-        (["--b", "-1", "-2", "file"], ["--b", "-1", "--b", "-2", "file"]),
-        (["file", "--b", "1", "--c", "2", "3"], ["file", "--b", "1", "--c", "2", "3"]),
-        (["--b", "1", "file", "2"], ["--b", "1", "file", "2"]),
-        (["--b", "x", "2"], ["--b", "x", "--b", "2"]),
-        (["--b"], ["--b"]),
-    ],
-)
-def test_numbers_in_a_row_belong_to_their_option(line, spread):
-    assert _spread(line, {"--b"}) == spread

@@ -29,14 +29,14 @@ def designed(table, tmp_path_factory):  # noqa: F811
 
 def test_released_and_verified(table, designed, tmp_path):  # noqa: F811
     design, audit = designed
-    out, receipt = tmp_path / "out.csv", tmp_path / "receipt.json"
-    line = ("release", table, "--design", design, "--out", out, "--receipt", receipt)
+    out = tmp_path / "out.csv"
+    line = ("release", table, "--design", design, "--out out.csv --receipt receipt.json")
     record = answered(*line)
     assert (record["rows"], record["unseen"], record["served"]) == (600, 0, 0)
     assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [design.parent] * 2
     refused(run(*line), 2, "second draw")
-    files = ("--design", design, "--private", audit, "--released", out, "--records", table, "--order", record["order"])
-    found = answered("verify", receipt, *files)
+    files = ("--design", design, "--private", audit, "--released out.csv --records", table, "--order", record["order"])
+    found = answered("verify receipt.json", *files)
     assert found["released_rows"] == 600
     assert found["on_the_design"]["excess"]["upper"] == "0"
     assert 0 < float(found["conformity"]["p_value"]) <= 1
@@ -44,12 +44,12 @@ def test_released_and_verified(table, designed, tmp_path):  # noqa: F811
     assert "lower_bound: at least 0.0" in text
     assert "on the records of the design" in text
     out.write_bytes(out.read_bytes() + b"\n")
-    refused(run("verify", receipt, *files), 5, "not the file that the receipt is about")
+    refused(run("verify receipt.json", *files), 5, "not the file that the receipt is about")
     damaged = tmp_path / "damaged.zip"
     damaged.write_bytes(design.read_bytes()[:-1])
-    refused(run("verify", damaged), 5, "damaged")
-    refused(run("release", table, "--design", damaged, "--out", tmp_path / "2.csv", "--receipt", tmp_path / "2"), 5)
-    refused(run("verify", tmp_path / "absent.zip"), 2, "does not exist")
+    refused(run("verify damaged.zip"), 5, "damaged")
+    refused(run("release", table, "--design damaged.zip --out 2.csv --receipt 2"), 5)
+    refused(run("verify absent.zip"), 2, "does not exist")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
 
@@ -76,17 +76,17 @@ def test_a_release_compares_the_table_with_the_records_of_the_design(table, desi
 
 def test_a_ledger_and_bad_lines(table, designed, problem, tmp_path):  # noqa: F811
     line = ("release", table, "--design", designed[0], "--receipt", tmp_path / "receipt.json", "--out")
-    options = ("--ledger", tmp_path / "ledger", "--force")
-    printed(*line, tmp_path / "out.csv", *options)
+    options = "--ledger ledger --force"
+    printed(*line, "out.csv", options)
     first = (tmp_path / "out.csv").read_bytes()
-    result = printed(*line, tmp_path / "out.csv", *options)
+    result = printed(*line, "out.csv", options)
     assert "600 records were in the ledger" in result
     assert (tmp_path / "out.csv").read_bytes() == first
-    refused(run(*line, tmp_path / "out.xls"), 2, ".csv and .parquet")
+    refused(run(*line, "out.xls"), 2, ".csv and .parquet")
     refused(run(*line, table), 2, "same file")
-    refused(run(*line, tmp_path / "absent" / "out.csv"), 6, "cannot write")
-    refused(run("release", problem, *line[2:], tmp_path / "2.csv"), 2, "tables are read from")
-    new = ("release", table, "--design", designed[0], "--receipt", tmp_path / "2.json", "--out", tmp_path / "2.csv")
+    refused(run(*line, "absent/out.csv"), 6, "cannot write")
+    refused(run("release problem.npz", *line[2:], "2.csv"), 2, "tables are read from")
+    new = ("release", table, "--design", designed[0], "--receipt 2.json --out 2.csv")
     refused(run(*new, "--keep income"), 2, "'income' is private")
     refused(run(*new, "--id age"), 2, "--ledger: row", "other values")
     refused(run(*new, "--id age --no-ledger"), 2, "--no-ledger goes without")
@@ -129,9 +129,9 @@ def test_the_ledger_by_default(table, copied, tmp_path, monkeypatch):  # noqa: F
     assert "600 records were in the ledger" in line("moved", "--private", audit).stdout
     assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order
     other = tmp_path / "other.csv"
-    other.write_text("\n".join(Path(table).read_text().splitlines()[:-1]) + "\n")
-    files = ("--design", design, "--out", tmp_path / "o.csv", "--receipt", tmp_path / "o.json")
-    assert "without --id it does not notice" in printed("release", other, *files)
+    other.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
+    files = ("--design", design, "--out o.csv --receipt o.json")
+    assert "without --id it does not notice" in printed("release other.csv", *files)
     link = tmp_path / "elsewhere" / "link.zip"
     link.symlink_to(design)  # the folder is that of the file, not of the link
     files = ("--design", link, "--out", tmp_path / "l.csv", "--receipt", tmp_path / "l.json")
@@ -157,13 +157,13 @@ def test_the_ledger_by_default(table, copied, tmp_path, monkeypatch):  # noqa: F
 def test_a_folder_that_cannot_be_written_is_an_error(table, copied, tmp_path):  # noqa: F811
     design, audit = copied
     (tmp_path / "out").mkdir()
-    files = ("--design", design, "--out", tmp_path / "out" / "o.csv", "--receipt", tmp_path / "out" / "r.json")
+    files = ("--design", design, "--out out/o.csv --receipt out/r.json")
     audit.parent.chmod(0o500)
     tmp_path.chmod(0o500)
     try:
         for options in ((), ("--private", audit)):
             refused(run("release", table, *files, *options), 6, "--ledger", "cannot write")
-        printed("release", table, *files, "--ledger", tmp_path / "out" / "ledger")
+        printed("release", table, *files, "--ledger out/ledger")
     finally:
         tmp_path.chmod(0o700)
         audit.parent.chmod(0o700)
@@ -171,52 +171,49 @@ def test_a_folder_that_cannot_be_written_is_an_error(table, copied, tmp_path):  
 
 def test_rows_and_their_order(table, copied, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
-    design, _ = copied
-    lines = Path(table).read_text().splitlines()
-    people = tmp_path / "people.csv"
-    head, *rows = lines
-    people.write_text("\n".join([f"id,{head}", *(f"p{k},{row}" for k, row in enumerate(rows))]) + "\n")
-    order, receipt, page = tmp_path / "order.zip", tmp_path / "r.json", tmp_path / "page.html"
-    out = tmp_path / "out.csv"
-    files = ("--design", design, "--out", out, "--receipt", receipt)
-    made = printed("release", people, *files, "--keep id --id id --order-out", order)
-    assert f"rows are in a random order, for the owner alone in {order}" in made
+    head, *rows = table.read_text().splitlines()
+    rows = [f"p{k},{row}" for k, row in enumerate(rows)]
+    (tmp_path / "people.csv").write_text("\n".join([f"id,{head}", *rows]) + "\n")
+    page = tmp_path / "page.html"
+    line = "release people.csv --design design.zip --out out.csv --receipt r.json"
+    made = printed(line, "--keep id --id id --order-out order.zip")
+    assert "rows are in a random order, for the owner alone in order.zip" in made
     assert "kept columns single out 600 of 600 rows" in made
-    ids = [line.rsplit(",", 1)[1] for line in out.read_text().splitlines()[1:]]
+    ids = [line.rsplit(",", 1)[1] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
     assert sorted(ids) == sorted(f"p{k}" for k in range(600))
     assert ids != [f"p{k}" for k in range(600)]
-    assert "id" not in json.loads(receipt.read_text())["columns"]
-    given = ("verify", receipt, "--design", design, "--released", out, "--records", people)
+    assert "id" not in json.loads((tmp_path / "r.json").read_text())["columns"]
+    given = "verify r.json --design design.zip --released out.csv --records people.csv"
     for options, paired in (
-        (("--order", order), "order"),
-        (("--id id",), "id"),
-        (("--id id --order", order), "order"),
-        ((), None),
+        ("--order order.zip", "order"),
+        ("--id id", "id"),
+        ("--id id --order order.zip", "order"),
+        ("", None),
     ):
-        assert answered(*given, *options)["paired"] == paired
-        text = printed(*given, *options)
+        assert answered(given, options)["paired"] == paired
+        text = printed(given, options)
         assert ("only how often each combination was released is compared" in text) == (paired is None)
-    refused(run(*given, "--id town --order", order), 2, "identify no record")
-    refused(run(*given, "--id town"), 2, "was not kept")
-    refused(run(*given, "--order", design), 5, "order.json")
-    line = ("audit", design, "--counts", people, "--bootstrap", 0, "--releases", out)
-    assert answered(*line, "--row-order", order)["conformity"]["p_value"] > 1e-2
-    assert answered(*line)["conformity"]["p_value"] <= 1e-3  # row for row they are not pairs
-    printed("report", design, "--receipt", receipt, "--out", page)
+    refused(run(given, "--id town --order order.zip"), 2, "identify no record")
+    refused(run(given, "--id town"), 2, "was not kept")
+    refused(run(given, "--order design.zip"), 5, "order.json")
+    audit = "audit design.zip --counts people.csv --bootstrap 0 --releases out.csv"
+    assert answered(audit, "--row-order order.zip")["conformity"]["p_value"] > 1e-2
+    assert answered(audit)["conformity"]["p_value"] <= 1e-3  # row for row they are not pairs
+    printed("report design.zip --receipt r.json --out page.html")
     assert "Rows are in a random order" in page.read_text()
     assert "Released as they are, covered by no audit: id." in page.read_text()
-    made = run("release", people, *files, "--force --keep-order --no-ledger")
-    assert "stated in the receipt: rows are in the order of the table" in made.stdout
-    text = printed(*given)
+    made = printed(line, "--force --keep-order --no-ledger")
+    assert "stated in the receipt: rows are in the order of the table" in made
+    text = printed(given)
     assert "receipt: rows are in the order of the table" in text
     assert "receipt: no ledger was kept" in text
     assert "only how often" not in text
-    printed("report", design, "--receipt", receipt, "--out", page)
+    printed("report design.zip --receipt r.json --out page.html")
     assert "No ledger was kept" in page.read_text()
     assert "Rows are in the order of the table" in page.read_text()
-    printed("report", design, "--out", page)
+    printed("report design.zip --out page.html")
     assert "does not say whether a ledger was kept" in page.read_text()
-    refused(run("report", design, "--receipt", design, "--out", page), 5, "JSON")
+    refused(run("report design.zip --receipt design.zip --out page.html"), 5, "JSON")
     help_text = " ".join(printed("release --help").split())
     for words in ("private-ledger-", "It does not see releases from another folder", "for the owner: do not publish"):
         assert words in help_text
@@ -247,11 +244,11 @@ def test_a_design_is_audited_on_a_table(table, designed, save, tmp_path):  # noq
     # The same as of the arrays that the table and the design make.
     mechanism = Mechanism.load(design)
     mechanism.codebook.save(tmp_path / "book.json")
-    line = ("joint", table, "--codebook", tmp_path / "book.json", "--out", tmp_path / "problem.npz")
+    line = ("joint", table, "--codebook book.json --out problem.npz")
     printed(*line)
     counts = np.load(tmp_path / "problem.npz")["counts"]
     arrays = save("mechanism.npz", mechanism=mechanism.matrix()), save("counts.npz", counts=counts)
     other = answered("audit", arrays[0], "--counts", arrays[1])
     assert found["measures"] == other["measures"]
     refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
-    refused(run("audit", design, "--joint", tmp_path / "problem.npz"), 2, "audited on a table")
+    refused(run("audit", design, "--joint problem.npz"), 2, "audited on a table")

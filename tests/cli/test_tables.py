@@ -23,7 +23,7 @@ def table(tmp_path_factory):
 
 def test_a_table_is_the_problem_that_joint_writes(table, tmp_path):
     problem, book = tmp_path / "problem.npz", tmp_path / "book.json"
-    record = answered("joint", table, COLUMNS, "--out", problem, "--codebook-out", book)
+    record = answered("joint", table, COLUMNS, "--out problem.npz --codebook-out book.json")
     assert (record["records"], record["private"]["symbols"], record["useful"]["symbols"]) == (600, 2, 9)
     assert stat.S_IMODE(os.stat(problem).st_mode) == 0o600
     with np.load(problem) as arrays:
@@ -33,21 +33,21 @@ def test_a_table_is_the_problem_that_joint_writes(table, tmp_path):
     mechanisms, out = [], tmp_path / "mechanism.npz"
     sources = (problem,), (table, "--codebook", book), (table, COLUMNS)
     for source in sources:
-        printed("solve", *source, "--budget 0.1 --out", out)
+        printed("solve", *source, "--budget 0.1 --out mechanism.npz")
         with np.load(out) as arrays:
             np.testing.assert_array_equal(arrays["attributes"], codes)
             mechanisms.append(arrays["mechanism"])
     np.testing.assert_array_equal(mechanisms[0], mechanisms[1])
     np.testing.assert_array_equal(mechanisms[0], mechanisms[2])
     # The mapping can be measured and audited on records: it says which classes its symbols are.
-    found = [answered("leakage", out, "--joint", *source)["measures"][0]["value"] for source in sources]
+    found = [answered("leakage mechanism.npz --joint", *source)["measures"][0]["value"] for source in sources]
     assert found[0] == found[1] == found[2] > 1e-3
-    printed("audit", out, "--counts", table, "--codebook", book)
+    printed("audit mechanism.npz --counts", table, "--codebook book.json")
 
 
 def test_a_funnel_of_a_table(table, tmp_path):
     out = tmp_path / "mechanism.npz"
-    assert answered("funnel", table, COLUMNS, "--disclosure 1.5 --out", out)["disclosure"] >= 1.5 - 1e-9
+    assert answered("funnel", table, COLUMNS, "--disclosure 1.5 --out mechanism.npz")["disclosure"] >= 1.5 - 1e-9
     assert set(np.load(out)) == {"mechanism", "attributes", "classes"}
 
 
@@ -55,19 +55,19 @@ def test_costs_by_column(table, save, tmp_path):
     prices = save("prices.npz", distortion=np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]]))
     out = tmp_path / "problem.npz"
     options = ("--distortion age=absolute --distortion", f"town={prices}", "--weight age=0.5")
-    printed("joint", table, COLUMNS, *options, "--out", out)
+    printed("joint", table, COLUMNS, *options, "--out problem.npz")
     distortion = np.load(out)["distortion"]
     assert distortion.shape == (9, 9)
     assert distortion.max() > 3
 
 
 def test_what_columns_need(table, problem, tmp_path):
-    out = ("--out", tmp_path / "out.npz")
-    refused(run("joint", table, *out), 2, "--private and --useful")
-    refused(run("joint", problem, *out, COLUMNS), 2, "tables are read from")
-    refused(run("solve", problem, "--budget 1", COLUMNS), 2, "--private is for tables")
-    refused(run("solve", problem, "--budget 1 --codebook-out", tmp_path / "book.json"), 2, "codebooks are for tables")
-    line = ("joint", table, COLUMNS, *out)
+    out = "--out out.npz"
+    refused(run("joint", table, out), 2, "--private and --useful")
+    refused(run("joint problem.npz", out, COLUMNS), 2, "tables are read from")
+    refused(run("solve problem.npz --budget 1", COLUMNS), 2, "--private is for tables")
+    refused(run("solve problem.npz --budget 1 --codebook-out book.json"), 2, "codebooks are for tables")
+    line = ("joint", table, COLUMNS, out)
     refused(run(*line, "--distortion age"), 2, "--distortion 'age' is not COL=VALUE")
     refused(run(*line, "--distortion age=far"), 2, "column 'age'", "one of")
     refused(run(*line, "--distortion town=absolute"), 2, "column 'town'", "no number")
@@ -76,14 +76,14 @@ def test_what_columns_need(table, problem, tmp_path):
     refused(run(*line, "--weight age=heavy"), 2, "not a number")
     refused(run(*line, "--weight income=2"), 2, "not among the useful")
     (tmp_path / "book.json").write_text("{}")
-    refused(run(*line, "--codebook", tmp_path / "book.json"), 2, "leave out --private")
+    refused(run(*line, "--codebook book.json"), 2, "leave out --private")
     assert not (tmp_path / "out.npz").exists()
 
 
 def test_a_design_of_a_table(table, tmp_path):
-    design, audit, book = (tmp_path / name for name in ("design.zip", "audit.zip", "book.json"))
-    files = ("--out", design, "--private-out", audit, "--codebook-out", book)
-    record = answered("fit", table, COLUMNS, "--budget 0.15", *files)
+    design, audit = tmp_path / "design.zip", tmp_path / "audit.zip"
+    files = "--out design.zip --private-out audit.zip --codebook-out book.json"
+    record = answered("fit", table, COLUMNS, "--budget 0.15", files)
     mechanism = Mechanism.load(design)
     evidence = Evidence.load(audit, mechanism)
     assert record["status"] == "optimal"
@@ -92,7 +92,7 @@ def test_a_design_of_a_table(table, tmp_path):
     assert record["on_the_design"] == {name: claim.record for name, claim in evidence.claims(mechanism).items()}
     assert record["population"]["holds_for"] == "this mechanism"
     assert [stat.S_IMODE(os.stat(path).st_mode) for path in (audit, design)] == [0o600, 0o644 & ~_umask()]
-    text = printed("fit", table, COLUMNS, "--target-leakage 0.3 --split 1 --out", design, "--units bits")
+    text = printed("fit", table, COLUMNS, "--target-leakage 0.3 --split 1 --out design.zip --units bits")
     assert "watchdog 0.3, leakage: lift" in text
     assert "held-out" not in text
 
@@ -104,11 +104,11 @@ def _umask() -> int:
 
 
 def test_a_fit_that_cannot_be(table, problem, tmp_path):
-    line = ("fit", table, COLUMNS, "--out", tmp_path / "design.zip")
+    line = ("fit", table, COLUMNS, "--out design.zip")
     refused(run(*line), 2, "exactly one of --budget")
     refused(run(*line, "--budget 0.1 --disclosure 1"), 2, "exactly one of --budget")
     refused(run(*line, "--disclosure 50"), 3)
-    refused(run("fit", problem, "--budget 1 --out", tmp_path / "design.zip"), 2, "tables are read from")
+    refused(run("fit problem.npz --budget 1 --out design.zip"), 2, "tables are read from")
     refused(run("fit", table, COLUMNS, "--budget 0.1 --out", table), 2, "same file")
     assert os.listdir(tmp_path) == ["problem.npz"]
     result = run(*line, "--budget 0.1 --tol 1e-300")
@@ -116,8 +116,8 @@ def test_a_fit_that_cannot_be(table, problem, tmp_path):
     assert Mechanism.load(tmp_path / "design.zip").asked.target == 0.1
 
 
-def test_a_limit_for_the_population(table, tmp_path):
-    line = ("fit", table, COLUMNS, "--out", tmp_path / "design.zip", "--population")
+def test_a_limit_for_the_population(table):
+    line = ("fit", table, COLUMNS, "--out design.zip --population")
     limit = answered(*line, "--leakage-budget 0.1")["population_limit"]
     assert limit["upper"] <= limit["limit"] == 0.1
     assert "population, confidence 0.95" in printed(*line, "--leakage-budget 0.1")
@@ -135,24 +135,23 @@ def test_every_command_reads_every_dialect(table, tmp_path):
     read = f"--read delimiter=; --read encoding=latin-1 --read names={','.join(header)}"
     results = []
     for path, options in ((table, ""), (other, read)):
-        joint, made, design = tmp_path / "problem.npz", tmp_path / "made.npz", tmp_path / "design.zip"
         shown = [
-            answered("joint", path, COLUMNS, options, "--out", joint),
-            answered("solve", path, COLUMNS, options, "--budget 0.1 --out", made),
-            answered("leakage", made, "--joint", path, COLUMNS, options),
+            answered("joint", path, COLUMNS, options, "--out problem.npz"),
+            answered("solve", path, COLUMNS, options, "--budget 0.1 --out made.npz"),
+            answered("leakage made.npz --joint", path, COLUMNS, options),
             answered("watchdog", path, COLUMNS, options, "--target-leakage 0.5"),
-            answered("fit", path, COLUMNS, options, "--budget 0.1 --out", design),
-            answered("audit", design, "--counts", path, options, "--measures mutual-information --bootstrap 0"),
+            answered("fit", path, COLUMNS, options, "--budget 0.1 --out design.zip"),
+            answered("audit design.zip --counts", path, options, "--measures mutual-information --bootstrap 0"),
             answered("audit --pairs", path, options, "--private income --released town --permutations 9 --bootstrap 0"),
         ]
         results.append([{key: one[key] for key in one.keys() - {"seconds", "design"}} for one in shown])
-        line = ("release", path, "--design", design, options, "--out", tmp_path / f"{len(results)}.csv")
+        line = ("release", path, "--design design.zip", options, "--out", tmp_path / f"{len(results)}.csv")
         assert run(*line).exit_code == 2  # no receipt
         printed(*line, "--receipt", tmp_path / f"{len(results)}.json")
     assert results[0] == results[1]
     for bad in ("delimiter=;;", "delimiter", "comma", "encoding=x", "names=a,a", "names=", "nfc=1"):
-        refused(run("joint", table, COLUMNS, "--read", bad, "--out", tmp_path / "bad.npz"), 2, "--read")
-    refused(run("joint", table, COLUMNS, "--read nfc --read nfc --out", tmp_path / "bad.npz"), 2, "twice")
+        refused(run("joint", table, COLUMNS, "--read", bad, "--out bad.npz"), 2, "--read")
+    refused(run("joint", table, COLUMNS, "--read nfc --read nfc --out bad.npz"), 2, "twice")
 
 
 def test_rare_classes_and_survey_weights(tmp_path):
@@ -161,15 +160,15 @@ def test_rare_classes_and_survey_weights(tmp_path):
         [("lo", "a", 1), ("hi", "a", 3)] * 20 + [("lo", "b", 2), ("hi", "b", 2)] * 10 + [("lo", "c", 1), ("hi", "d", 1)]
     )
     path.write_text("income,town,w\n" + "".join(f"{s},{x},{w}\n" for s, x, w in rows))
-    line = ("joint", path, "--private income --useful town --out", out, "--bins")
-    printed(*line, "town=categories:5")
+    line = "joint t.csv --private income --useful town --out joint.npz --bins"
+    printed(line, "town=categories:5")
     with np.load(out) as arrays:
         assert arrays["counts"].tolist() == [[20, 10, 1], [20, 10, 1]]  # hi, lo; a, b and other
-    printed(*line, "town=categories:5 --survey-weight w")
+    printed(line, "town=categories:5 --survey-weight w")
     with np.load(out) as arrays:
         np.testing.assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
-    refused(run(*line, "town=categories:x"), 2, "--bins")
-    refused(run(*line, "town=categories:5 --survey-weight town"), 2, "weights", "'town'")
+    refused(run(line, "town=categories:x"), 2, "--bins")
+    refused(run(line, "town=categories:5 --survey-weight town"), 2, "weights", "'town'")
 
 
 def test_a_value_called_other_and_names_for_the_rest(tmp_path):
@@ -186,19 +185,19 @@ def test_a_value_called_other_and_names_for_the_rest(tmp_path):
         ("--missing job=other_2", ["clerk", "other", "other_3", "other_2"]),
         ("--missing job=none --other job=rest", ["clerk", "other", "rest", "none"]),
     ):
-        line, out, book = (path, columns, options), tmp_path / "joint.npz", tmp_path / "book.json"
-        printed("joint", *line, "--out", out, "--codebook-out", book)
+        line, book = (path, columns, options), tmp_path / "book.json"
+        printed("joint", *line, "--out joint.npz --codebook-out book.json")
         printed("solve", *line, "--budget 0.1")
         printed("frontier", *line, "--budget 0.1 0.2")
-        printed("fit", *line, "--budget 0.1 --out", design)
+        printed("fit", *line, "--budget 0.1 --out d.zip")
         assert Codebook.load(book).rules["job"].labels == tuple(labels)
         assert list(Mechanism.load(design).released_labels[0]) == labels
-    joint = ("joint", path, "--out", out)
-    refused(run(*joint, columns, "--missing job=other"), 2, "'job'", "--missing COL=LABEL")
-    refused(run(*joint, columns, options, "--other income=x --other income=y"), 2, "--other", "twice")
-    refused(run(*joint, columns, "--missing job=x --other job=x"), 2, "different labels")
-    refused(run(*joint, private_and_useful, "--other age=x"), 2, "--other", "'age'")
-    refused(run(*joint, private_and_useful, "--bins job=quantiles:3 --other job=x"), 2, "--other")
+    joint = "joint t.csv --out joint.npz"
+    refused(run(joint, columns, "--missing job=other"), 2, "'job'", "--missing COL=LABEL")
+    refused(run(joint, columns, options, "--other income=x --other income=y"), 2, "--other", "twice")
+    refused(run(joint, columns, "--missing job=x --other job=x"), 2, "different labels")
+    refused(run(joint, private_and_useful, "--other age=x"), 2, "--other", "'age'")
+    refused(run(joint, private_and_useful, "--bins job=quantiles:3 --other job=x"), 2, "--other")
 
 
 def test_too_many_private_classes_are_refused_before_the_work(tmp_path):
@@ -219,7 +218,7 @@ def test_too_many_private_classes_are_refused_before_the_work(tmp_path):
 
 def test_a_release_and_its_records_by_other_writers_of_booleans(tmp_path):
     """A design of a CSV as one tool writes booleans is applied to, audited and verified on that of another tool."""
-    rng, design = np.random.default_rng(0), tmp_path / "d.zip"
+    rng = np.random.default_rng(0)
     flags = rng.random(400) < 0.4
     private = np.where(rng.random(400) < 0.2 + 0.5 * flags, "a", "b")
     paths = []
@@ -227,13 +226,13 @@ def test_a_release_and_its_records_by_other_writers_of_booleans(tmp_path):
         paths.append(tmp_path / f"{spelling(True)}.csv")
         lines = [f"{spelling(bool(flag))},{s}\n" for flag, s in zip(flags, private, strict=True)]
         paths[-1].write_text("flag,s\n" + "".join(lines))
-    printed("fit", paths[0], "--private s --useful flag --budget 0.1 --out", design)
+    printed("fit", paths[0], "--private s --useful flag --budget 0.1 --out d.zip")
     for k, path in enumerate(paths):
         released, receipt = tmp_path / f"released{k}.csv", tmp_path / f"receipt{k}.json"
-        printed("release", path, "--design", design, "--out", released, "--receipt", receipt)
-        printed("verify", receipt, "--design", design, "--released", released, "--records", path)
+        printed("release", path, "--design d.zip --out", released, "--receipt", receipt)
+        printed("verify", receipt, "--design d.zip --released", released, "--records", path)
         for records, releases in ((paths[0], released), (path, paths[0])):
-            audit = ("audit", design, "--counts", records, "--measures mutual-information --bootstrap 0")
+            audit = ("audit d.zip --counts", records, "--measures mutual-information --bootstrap 0")
             printed(*audit, "--releases", releases)
 
 
@@ -248,10 +247,10 @@ def test_large_whole_numbers_from_fit_to_verify(tmp_path):
         folder = tmp_path / rule.partition(":")[0]
         folder.mkdir()
         design, released, receipt = folder / "d.zip", folder / "released.csv", folder / "receipt.json"
-        line = (path, "--private income --useful time --bins", f"time={rule}")
+        line = ("t.csv --private income --useful time --bins", f"time={rule}")
         record = answered("fit", *line, "--distortion time=absolute --budget 20 --out", design)
         assert len(Mechanism.load(design).released) == size
         assert float(record["on_the_design"]["distortion"]["upper"]) <= 20
         assert float(record["on_the_design"]["leakage"]["lower"]) > 0
-        printed("release", path, "--design", design, "--out", released, "--receipt", receipt)
-        printed("verify", receipt, "--design", design, "--released", released, "--records", path)
+        printed("release t.csv --design", design, "--out", released, "--receipt", receipt)
+        printed("verify", receipt, "--design", design, "--released", released, "--records t.csv")

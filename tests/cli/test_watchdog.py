@@ -28,7 +28,7 @@ TABLE = f"{COLUMNS} --bins age=quantiles:2"
 @pytest.mark.parametrize("merge", ["marginal", "uniform", "single", "subsets", "randomised-response"])
 def test_the_mapping_has_the_leakage_that_is_printed(problem, tmp_path, merge):
     out = tmp_path / "mechanism.npz"
-    record = answered("watchdog", problem, "--epsilon 0.8 --merge", merge, "--measures --out", out)
+    record = answered("watchdog problem.npz --epsilon 0.8 --merge", merge, "--measures --out mechanism.npz")
     mechanism = np.load(out)["mechanism"]
     outputs = JOINT / JOINT.sum() @ mechanism
     used = outputs.sum(axis=0) > 0
@@ -46,40 +46,40 @@ def test_the_mapping_has_the_leakage_that_is_printed(problem, tmp_path, merge):
 def test_empty_cells_have_the_class_that_was_declared(tmp_path):
     path, book = tmp_path / "gaps.csv", tmp_path / "book.json"
     path.write_text("s,town\n" + "".join(f"{i % 2},{('n', 's', '')[i % 3]}\n" for i in range(60)))
-    line = ("watchdog", path, "--private s --useful town --epsilon 1")
-    refused(run(*line), 2, "'town'", "missing")
-    assert len(answered(*line, "--codebook-out", book, "--missing", ["town=nobody knows"])["released"]) == 3
+    line = "watchdog gaps.csv --private s --useful town --epsilon 1"
+    refused(run(line), 2, "'town'", "missing")
+    assert len(answered(line, "--codebook-out book.json --missing", ["town=nobody knows"])["released"]) == 3
     assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
     for text in ("town", "town=", "=label"):
-        refused(run(*line, "--missing", text), 2, "is not COL=LABEL")
-    refused(run(*line, "--missing town=a --missing town=b"), 2, "twice")
-    refused(run(*line, "--missing age=a"), 2, "--missing is about column 'age'")
-    refused(run(*line, "--missing town=n"), 2, "column 'town'", "repeats an earlier label")
+        refused(run(line, "--missing", text), 2, "is not COL=LABEL")
+    refused(run(line, "--missing town=a --missing town=b"), 2, "twice")
+    refused(run(line, "--missing age=a"), 2, "--missing is about column 'age'")
+    refused(run(line, "--missing town=n"), 2, "column 'town'", "repeats an earlier label")
     for label in (" ", "a\nb"):
-        refused(run(*line, "--missing", [f"town={label}"]), 2, "--missing, column 'town'", "not blank")
+        refused(run(line, "--missing", [f"town={label}"]), 2, "--missing, column 'town'", "not blank")
 
 
 def test_infinite_bounds_are_text_with_their_reason(problem):
-    record = answered("watchdog", problem, "--epsilon inf")
+    record = answered("watchdog problem.npz --epsilon inf")
     assert record["epsilon"] == "inf"
     assert record["bounds"]["gamma"] == "inf"
     assert "complement" in record["bounds"]["explanation"]
     assert record["utility"] == record["entropy"]
-    text = printed("watchdog", problem, "--epsilon inf")
+    text = printed("watchdog problem.npz --epsilon inf")
     assert "gamma: every symbol with mass is released" in text
 
 
 def test_targets(problem):
-    record = answered("watchdog", problem, "--target-leakage 0.7")
+    record = answered("watchdog problem.npz --target-leakage 0.7")
     assert record["leakage"] <= 0.7
-    record = answered("watchdog", problem, "--target-utility 0.5")
+    record = answered("watchdog problem.npz --target-utility 0.5")
     assert record["utility"] >= 0.5
-    refused(run("watchdog", problem, "--target-utility 5"), 3, "H(X)")
+    refused(run("watchdog problem.npz --target-utility 5"), 3, "H(X)")
 
 
 def test_bits_are_for_people(problem):
-    nats = answered("watchdog", problem, "--epsilon 0.8")
-    text = printed("watchdog", problem, "--epsilon 0.8 --units bits")
+    nats = answered("watchdog problem.npz --epsilon 0.8")
+    text = printed("watchdog problem.npz --epsilon 0.8 --units bits")
     line = next(line for line in text.splitlines() if line.startswith("lift leakage, exact"))
     assert line.endswith("bits")
     assert nats["leakage"] / np.log(2) <= float(line.split()[-2]) <= nats["leakage"] / np.log(2) * (1 + 1e-5)
@@ -87,17 +87,17 @@ def test_bits_are_for_people(problem):
 
 def test_a_table_is_the_joint_of_its_records(people, save, tmp_path):
     out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
-    line = ("--target-leakage 0.2 --out", out, "--codebook-out", book)
-    record = answered("watchdog", people, TABLE, *line)
+    line = "--target-leakage 0.2 --out mechanism.npz --codebook-out book.json"
+    record = answered("watchdog", people, TABLE, line)
     assert record["rows"] == 600
     assert not record["sparse"]
     table = count_table(people, private="income", useful=["age", "town"], rules={"age": Quantiles(2)})
     assert np.array_equal(np.load(out)["attributes"], table.dataset.useful_attributes)
     assert table.codebook.to_json() == book.read_text()
     # The same from the joint, and from the stored classes.
-    joint = save(joint=table.dataset.joint)
-    again = answered("watchdog", joint, "--target-leakage 0.2")
-    stored = answered("watchdog", people, "--codebook", book, "--target-leakage 0.2")
+    save(joint=table.dataset.joint)
+    again = answered("watchdog problem.npz --target-leakage 0.2")
+    stored = answered("watchdog", people, "--codebook book.json --target-leakage 0.2")
     for name in ("epsilon", "leakage", "utility", "released", "scores"):
         assert record[name] == again[name] == stored[name]
     # Neither values nor counts of people are in what can be given away.
@@ -110,25 +110,22 @@ def test_a_table_is_the_joint_of_its_records(people, save, tmp_path):
 
 def test_bad_options(problem, people, tmp_path):
     epsilon = "--epsilon 0.5"
-    refused(run("watchdog", problem), 2, "exactly one of --epsilon")
-    refused(run("watchdog", problem, epsilon, "--target-leakage 1"), 2, "exactly one of --epsilon")
-    refused(run("watchdog", problem, "--epsilon nan"), 2, "--epsilon must be")
-    refused(run("watchdog", problem, "--target-leakage -1"), 2, "--target-leakage must be")
-    refused(run("watchdog", problem, epsilon, "--merge secretly"), 2, "--merge")
-    refused(run("watchdog", problem, epsilon, "--private income"), 2, "--private is for tables")
-    refused(run("watchdog", problem, epsilon, "--codebook-out", tmp_path / "b.json"), 2, "codebooks are for tables")
-    refused(run("watchdog", problem, epsilon, "--out", problem), 2, "--out is the same file")
-    refused(run("watchdog", tmp_path / "absent.npz", epsilon), 2, "does not exist")
-    refused(run("watchdog", tmp_path / "absent.csv", TABLE, epsilon), 2, "does not exist")
-    refused(run("watchdog", people, epsilon), 2, "--private and --useful")
-    refused(run("watchdog", people, "--codebook", problem, "--private income", epsilon), 2, "--codebook has its own")
-    refused(run("watchdog", people, "--codebook", problem, epsilon), 5, "not a codebook")
+    refused(run("watchdog problem.npz"), 2, "exactly one of --epsilon")
+    refused(run("watchdog problem.npz", epsilon, "--target-leakage 1"), 2, "exactly one of --epsilon")
+    refused(run("watchdog problem.npz --epsilon nan"), 2, "--epsilon must be")
+    refused(run("watchdog problem.npz --target-leakage -1"), 2, "--target-leakage must be")
+    refused(run("watchdog problem.npz", epsilon, "--merge secretly"), 2, "--merge")
+    refused(run("watchdog problem.npz", epsilon, "--out problem.npz"), 2, "--out is the same file")
+    refused(run("watchdog absent.npz", epsilon), 2, "does not exist")
+    refused(run("watchdog absent.csv", TABLE, epsilon), 2, "does not exist")
+    refused(run("watchdog", people, "--codebook problem.npz --private income", epsilon), 2, "--codebook has its own")
+    refused(run("watchdog", people, "--codebook problem.npz", epsilon), 5, "not a codebook")
     refused(run("watchdog", people, TABLE, "--useful income", epsilon), 2, "'income' is private and useful", "shared")
     refused(run("watchdog", people, "--private income --useful Town", epsilon), 2, "no column 'Town'", "'town'")
     few = tmp_path / "few.csv"
     few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
-    refused(run("watchdog", few, "--private income --useful town", epsilon), 2, "3 rows make 3", "sparse")
-    assert "too few" in printed("watchdog", few, "--private income --useful town --sparse", epsilon)
+    refused(run("watchdog few.csv --private income --useful town", epsilon), 2, "3 rows make 3", "sparse")
+    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse", epsilon)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +146,8 @@ def test_rules_that_cannot_be(people):
 
 def test_nothing_is_written_where_something_is_wrong(people, tmp_path):
     out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
-    line = ("--target-utility 50 --out", out, "--codebook-out", book)
-    refused(run("watchdog", people, TABLE, *line), 3, "H(X)")
+    line = "--target-utility 50 --out mechanism.npz --codebook-out book.json"
+    refused(run("watchdog", people, TABLE, line), 3, "H(X)")
     assert not out.exists()
     assert not book.exists()
 
@@ -160,11 +157,11 @@ def test_what_is_withheld_has_a_reason(tmp_path):
     path = tmp_path / "people.csv"
     rows = [f"{i % 7},{i % 3}" for i in range(420)]
     path.write_text("\n".join(["s,town", *rows, "7,0"]))
-    line = ("watchdog", path, "--private s --useful town --epsilon 0.5")
-    (sentence,) = (one for one in printed(*line).splitlines() if one.startswith("withheld"))
+    line = "watchdog people.csv --private s --useful town --epsilon 0.5"
+    (sentence,) = (one for one in printed(line).splitlines() if one.startswith("withheld"))
     assert "3 symbols, 100.00% of the mass, because of private symbol 7 (from 0), which has 1 record; 2 of" in sentence
     assert "Without that private symbol 100.00% of the mass would be released" in sentence
-    (cause,) = answered(*line)["withheld"]
+    (cause,) = answered(line)["withheld"]
     assert (cause["private"], cause["excluded"]) == (7, 2)
 
 
@@ -172,4 +169,4 @@ def test_one_symbol_is_one(tmp_path):
     path = tmp_path / "people.csv"
     rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}" for i in range(600)]
     path.write_text("\n".join(["income,age,town", *rows]))
-    assert "withheld: 1 symbol, " in printed("watchdog", path, COLUMNS, "--target-leakage 0.5")
+    assert "withheld: 1 symbol, " in printed("watchdog people.csv", COLUMNS, "--target-leakage 0.5")

@@ -111,7 +111,7 @@ def test_other_names_of_the_private_classes_are_refused(fitted):
     with pytest.raises(IntegrityError, match="not those that the design was made with"):
         read_audit(swapped, read_design(design, "design"), "audit")
     for broken in ([], [[]], [["a", "a"]], [[1, 2]], [["a"], ["b"]], "ab"):
-        damaged = resealed(fitted.evidence.to_bytes(fitted.mechanism), _edit("private_labels", value=broken))
+        damaged = resealed(fitted.evidence.to_bytes(fitted.mechanism), _edit("private_labels", broken))
         with pytest.raises(IntegrityError, match="private_labels are not different texts"):
             read_audit(damaged, read_design(design, "design"), "audit")
 
@@ -136,58 +136,50 @@ def test_no_other_length_is_accepted(fitted, keep):
         Mechanism.from_bytes(changed)
 
 
-def _edit(*path, value):
+def _edit(path, value):
+    """Another value at a path of the record."""
+    *path, last = (int(key) if key.isdigit() else key for key in path.split("."))
+
     def change(record):
-        for key in path[:-1]:
+        for key in path:
             record = record[key]
-        record[path[-1]] = value
+        record[last] = value
 
     return change
 
 
 EDITS = {
-    "a smaller cap": _edit("guarantees", "maximal-leakage", "upper", value="0.1"),
-    "a finite ldp": _edit("guarantees", "ldp", value={"lower": "0", "upper": "1", "unit": "nats"}),
-    "an unknown field": _edit("extra", value=1),
-    "a later version": _edit("version", value=2),
-    "another kind": _edit("format", value="jaxpriv-audit"),
-    "a rule that is none": _edit("unseen", value="ignore"),
-    "labels of another rule": _edit("codebook", "useful", 1, "labels", value=["a", "b", "c"]),
-    "a rule of other labels": _edit("codebook", "useful", 1, "rule", "values", value=["a", "b", "c"]),
-    "no labels": _edit("released", value=[]),
-    "a label twice": _edit("released", 1, "labels", value=["a", "a", "b"]),
-    "a target that is no number": _edit("asked", "target", value="many"),
-    "a target in other digits": _edit("asked", "target", value="0.150"),
-    "a problem that is none": _edit("asked", "problem", value="other"),
-    "a measure without a name": _edit("asked", "leakage", value={}),
-    "a commitment that is none": _edit("commitment", value="0"),
+    "a smaller cap": _edit("guarantees.maximal-leakage.upper", "0.1"),
+    "a finite ldp": _edit("guarantees.ldp", {"lower": "0", "upper": "1", "unit": "nats"}),
+    "an unknown field": _edit("extra", 1),
+    "a later version": _edit("version", 2),
+    "another kind": _edit("format", "jaxpriv-audit"),
+    "a rule that is none": _edit("unseen", "ignore"),
+    "no labels": _edit("released", []),
+    "a label twice": _edit("released.1.labels", ["a", "a", "b"]),
+    "a target that is no number": _edit("asked.target", "many"),
+    "a target in other digits": _edit("asked.target", "0.150"),
+    "a problem that is none": _edit("asked.problem", "other"),
+    "a measure without a name": _edit("asked.leakage", {}),
+    "a commitment that is none": _edit("commitment", "0"),
+}
+# The verifier of the standard library compares labels with rules too; before, only the reader of the mechanism did.
+LABELS = {
+    "labels of another rule": _edit("codebook.useful.1.labels", ["a", "b", "c"]),
+    "a rule of other labels": _edit("codebook.useful.1.rule.values", ["a", "b", "c"]),
+    "two labels exchanged": lambda record: record["codebook"]["useful"][1]["labels"].reverse(),
+    "a label of another interval": _edit("codebook.useful.0.labels.0", "<99"),
+    "an edge less": lambda record: record["codebook"]["useful"][0]["rule"]["edges"].pop(),
+    "another rest": _edit("codebook.useful.1.rule.other", "x"),
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", [*EDITS, *LABELS])
 def test_no_edited_statement_is_accepted(fitted, edit):
+    forged = resealed(fitted.mechanism.to_bytes(), (EDITS | LABELS)[edit])
     with pytest.raises(IntegrityError):
-        Mechanism.from_bytes(resealed(fitted.mechanism.to_bytes(), EDITS[edit]))
-
-
-def _swapped_labels(record):
-    labels = record["codebook"]["useful"][1]["labels"]
-    labels[0], labels[1] = labels[1], labels[0]
-
-
-def _one_label_less(record):
-    record["codebook"]["useful"][0]["rule"]["edges"].pop()
-
-
-def _another_rest(record):
-    record["codebook"]["useful"][1]["rule"]["other"] = "x"
-
-
-@pytest.mark.parametrize("change", [_swapped_labels, _one_label_less, _another_rest])
-def test_labels_that_are_not_those_of_the_rules_are_refused_without_numpy(fitted, change):
-    """The verifier of the standard library compares both; before, only the reader of the mechanism did."""
-    forged = resealed(fitted.mechanism.to_bytes(), change)
-    with pytest.raises(IntegrityError, match="other labels than its rules"):
+        Mechanism.from_bytes(forged)
+    with pytest.raises(IntegrityError, match="other labels than its rules" if edit in LABELS else None):
         read_design(forged, "design")
 
 
@@ -227,7 +219,7 @@ def test_no_edited_number_of_the_audit_is_accepted(fitted, claim):
     data = fitted.evidence.to_bytes(fitted.mechanism)
     assert read_audit(resealed(data), design, "audit").claims
     for end in ("lower", "upper"):
-        forged = resealed(data, _edit("claims", claim, end, value="0.000001"))
+        forged = resealed(data, _edit(f"claims.{claim}.{end}", "0.000001"))
         with pytest.raises(IntegrityError, match="stated number"):
             read_audit(forged, design, "audit")
 

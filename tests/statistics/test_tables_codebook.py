@@ -13,14 +13,10 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
-from jaxpriv.statistics.tables.readers import read_columns
 from jaxpriv.statistics.tables.rules import _prices
+from tests.statistics.conftest import column
 
 INF = math.inf
-
-
-def column(values):
-    return read_columns({"a": values}, ["a"])["a"]
 
 
 # -- rules -----------------------------------------------------------------------------------------
