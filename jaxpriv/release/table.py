@@ -97,7 +97,7 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
 
     Raises `NotCertifiedError` if the budget is below what the support of the table allows.
     """
-    whole, unit = as_integers(_as_table(costs))
+    whole, unit = as_integers(as_table(costs))
     rows = [list(map(int, row)) for row in table.tolist()]
     useful = counts.sum(axis=0).tolist()
     records = sum(useful)
@@ -157,12 +157,12 @@ def _mixed(table: np.ndarray, power: int) -> np.ndarray:
 
 def _leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str) -> Fraction | float:
     """At least the leakage, infinite where it is."""
-    claim = Counted.of(_as_table(counts), table.tolist(), "counts").leakage(measure)
+    claim = Counted.of(as_table(counts), table.tolist(), "counts").leakage(measure)
     assert claim is not None
     return math.inf if claim.upper is None else Fraction(claim.upper)
 
 
-def _as_table(values: np.ndarray) -> Table:
+def as_table(values: np.ndarray) -> Table:
     return Table(values.shape, values.ravel().tolist())
 
 

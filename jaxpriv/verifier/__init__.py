@@ -14,13 +14,14 @@ from pathlib import Path
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
-from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.archive import Json, Table, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import (
     BY_SOLVER,
     Audit,
     DesignFile,
     GroupsFile,
+    disclosed,
     holds_groups,
     read_audit,
     read_design,
@@ -49,6 +50,7 @@ from jaxpriv.verifier.releases import (
     symbols_of,
     weights_of,
 )
+from jaxpriv.verifier.sequences import check_stated
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
 __dir__ = names_of(__name__)
@@ -174,6 +176,7 @@ def verify(
     private: str | Path | None = None,
     design: str | Path | None = None,
     receipt: str | Path | None = None,
+    after: str | Path | None = None,
     released: str | Path | None = None,
     records: str | Path | None = None,
     read: Sequence[str] = (),
@@ -186,6 +189,7 @@ def verify(
         file: DESIGN.zip or a receipt.
         private: AUDIT.zip: counts and certificate of the design.
         design, receipt: the other one of the two.
+        after: the earlier design of a receipt that states what the receivers of two releases have together.
         released: the released file.
         records: the CSV table that it was released from: then pairs are tested against the design. Rows in a random
             order are paired by `order` or by kept columns of `identity`; without both only totals are compared.
@@ -211,6 +215,7 @@ def verify(
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
     claims: dict[str, Claim] = {}
+    counts = None
     if private is not None:
         if known is None:
             raise InputError(
@@ -222,6 +227,7 @@ def verify(
             starts = [f"group {place} " for place in range(1, len(audits) + 1)]
         else:
             audits, starts = (read_audit(data, known, str(private)),), [""]
+            counts = audits[0].counts
         claims = {
             start + name: claim for start, one in zip(starts, audits, strict=True) for name, claim in one.claims.items()
         }
@@ -249,6 +255,7 @@ def verify(
         if known is not None:
             check_design(stated, known, str(receipt_file))
             checked.append("receipt: of this design")
+    claims |= _together(known, stated, str(receipt_file), after, counts, checked, not_checked)
     if released is None and records is not None:
         raise InputError("records goes with released: the pairs of both are tested")
     if records is None and read:
@@ -270,6 +277,32 @@ def verify(
         tuple(checked),
         tuple(not_checked),
     )
+
+
+def _together(
+    design: DesignFile | GroupsFile | None,
+    receipt: Receipt | None,
+    name: str,
+    after: str | Path | None,
+    counts: Table | None,
+    checked: list[str],
+    not_checked: list[str],
+) -> dict[str, Claim]:
+    """What a receipt states of the receivers of two releases, computed again; on the records of the design."""
+    stated = None if receipt is None else receipt.record.get("after")
+    if stated is None:
+        if after is not None:
+            raise InputError("after goes with the receipt of a release after an earlier design")
+        return {}
+    if after is None or not isinstance(design, DesignFile):
+        not_checked.append(f"what the receivers of two releases have together: name the design and {stated['design']}")
+        return {}
+    earlier = read_design(read_file(after), str(after))
+    found = disclosed(design, earlier, counts)
+    check_stated(stated, found, earlier.sha256, name)
+    checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
+    checked += [] if counts is not None else ["receipt: what it states of the records is checked with --private"]
+    return {f"leakage_{coalition}": claim for coalition, claim in found.leakage.items()}
 
 
 def _design(data: bytes, name: str) -> DesignFile | GroupsFile:

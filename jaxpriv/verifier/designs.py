@@ -39,6 +39,7 @@ from jaxpriv.verifier.claims import (
     without_counts,
 )
 from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, unsealed
+from jaxpriv.verifier.sequences import Disclosed, independent
 
 # Claims that the audit takes from the solver: they are in it, and nothing of them is computed again.
 BY_SOLVER = ("solver_bound", "solver_gap")
@@ -149,6 +150,18 @@ def read_design(data: bytes, name: str) -> DesignFile:
     if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
         raise IntegrityError(f"{name}: a stated guarantee is not what the table gives")
     return DesignFile(record, digest(data), rows, alphabets["useful.npy"], alphabets["released.npy"], costs, guarantees)
+
+
+def disclosed(design: DesignFile, earlier: DesignFile, counts: Table | None) -> Disclosed:
+    """What receivers of a release by each of two designs have, drawn independently given the record.
+
+    `counts` (S, X) are those of the design; None: only what holds for every population. Raises `InputError` for designs
+    of other useful symbols.
+    """
+    if design.record["codebook"]["useful"] != earlier.record["codebook"]["useful"] or design.useful != earlier.useful:
+        raise InputError("the earlier design has other useful columns, classes or symbols than the design")
+    rows = independent(design.rows, len(earlier.rows[0]))
+    return Disclosed.of(earlier.rows, rows, counts, design.measure)
 
 
 def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:

@@ -46,7 +46,7 @@ from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import decompressed, digest
-from jaxpriv.verifier.claims import ONE, Matrix
+from jaxpriv.verifier.claims import ONE, Matrix, upper
 from jaxpriv.verifier.designs import DesignFile, GroupsFile
 from jaxpriv.verifier.records import RECEIPT, edge_of, unsealed
 
@@ -132,7 +132,20 @@ class Receipt:
             found.append("no ledger was kept: a second draw for the same records would not be noticed")
         if not self.permuted:
             found.append("rows are in the order of the table: what that order tells about a record was released too")
+        after = self.record.get("after")
+        if after is not None:
+            stated = {name: claims["maximal-leakage"]["upper"] for name, claims in after["guarantees"].items()}
+            found.append(f"the records are released by an earlier design too: maximal leakage, {_by_receivers(stated)}")
+            if after["leakage"] is not None:
+                found.append(
+                    f"leakage of both designs on the records of the new one: {_by_receivers(after['leakage'])}"
+                )
         return found
+
+
+def _by_receivers(stated: Mapping[str, str | None]) -> str:
+    each = (f"{name} at most {'inf' if most is None else upper(float(most), 3)}" for name, most in stated.items())
+    return ", ".join(each)
 
 
 def read_receipt(data: bytes, name: str) -> Receipt:
