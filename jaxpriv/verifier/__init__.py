@@ -294,10 +294,11 @@ def _together(
         if after is not None:
             raise InputError("after goes with the receipt of a release after an earlier design")
         return {}
-    if after is None or not isinstance(design, DesignFile):
+    if not isinstance(design, DesignFile) or (after is None and design.earlier is None):
         not_checked.append(f"what the receivers of two releases have together: name the design and {stated['design']}")
         return {}
-    earlier = read_design(read_file(after), str(after))
+    earlier = design.earlier if after is None else read_design(read_file(after), str(after))
+    assert earlier is not None
     found = disclosed(design, earlier, counts)
     check_stated(stated, found, earlier.sha256, name)
     checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
@@ -374,7 +375,7 @@ def _compared(
         f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
     )
     groups = list(zip(parts, by_group, zip(*outputs, strict=True), strict=True))
-    if permuted and any(chance_of_order(part.rows, x, y) < _ORDERED / len(parts) for part, x, y in groups):
+    if permuted and any(chance_of_order(part.alone, x, y) < _ORDERED / len(parts) for part, x, y in groups):
         raise IntegrityError(f"{disorder}follow those of {records}")
     columns = columns_of(table, records)
     for column in identity:
@@ -395,7 +396,7 @@ def _compared(
         place, paired = rows_by_identity(texts, written, identity, name), "id"
     if place is None:
         tables = TABLES * len(parts)
-        test = of_all([conformity_of_totals(part.rows, x, y, _identity(part), tables) for part, x, y in groups])
+        test = of_all([conformity_of_totals(part.alone, x, y, _identity(part), tables) for part, x, y in groups])
         _refuse(test, name, range(rows), "any of the records")
         checked.append("released file: the tests find no departure of its totals from the design")
         return test, None, None
@@ -441,11 +442,11 @@ def _tested(
     drawn = zip(*(outputs[row] for row in rows), strict=True)
     groups = list(zip(parts, zip(*symbols, strict=True), drawn, strict=True))
     tables, level = TABLES * len(parts), LEVEL / 6 / len(parts)
-    test = of_all([conformity(part.rows, x, y, _identity(part), tables, level) for part, x, y in groups])
+    test = of_all([conformity(part.alone, x, y, _identity(part), tables, level) for part, x, y in groups])
     _refuse(test, name, rows, "its record")
     before, found = {}, []
     for place, (part, x, y) in enumerate(groups, 1):
-        found.append(dependence(weights_of(part.rows, x), x, y, columns, private, before))
+        found.append(dependence(weights_of(part.alone, x), x, y, columns, private, before))
         before[f"the draw of group {place}"] = y
     least = min(found, key=lambda one: one.p_value)
     depends = replace(least, p_value=min(1.0, len(parts) * least.p_value))

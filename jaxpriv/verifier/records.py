@@ -268,9 +268,10 @@ def _by_coalition(form: Form) -> Form:
 
 
 # The newest versions of the formats; 1 where none is named. Those up to it are read.
-VERSIONS = {RECEIPT: 3, LEDGER: 3}
-# Fields that a record of an earlier version does not have. A receipt that needs none of version 3 is one of version 2.
-_ABSENT = {(RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
+VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 3}
+# Fields that a record of an earlier version does not have. Designs and receipts that need none of the fields of the
+# newest version have the one before.
+_ABSENT = {(DESIGN, 1): ("follows",), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
@@ -282,6 +283,7 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "guarantees": _claims,
         "commitment": _hash,
         "members": _map(_hash),
+        "follows": _hash,
     },
     AUDIT: {
         "tool": _tool,

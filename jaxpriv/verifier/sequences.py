@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import Json, Table
-from jaxpriv.verifier.claims import Claim, Counted, Matrix, Measure, up, without_counts
+from jaxpriv.verifier.claims import ONE, Claim, Counted, Matrix, Measure, up, without_counts
 
 # The receivers of the earlier releases, those of the new one, and both.
 COALITIONS = ("earlier", "alone", "together")
@@ -110,6 +110,14 @@ class Disclosed:
             "guarantees": every,
             "leakage": {**self.upper} or None,
         }
+
+
+def rounded_rows(rows: Matrix) -> list[list[int]]:
+    """Rows with a common sum as rows that sum to 2^62, by less than 2^-62 each entry but the largest."""
+    found = [[entry * ONE // sum(row) for entry in row] for row in rows]
+    for row in found:
+        row[row.index(max(row))] += ONE - sum(row)
+    return found
 
 
 def independent(rows: Matrix, outputs: int) -> list[Sequence[int]]:
