@@ -131,6 +131,12 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "AUDIT.zip",
             "The private part of a design: its certified gap is computed again from counts and dual scores.",
         ),
+        "fit:after": (
+            "EARLIER.zip",
+            "The design by which these records were released before: the new draw may look at the earlier one, and the "
+            "target is about the leakage of both together. Its useful columns and classes are taken: leave out "
+            "--useful. With --budget or --leakage-budget.",
+        ),
         "release:after": (
             "EARLIER.zip",
             "Another design, by which these records were released before: the receipt and the screen state what "

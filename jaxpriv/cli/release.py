@@ -108,6 +108,10 @@ def release(
             "the ledger has releases of other tables; without --id it does not notice a person who is in several",
         ),
         (
+            found.fresh,
+            f"{found.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released",
+        ),
+        (
             found.unseen,
             f"{found.unseen} records combine classes as none of the fit did: {found.receipt.get('unseen')}",
         ),

@@ -120,14 +120,15 @@ def read_parts(source: Source, asked: TableRequest, after: Mechanism | None = No
     """The columns that a codebook or the request names; a share of the rows, drawn by its seed, for the design."""
     share = scalar(asked.split, "split", low=0.0, high=1.0, open_low=True)
     seed = whole(asked.seed, "seed", low=0.0)
+    own = () if after is None else after.codebook.useful
+    if own and (asked.useful or asked.codebook or any(name in own for name in asked.rules or ())):
+        raise InputError("after: it has the useful columns and their classes; leave out `useful` and rules of them")
     if asked.codebook is not None:
-        if asked.private or asked.useful or asked.rules or asked.shared or after is not None:
+        if asked.private or asked.useful or asked.rules or asked.shared:
             raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
         columns = read_columns(source, asked.codebook.columns)
     else:
-        if after is not None and asked.useful:
-            raise InputError("useful: the columns are those of the earlier mechanism, `after`")
-        names = [*names_of(asked.private), *(names_of(asked.useful) if after is None else after.codebook.useful)]
+        names = [*names_of(asked.private), *(own or names_of(asked.useful))]
         if not names:
             raise InputError("name the private and the useful columns, or give a codebook")
         columns = read_columns(source, list(dict.fromkeys(names)))

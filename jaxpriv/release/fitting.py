@@ -18,10 +18,11 @@ from jaxpriv._runtime.validation import scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
-from jaxpriv.problems import DistortionProblem, FunnelProblem, sequential_release
+from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
+from jaxpriv.release.following import least_after
 from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
@@ -456,11 +457,14 @@ class _Work:
             assert isinstance(found, FunnelSolution)
             return found.mechanism, _prices(asked_of, found), found.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
-        if self.earlier is None:
-            asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
-        else:
+        if self.earlier is not None and self.prices is not None:
             draws = np.array([[entry / sum(row) for entry in row] for row in self.earlier])
-            asked = sequential_release(joint, draws, self.prices, leakage=measure, **form)
+            best = least_after(joint, draws, self.prices, problem, target, self.request.tol, self.clock)
+            price = np.array([best.price])
+            weights, multipliers = (np.ones((1, 1)), price) if problem == "budget" else (1 / price[None], price[:0])
+            duals = {"scores": best.scores[None], "weights": weights, "multipliers": multipliers}
+            return best.mechanism.reshape(-1, best.mechanism.shape[2]), duals, best.status
+        asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
         solution = solve_within(self.clock, asked, "auto", goal)
         parts = solution.scores, solution.weights, solution.multipliers
         if isinstance(measure, MutualInformation):
@@ -474,10 +478,7 @@ class _Work:
             # Of distances to the budget; the verifier takes the price of E d itself.
             prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * self.prices)[0])
         duals = {"scores": rules, "weights": weights, "multipliers": prices}
-        mapping = np.asarray(solution.mechanism)
-        if self.earlier is not None:  # the row of (x, z) has the outputs (z, y)
-            mapping = mapping.reshape(len(mapping), -1, self.prices.shape[1]).sum(axis=1)
-        return mapping, duals, str(solution.status)
+        return np.asarray(solution.mechanism), duals, str(solution.status)
 
     def _alphabet(self, matrix: np.ndarray) -> tuple[tuple[str, ...], Labels, np.ndarray, np.ndarray]:
         """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""

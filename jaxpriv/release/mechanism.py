@@ -226,6 +226,11 @@ class Mechanism(Shown):
         rows = self.table.tolist()
         return rows if self.earlier is None else joint_rows(self.earlier.drawn, rows)
 
+    @property
+    def chain(self) -> "list[Mechanism]":
+        """The mechanisms that it follows, the first one first, and itself."""
+        return [*([] if self.earlier is None else self.earlier.chain), self]
+
     @cached_property
     def alone(self) -> "Mechanism":
         """The mechanism of this release alone, P(y|x): itself, unless it looks at earlier draws."""

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b, shake_256
 from pathlib import Path
 
@@ -230,6 +231,7 @@ class Released:
         order_file: where `order` was written, None with it.
         earlier: whether a ledger held draws before.
         disclosed: what the receivers of an earlier release and of this one have; None without one.
+        fresh: records without a draw of the earlier design that this one looks at: one was drawn and recorded.
     """
 
     outputs: np.ndarray
@@ -243,6 +245,7 @@ class Released:
     order_file: Path | None
     earlier: bool
     disclosed: Disclosed | None
+    fresh: int
 
     __repr__ = summary
 
@@ -296,9 +299,9 @@ def release(
             be written, beside `ledger`), named by the hash of the released file. A new file is for its owner only.
         force: replace files that exist: without a ledger that is a second draw for the same records.
         after: another design of the same useful symbols, by which these records were or will be released too,
-            independently given the record. The receipt states what its receivers have, those of this release, and both
-            together: maximal leakage and LDP, and from `evidence`, the counts of `mechanism`, its measure. A ledger
-            that holds draws by both designs is accepted.
+            independently given the record; a design that looks at earlier draws holds its own. The receipt states what
+            its receivers have, those of this release, and both together: maximal leakage and LDP, and from `evidence`,
+            the counts of `mechanism`, its measure. A ledger that holds draws by both designs is accepted.
         limit: what any of them may have at most, in the unit of the measure; needed with `after`.
 
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
@@ -317,15 +320,21 @@ def release(
     if keep_order and order_out is not None:
         raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
-    disclosed = None if after is None else _after(mechanism, after, evidence, limit)
-    if after is None and (evidence is not None or limit is not None):
+    earlier = [part.earlier for part in mechanism.parts if part.earlier is not None]
+    disclosed = _disclosed(mechanism, after, evidence, limit) if earlier or after is not None else None
+    if disclosed is None and (evidence is not None or limit is not None):
         raise InputError("evidence and limit go with `after`, an earlier design")
+    if earlier and no_ledger:
+        raise InputError("no_ledger: the design looks at the draws of an earlier one, which a ledger holds")
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    own = [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+    own = _named_for(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(own, ledger)
+    chain = earlier[0].chain if earlier else [] if after is None else after.chain
+    if earlier:
+        paths = [*(path for one in chain for path in _named_for(one, folders) if path.exists()), *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
@@ -333,7 +342,8 @@ def release(
     for part, own_codes in _by_part(mechanism, codes):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
-        tables.self_test(part.table, np.unique(symbols[-1]))
+        draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
+        tables.self_test(part.table, (np.unique(symbols[-1])[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
@@ -342,11 +352,21 @@ def release(
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
             locks.enter_context(locked(path, wait=path in own))
         books = {path: Ledger.load(path) for path in read}
-        earlier = any(len(book.entries) for book in books.values())
-        draws = [part.sample(own_symbols) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
-        outputs = np.stack(draws, axis=1)
-        others = [] if after is None else [_digest(after)]
-        served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs, others)
+        held = any(len(book.entries) for book in books.values())
+        designs = [_digest(one) for one in (*chain, mechanism)]
+        looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
+        before, fresh = np.zeros(len(codes), dtype=np.int64), 0
+        for one in chain if earlier else ():
+            drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
+            if not known and len(codes):
+                raise InputError(
+                    "ledger: no ledger has a draw of these records by the earlier design, which this one looks at; "
+                    "name the one that it was released with"
+                )
+            before = before * len(one.released) + drawn[:, 0]
+            fresh = max(fresh, len(codes) - known)
+        pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
+        outputs, served = looked_up.drawn(mechanism, pairs)
         if no_ledger and served:
             raise InputError(
                 f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
@@ -355,8 +375,8 @@ def release(
         order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
-        if after is not None and disclosed is not None:
-            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(after.sha256, limit)}
+        if disclosed is not None:
+            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-1].sha256, limit)}
         files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
@@ -379,25 +399,40 @@ def release(
         record,
         tuple(paths),
         order_file,
-        bool(paths) and earlier,
+        bool(paths) and held,
         disclosed,
+        fresh,
     )
 
 
-def _after(
-    mechanism: Mechanism | GroupedMechanism, after: Mechanism, evidence: Evidence | None, limit: float | None
+def _pair(part: Mechanism, symbols: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The row of the table for each record: of x, or of x and the earlier draws."""
+    return symbols if part.earlier is None else symbols * len(part.earlier.drawn[0]) + before
+
+
+def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
+    """The names of the ledger of a design in these folders."""
+    return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+
+
+def _disclosed(
+    mechanism: Mechanism | GroupedMechanism, after: Mechanism | None, evidence: Evidence | None, limit: float | None
 ) -> Disclosed:
-    """What receivers of both releases have; `InputError` where that is more than the limit."""
-    if not isinstance(mechanism, Mechanism) or not isinstance(after, Mechanism):
+    """What receivers of both releases have; `InputError` where that is more than the limit.
+
+    A design that looks at earlier draws has its own limit, so that a further one and the evidence may be left out.
+    """
+    if not isinstance(mechanism, Mechanism) or not isinstance(after, Mechanism | None):
         raise InputError("after is about designs that are not of groups of columns")
-    if evidence is None or limit is None:
+    if mechanism.earlier is None and (evidence is None or limit is None):
         raise InputError("after needs a `limit` and the evidence of the design (on the command line `private`)")
-    if evidence.commitment() != mechanism.commitment:
+    if evidence is not None and evidence.commitment() != mechanism.commitment:
         raise IntegrityError("evidence: it is that of another mechanism")
-    if _digest(after) == _digest(mechanism):
+    if after is not None and _digest(after) == _digest(mechanism):
         raise InputError("after: it is the design itself, by which a record has one draw")
-    found = disclosed_by(mechanism.verify(), after.verify(), tables.as_table(evidence.counts))
-    over = found.above(scalar(limit, "limit", low=0.0))
+    counts = None if evidence is None else tables.as_table(evidence.counts)
+    found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
+    over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))
     if over is not None:
         most = found.upper[over] or "inf"
         raise InputError(f"limit: {RECEIVERS[over]} would have {most}, more than {limit:g}; nothing was released")
@@ -425,7 +460,9 @@ def _refuse_second(files: Sequence[Path]) -> None:
 
 def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
     """What makes two mechanisms one to a ledger: the probabilities and what is released."""
-    return archive.digest(b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts))
+    content = b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts)
+    before = [_digest(part.earlier).encode() for part in mechanism.parts if part.earlier is not None]
+    return archive.digest(b"".join([content, *before]))
 
 
 def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
@@ -483,70 +520,86 @@ def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str])
             raise InputError(f"keep: column {name!r} is named twice")
 
 
-def _recorded(
-    books: Mapping[Path, Ledger],
-    mechanism: Mechanism | GroupedMechanism,
-    codes: np.ndarray,
-    identity: Sequence[Column],
-    outputs: np.ndarray,
-    others: Sequence[str] = (),
-) -> int:
-    """Put the draws of then into `outputs` (n, k), add the new ones to the books, and say how many records had one.
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """The records of a table in some ledgers.
 
-    `others` are the earlier designs that the release states, by their digests: draws by them are no draws of it. A
-    record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
+    A record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
     later release of the same table finds it with and without them. The draw by identity goes before that of an earlier
     row with the same identity, and this before that of the row. The draw of every group but the first has an entry of
     its own, whose name ends with the number of the group.
+
+    Attributes:
+        codes: the useful classes of the records.
+        identity: the columns that identify them.
+        designs: the digests of all designs that the release states: draws by them are accepted.
     """
-    if not books:
-        return 0
-    designs, table = [_digest(mechanism), *others], archive.digest(np.ascontiguousarray(codes).tobytes())
-    served = np.zeros(len(codes), dtype=bool)
-    keys = []
-    first = {path: book for path, book in books.items() if book.version == 1}
-    contents, place = [], np.zeros(0, dtype=np.int64)
-    if first or identity:
-        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-        distinct, place = distinct_rows(codes, sizes)
-        contents = [row.tobytes() for row in distinct]
 
-    def named(who: Sequence[bytes]) -> Callable[[Ledger, bytes], np.ndarray]:
-        def keyed(book: Ledger, design: bytes) -> np.ndarray:
-            each = [design + content for content in contents]
-            return book.keyed(who, [each[x] for x in place.tolist()])
+    books: Mapping[Path, Ledger]
+    codes: np.ndarray
+    identity: Sequence[Column]
+    designs: Sequence[str]
 
-        return keyed
+    @cached_property
+    def table(self) -> str:
+        """The digest of the records."""
+        return archive.digest(np.ascontiguousarray(self.codes).tobytes())
 
-    def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger, bytes], np.ndarray]) -> None:
-        for path, book in reversed(list(books.items())):  # the first one has the last word
-            asked, *stated = (keyed(book, design.encode()) for design in designs)
-            keys.append((book, asked, group))
-            before = book.recorded(asked, stated)
-            if (before >= len(mechanism.parts[group].released)).any():
-                raise IntegrityError(f"{path} holds a symbol that the design does not release")
-            outputs[before >= 0, group] = before[before >= 0]
-            served[before >= 0] = True
+    def drawn(self, mechanism: Mechanism | GroupedMechanism, symbols: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
+        """(a draw of each group for each record (n, k), from rows `symbols` of its table, how many had one before).
 
-    groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
-    for group, end in groups:
-        rows = [f"{table} {row}".encode() + end for row in range(len(codes))] if first else []
-        look_up(first, group, named(rows))
-        name = table.encode() + end
-        look_up(books, group, lambda book, design, name=name: book.keyed_rows(name, design, len(codes)))
-    if identity:
-        who = _who(identity)
-        first_rows: dict[bytes, int] = {}
-        for row, one in enumerate(who):
-            row_of_one = first_rows.setdefault(one, row)
-            if place[row_of_one] != place[row]:
-                raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
-            outputs[row] = outputs[row_of_one]
+        Draws of then take the place of new ones, which are added to the books.
+        """
+        outputs = np.stack([part.sample(own) for part, own in zip(mechanism.parts, symbols, strict=True)], axis=1)
+        if not self.books:
+            return outputs, 0
+        own = _digest(mechanism)
+        designs = [own, *(design for design in self.designs if design != own)]
+        served = np.zeros(len(outputs), dtype=bool)
+        keys = []
+        first = {path: book for path, book in self.books.items() if book.version == 1}
+        contents, place = [], np.zeros(0, dtype=np.int64)
+        if first or self.identity:
+            sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+            distinct, place = distinct_rows(self.codes, sizes)
+            contents = [row.tobytes() for row in distinct]
+
+        def named(who: Sequence[bytes]) -> Callable[[Ledger, bytes], np.ndarray]:
+            def keyed(book: Ledger, design: bytes) -> np.ndarray:
+                each = [design + content for content in contents]
+                return book.keyed(who, [each[x] for x in place.tolist()])
+
+            return keyed
+
+        def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger, bytes], np.ndarray]) -> None:
+            for path, book in reversed(list(books.items())):  # the first one has the last word
+                asked, *stated = (keyed(book, design.encode()) for design in designs)
+                keys.append((book, asked, group))
+                before = book.recorded(asked, stated)
+                if (before >= len(mechanism.parts[group].released)).any():
+                    raise IntegrityError(f"{path} holds a symbol that the design does not release")
+                outputs[before >= 0, group] = before[before >= 0]
+                served[before >= 0] = True
+
+        groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
         for group, end in groups:
-            look_up(books, group, named([one + end for one in who]))
-    for book, asked, group in keys:
-        book.add(asked, outputs[:, group])
-    return int(served.sum())
+            rows = [f"{self.table} {row}".encode() + end for row in range(len(outputs))] if first else []
+            look_up(first, group, named(rows))
+            name = self.table.encode() + end
+            look_up(self.books, group, lambda book, design, name=name: book.keyed_rows(name, design, len(outputs)))
+        if self.identity:
+            who = _who(self.identity)
+            first_rows: dict[bytes, int] = {}
+            for row, one in enumerate(who):
+                other = first_rows.setdefault(one, row)
+                if place[other] != place[row]:
+                    raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
+                outputs[row] = outputs[other]
+            for group, end in groups:
+                look_up(self.books, group, named([one + end for one in who]))
+        for book, asked, group in keys:
+            book.add(asked, outputs[:, group])
+        return outputs, int(served.sum())
 
 
 def _who(identity: Sequence[Column]) -> list[bytes]:

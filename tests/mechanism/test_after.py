@@ -7,12 +7,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.release import fit, release
+import jaxpriv as jp
+from jaxpriv._runtime.clock import Clock
+from jaxpriv.errors import InfeasibleError, InputError, IntegrityError
+from jaxpriv.release import Mechanism, fit, release
 from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release.following import least_after
 from jaxpriv.release.releasing import Ledger
+from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.claims import ONE, Measure
+from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
 from tests.mechanism.conftest import COLUMNS
 
@@ -234,3 +239,169 @@ def test_a_ledger_of_several_designs_is_read_as_it_was_written(tmp_path):
     with pytest.raises(InputError, match="by another design"):
         read.recorded(third, stated)
     assert (read.recorded(third, [*stated, read.keyed(who, [b"two"] * 50)]) == -1).all()
+
+
+# -- designs that look at the earlier draws ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def following(table, fitted):
+    return fit(table, private="income", after=fitted.mechanism, leakage_budget=0.03)
+
+
+@pytest.mark.parametrize("target", [{"leakage_budget": 0.03}, {"budget": 0.3}])
+def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, other, following, target):
+    found = following if "leakage_budget" in target else fit(table, private="income", after=fitted.mechanism, **target)
+    assert found.status == "optimal"
+    counts, earlier = found.evidence.counts, fitted.mechanism.table.tolist()
+    for name, seen in (("leakage_earlier", (True, False)), ("leakage_alone", (False, True)), ("leakage", (True, True))):
+        expected = by_force(counts.tolist(), earlier, found.mechanism.table.tolist(), seen)
+        assert float(found.claims[name].upper) == pytest.approx(expected, abs=1e-12)
+    assert found.claims["excess"].upper == "0"
+    assert float(found.claims["gap"].upper) < 2e-6
+    # The optimum of the problem in float64, by the same program without rounding, lies in the interval.
+    joint, costs = counts / counts.sum(), found.mechanism.distortion
+    problem = jp.sequential_release(joint, fitted.mechanism.matrix(), costs, **target)
+    best = float(jp.solve(problem).value)
+    assert float(found.claims["lower_bound"].lower) - 1e-6 <= best <= float(found.claims["value"].upper) + 1e-6
+    if "budget" in target:  # an independent release of no less distortion discloses more
+        more = joint @ np.einsum("xz,xy->xzy", fitted.mechanism.matrix(), other.mechanism.matrix()).reshape(
+            len(costs), -1
+        )
+        apart = np.outer(more.sum(axis=1), more.sum(axis=0))
+        assert float(found.claims["leakage"].upper) < (more[more > 0] * np.log((more / apart)[more > 0])).sum()
+    found.mechanism.save(tmp_path / "design.zip")
+    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
+    again = Mechanism.load(tmp_path / "design.zip")
+    assert again.to_bytes() == found.mechanism.to_bytes()
+    assert again.earlier.sha256 == fitted.mechanism.sha256
+    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == found.claims
+    assert np.allclose(again.matrix().sum(axis=1), 1.0)
+
+
+@pytest.mark.usefixtures("surely")
+def test_the_new_draw_is_from_the_row_of_the_record_and_its_earlier_draw(tmp_path, people, fitted, following):
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    first = release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    made = {"order_out": tmp_path / "order.zip", "evidence": following.evidence}
+    done = release(people, following.mechanism, *paths(tmp_path, "second"), **shared, **made)
+    assert (done.fresh, done.served) == (0, 0)
+    x = fitted.mechanism.symbols(people)
+    pairs = x * len(fitted.mechanism.released) + first.outputs
+    tested = conformity(following.mechanism.table.tolist(), pairs.tolist(), done.outputs.tolist(), None, tables=999)
+    assert tested.p_value > 1e-6
+    assert not tested.impossible
+    wrong = conformity(
+        following.mechanism.table.tolist(), pairs[::-1].tolist(), done.outputs.tolist(), None, tables=999
+    )
+    assert wrong.p_value < 0.01  # the test sees the earlier draws
+    again = release(people, following.mechanism, *paths(tmp_path, "again"), **shared)
+    assert again.served == 1200
+    assert (again.outputs == done.outputs).all()
+    assert release(people, fitted.mechanism, *paths(tmp_path, "repeated"), **shared).served == 1200
+    following.mechanism.save(tmp_path / "design.zip")
+    following.evidence.save(tmp_path / "audit.zip", following.mechanism)
+    checked = verify(
+        tmp_path / "second.json",
+        design=tmp_path / "design.zip",
+        private=tmp_path / "audit.zip",
+        released=tmp_path / "second.csv",
+        records=people,
+        order=tmp_path / "order.zip",
+    )
+    assert not checked.not_checked
+    assert checked.conformity.p_value > 1e-6
+    assert checked.claims["leakage_together"] == following.claims["leakage"]
+
+
+def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, fitted, following):
+    identified = {"id": np.arange(1200).astype(str).astype(object), **table}
+    some = {name: values[:1000] for name, values in identified.items()}
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    with pytest.raises(InputError, match="no ledger has a draw of these records"):
+        release(some, following.mechanism, *paths(tmp_path, "no"), **shared)
+    assert not list(tmp_path.glob("*"))
+    first = release(some, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    done = release(identified, following.mechanism, *paths(tmp_path, "second"), **shared)
+    assert done.fresh == 200
+    later = release(identified, fitted.mechanism, *paths(tmp_path, "later"), **shared)
+    assert later.served == 1200
+    assert (later.outputs[:1000] == first.outputs).all()
+    pairs = fitted.mechanism.symbols(identified) * len(fitted.mechanism.released) + later.outputs
+    assert (following.mechanism.table[pairs, done.outputs] > 0).all()
+    with pytest.raises(InputError, match="no_ledger: the design looks at"):
+        release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
+
+
+def test_a_third_design_follows_both(tmp_path, table, people, fitted, following):
+    third = fit(table, private="income", after=following.mechanism, leakage_budget=0.04)
+    assert third.status == "optimal"
+    assert third.claims["leakage_earlier"] == following.claims["leakage"]
+    third.mechanism.save(tmp_path / "design.zip")
+    third.evidence.save(tmp_path / "audit.zip", third.mechanism)
+    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == third.claims
+    with pytest.raises(InputError, match="no ledger has a draw"):
+        release(people, third.mechanism, *paths(tmp_path, "third"))
+    for name, one in (("first", fitted), ("second", following), ("third", third)):
+        done = release(people, one.mechanism, *paths(tmp_path, name))
+        assert done.served == 0
+    assert (tmp_path / "third.csv").exists()
+
+
+def test_what_a_following_design_does_not_take(table, fitted, following):
+    for given, words in (
+        ({"useful": ["age"], "budget": 0.2}, "leave out `useful`"),
+        ({"rules": {"age": Edges([18, 80])}, "budget": 0.2}, "leave out `useful`"),
+        ({"disclosure": 0.5}, "after goes with `budget`"),
+        ({"budget": 0.2, "leakage": "maximal-leakage"}, "after goes with `budget`"),
+        ({"budget": 0.2, "leakage_tolerance": 0.1}, "after goes with `budget`"),
+    ):
+        with pytest.raises(InputError, match=words):
+            fit(table, private="income", after=fitted.mechanism, **given)
+    with pytest.raises(InfeasibleError):  # below what the earlier release discloses
+        fit(table, private="income", after=fitted.mechanism, leakage_budget=0.001)
+    with pytest.raises(InputError, match="looks at earlier draws"):
+        following.mechanism.apply({"age": [20], "town": ["north"]})
+
+
+def test_no_changed_byte_of_a_following_design_is_accepted(following):
+    data = following.mechanism.to_bytes()
+    for place in np.random.default_rng(2).integers(0, 8 * len(data), 60):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << (place % 8)
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(bytes(changed))
+    members = archive.unpack(data, "design")
+    record = json.loads(members["design.json"])
+    del record["sha256"]
+    without = {name: content for name, content in members.items() if name != "earlier.zip"}
+    for edited in (members | {"design.json": archive.sealed(record | {"version": 1})}, without):
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(archive.pack(edited))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
+    rng = np.random.default_rng(seed)
+    s, x, z = rng.integers(2, 5, 3)
+    joint = rng.dirichlet(np.ones(s * x)).reshape(s, x)
+    earlier = rng.dirichlet(np.full(z, 0.3), x) * rng.integers(0, 2, (x, z))
+    earlier[:, 0] += 1.0 - earlier.sum(axis=1)
+    costs = np.abs(np.subtract.outer(np.arange(x), np.arange(x))) * 10.0 ** rng.integers(-2, 3)
+    least, most = 0.0, float((joint.sum(axis=0) @ costs).min())
+    for share in (0.05, 0.4, 0.9, 1.5):
+        budget = least + share * (most - least)
+        problem = jp.sequential_release(joint, earlier, costs, budget=budget)
+        best = jp.solve(problem, tol=1e-7)
+        limit = float(best.value) + 1e-9
+        other = jp.solve(jp.sequential_release(joint, earlier, costs, leakage_budget=limit), tol=1e-7)
+        for form, target, whole in (("budget", budget, best), ("leakage-budget", limit, other)):
+            found = least_after(joint, earlier, costs, form, target, 1e-6, Clock())
+            seen = np.einsum("sx,xz,xzy->szy", joint, earlier, found.mechanism).reshape(s, -1)
+            apart = np.outer(seen.sum(axis=1), seen.sum(axis=0))
+            leakage = (seen[seen > 0] * np.log(seen[seen > 0] / apart[seen > 0])).sum()
+            spent = np.einsum("sx,xz,xzy,xy->", joint, earlier, found.mechanism, costs)
+            reached, used = (leakage, spent) if form == "budget" else (spent, leakage)
+            assert found.status == "optimal"
+            assert used <= target * (1 + 1e-12) + 1e-15
+            assert float(whole.lower_bound) - 1e-9 <= reached <= float(whole.value) + 1e-6

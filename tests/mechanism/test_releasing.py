@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -170,11 +171,7 @@ def test_files_that_do_not_go_together(files):
 def test_a_design_that_exceeds_its_target_is_not_certified(table, tmp_path):
     """The watchdog of one half, stated for a smaller target than it meets."""
     fitted = fit(table, **COLUMNS, target_leakage=0.3)
-    over = {
-        **vars(fitted.mechanism),
-        "asked": fitted.mechanism.asked.__class__("watchdog", 0.01, fitted.mechanism.asked.leakage),
-    }
-    mechanism = Mechanism(**{name: value for name, value in over.items() if not name.startswith("_")})
+    mechanism = replace(fitted.mechanism, asked=replace(fitted.mechanism.asked, target=0.01))
     mechanism.save(tmp_path / "design.zip")
     fitted.evidence.save(tmp_path / "audit.zip", mechanism)
     with pytest.raises(NotCertifiedError, match="exceeds its target"):
