@@ -77,7 +77,7 @@ def release(
             order_out=order_out,
             force=force,
             after=None if after is None else load_mechanism(after),
-            evidence=None if after is None else evidence,
+            evidence=None if after is None and loaded.parts[0].earlier is None else evidence,
             limit=limit,
         )
         return done, drifts
@@ -89,7 +89,7 @@ def release(
         "rows": rows,
         **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
         "order": found.order_file,
-        "disclosed": None if found.disclosed is None else {**found.disclosed.upper, "units": found.disclosed.unit},
+        "disclosed": None if found.disclosed is None else found.disclosed.leakage,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
     notes = (

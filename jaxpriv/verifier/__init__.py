@@ -302,7 +302,8 @@ def _together(
     found = disclosed(design, earlier, counts)
     check_stated(stated, found, earlier.sha256, name)
     checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
-    checked += [] if counts is not None else ["receipt: what it states of the records is checked with --private"]
+    if counts is None and stated["leakage"] is not None:
+        checked.append("receipt: what it states of the records of the design is checked with --private")
     return {f"leakage_{coalition}": claim for coalition, claim in found.leakage.items()}
 
 

@@ -87,11 +87,6 @@ class Disclosed:
             for name, claim in self.leakage.items()
         }
 
-    @property
-    def unit(self) -> str:
-        """The unit of the leakage."""
-        return next(iter(self.leakage.values())).unit
-
     def above(self, limit: float) -> str | None:
         """The coalition that has most, if that is more than `limit`."""
         for name, claim in reversed(self.leakage.items()):

@@ -271,3 +271,48 @@ def test_a_design_is_audited_on_a_table(run, table, designed, save, tmp_path):  
     assert found["measures"] == other["measures"]
     refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
     refused(run("audit", design, "--joint", tmp_path / "problem.npz"), 2, "audited on a table")
+
+
+def test_a_second_release_of_the_same_records(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
+    design, audit = copied
+    finer, private, page = tmp_path / "finer.zip", tmp_path / "private" / "finer.zip", tmp_path / "page.html"
+
+    def line(name, one, *options):
+        files = ("--design", one, "--out", tmp_path / f"{name}.csv", "--receipt", tmp_path / f"{name}.json")
+        return run("release", table, *files, *options)
+
+    fit = ("fit", table, "--private", "income", "--after", design, "--out", finer, "--private-out", private)
+    made = run(*fit, "--budget", 0.1)
+    assert made.exit_code == 0, made.output
+    assert "leakage, both releases together" in made.stdout
+    refused(run(*fit, "--budget", 0.1, "--useful", "age"), 2, "--after goes without --useful")
+    refused(run(*fit, "--disclosure", 0.1), 2, "--after goes with --budget or --leakage-budget")
+    refused(run(*fit, "--budget", 0.1, "--bins", "age=quantiles:2"), 2, "--after")
+    refused(line("2", finer, "--private", private), 2, "--ledger: no ledger has a draw")
+    refused(line("2", design, "--limit", 1), 2, "go with --after")
+    assert line("1", design, "--private", audit).exit_code == 0
+    second = line("2", finer, "--private", private)
+    assert second.exit_code == 0, second.output
+    assert "receivers of both have at most" in second.stdout
+    assert "stated in the receipt: with the earlier release: on records of the design" in second.stdout
+    stated = ("verify", tmp_path / "2.json", "--design", finer, "--released", tmp_path / "2.csv")
+    assert run(*stated, "--private", private).exit_code == 0
+    assert "together agrees with both designs" in run(*stated, "--after", design).stdout
+    refused(run(*stated, "--after", finer), 2, "follows another earlier design")
+    assert run("report", finer, "--private", private, "--receipt", tmp_path / "2.json", "--out", page).exit_code == 0
+    assert "are about readers of both" in page.read_text()
+    assert "With the earlier release" in page.read_text()
+    measured = ("audit", "--counts", table, "--bootstrap", 0, "--measures", "mutual-information", "--json", "-")
+    both = strict_json(run(*measured, finer).stdout)
+    assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
+    refused(run(*measured, design, "--again", finer), 2, "--again: ", "looks at earlier draws")
+    # The reverse, without a look: the limit is what is stated.
+    options = ("--private", private, "--after", design, "--limit")
+    refused(line("3", design, "--private", audit, "--after", design, "--limit", 1), 2, "the design itself")
+    refused(line("3", design, "--after", finer), 2, "--after needs")
+    refused(line("3", finer, *options, 0.0001), 2, "--limit: receivers of both would have")
+    again = line("3", finer, *options, 1)
+    assert "600 records were in the ledger" in again.stdout
+    record = strict_json(line("4", finer, *options, 1, "--json", "-").stdout)
+    assert float(record["disclosed"]["together"]["upper"]) >= float(record["disclosed"]["alone"]["upper"])

@@ -12,6 +12,7 @@ from jaxpriv.errors import EntropyError, InputError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
+    leakage_of,
     least_distortion,
     least_leakage,
     quantise,
