@@ -138,9 +138,7 @@ class Receipt:
             stated = {name: claims["maximal-leakage"]["upper"] for name, claims in after["guarantees"].items()}
             found.append(f"the records are released by an earlier design too: maximal leakage {_by_receivers(stated)}")
             if after["leakage"] is not None:
-                found.append(
-                    f"with the earlier release: on the records of the design {_by_receivers(after['leakage'])}"
-                )
+                found.append(f"with the earlier release: on records of the design {_by_receivers(after['leakage'])}")
         return found
 
 
