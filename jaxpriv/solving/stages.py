@@ -58,7 +58,7 @@ from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
+from jaxpriv.solving.loops import Ahead, run, seconds_of
 from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_tight
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -297,7 +297,8 @@ class Stages:
         if face is not None:
             mechanism = face.onto(program, face.merged(mechanism))
         used = np.asarray(distortion_of(np, self.problem, mechanism))
-        self.clock.report(self.name, steps, value, bound, distortion=used, length=length, mechanism=mechanism)
+        points = (0, 1) if self.ahead is None else (self.ahead.done, self.ahead.total)
+        self.clock.report(self.name, steps, value, bound, *points, used, length, mechanism)
 
     def or_feasible_point(
         self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal
@@ -320,12 +321,11 @@ class Stages:
         """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
         """
-        data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
+        step = seconds_of(self.solver, reduced.program)
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
         ran = run(
-            self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report,
-            ahead=self.ahead, vertices=vertices,
-        )  # fmt: skip
+            self.clock, self.solver, reduced.program, reduced.goal, self.limit, step, report, self.ahead, vertices
+        )
         self.compiling += ran.compiling
         if ran.best is None:
             return None

@@ -1,6 +1,5 @@
 """A second release of the same records: what each coalition of receivers has is computed, limited, stated, verified."""
 
-import csv
 import json
 from itertools import product
 
@@ -19,7 +18,7 @@ from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.claims import ONE, Measure
 from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
-from tests.mechanism.conftest import COLUMNS
+from tests.release.conftest import COLUMNS, write
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,7 @@ def other(table):
 
 @pytest.fixture
 def people(tmp_path, table):
-    path = tmp_path / "people.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", *table])
-        writer.writerows([row, *cells] for row, cells in enumerate(zip(*table.values(), strict=True)))
-    return path
+    return write(tmp_path / "people.csv", {"id": range(1200), **table})
 
 
 def paths(folder, name):

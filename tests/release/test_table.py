@@ -125,18 +125,6 @@ def test_uniform_numbers_have_all_values_and_no_bias():
     assert (tables.uniform(1, 7) == 0).all()
 
 
-def test_a_system_without_randomness_releases_nothing(monkeypatch):
-    def fails(count: int) -> bytes:
-        raise OSError("no entropy")
-
-    monkeypatch.setattr(tables, "_random_bytes", fails)
-    with pytest.raises(EntropyError, match="no randomness"):
-        tables.fresh(3)
-    monkeypatch.setattr(tables, "_random_bytes", lambda count: b"\0" * (count - 1))
-    with pytest.raises(EntropyError, match="too little"):
-        tables.fresh(3)
-
-
 @pytest.mark.parametrize("entry", [1, 2**62])
 def test_a_table_that_does_not_sum_to_one_is_refused(entry):
     table = quantise(mapping(0), resolution=32)
