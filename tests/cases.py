@@ -1,6 +1,7 @@
-"""Parameters of tests (further cases of a claim of which some case runs always), joints, values and refusals."""
+"""Further cases of a claim, joints, values, refusals, and files that are not part of the repository."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,3 +41,11 @@ def assert_refused(message: str, function: Callable[..., Any], /, *arguments: An
     """The call raises an `InputError` whose text matches `message`."""
     with pytest.raises(InputError, match=message):
         function(*arguments, **named)
+
+
+def raw(shared: Path, name: str) -> Path:
+    """A raw file of the census or of COMPAS; skips where it is absent."""
+    path = shared / "data" / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in {path.parent}")
+    return path
