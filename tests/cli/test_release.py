@@ -252,3 +252,44 @@ def test_a_design_is_audited_on_a_table(table, designed, save, tmp_path):  # noq
     assert found["measures"] == other["measures"]
     refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
     refused(run("audit", design, "--joint problem.npz"), 2, "audited on a table")
+
+
+def test_a_second_release_of_the_same_records(table, copied, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
+    design, audit = copied
+    private = audit.parent / "finer.zip"
+
+    def line(name, one, *options):
+        return "release", table, "--design", one, f"--out {name}.csv --receipt {name}.json", *options
+
+    fit = ("fit", table, "--private income --after", design, "--out finer.zip --private-out", private)
+    assert "leakage, both releases together" in printed(*fit, "--budget 0.1")
+    refused(run(*fit, "--budget 0.1 --useful age"), 2, "--after goes without --useful")
+    refused(run(*fit, "--disclosure 0.1"), 2, "--after goes with --budget or --leakage-budget")
+    refused(run(*fit, "--budget 0.1 --bins age=quantiles:2"), 2, "--after")
+    refused(run(*line("2", "finer.zip", "--private", private)), 2, "--ledger: no ledger has a draw")
+    refused(run(*line("2", design, "--limit 1")), 2, "go with --after")
+    printed(*line("1", design, "--private", audit))
+    second = printed(*line("2", "finer.zip", "--private", private))
+    assert "receivers of both have at most" in second
+    assert "stated in the receipt: with the earlier release: on records of the design" in second
+    stated = "verify 2.json --design finer.zip --released 2.csv"
+    printed(stated, "--private", private)
+    assert "together agrees with both designs" in printed(stated, "--after", design)
+    refused(run(stated, "--after finer.zip"), 2, "follows another earlier design")
+    printed("report finer.zip --receipt 2.json --out page.html --private", private)
+    page = Path("page.html").read_text()
+    assert "are about readers of both" in page
+    assert "With the earlier release" in page
+    measured = ("audit --bootstrap 0 --measures mutual-information --counts", table)
+    both = answered(*measured, "finer.zip")
+    assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
+    refused(run(*measured, design, "--again finer.zip"), 2, "--again: ", "looks at earlier draws")
+    options = ("--private", private, "--after", design, "--limit")
+    own = ("--private", audit, "--after", design, "--limit 1")
+    refused(run(*line("3", design, *own)), 2, "the design itself")
+    refused(run(*line("3", design, "--after finer.zip")), 2, "--after needs")
+    refused(run(*line("3", "finer.zip", *options, 0.0001)), 2, "--limit: receivers of both would have")
+    assert "600 records were in the ledger" in printed(*line("3", "finer.zip", *options, 1))
+    disclosed = answered(*line("4", "finer.zip", *options, 1))["disclosed"]
+    assert float(disclosed["together"]["upper"]) >= float(disclosed["alone"]["upper"])
