@@ -54,12 +54,14 @@ class PosteriorLimit(AbstractFunnelSolver):
 
 def _measure(problem: FunnelProblem, best: MaximumUtility, bound: float, steps: int) -> PosteriorMeasure:
     posteriors, masses = measure_of(best.mechanism[problem.useful], problem.reduction.source)
-    return PosteriorMeasure(posteriors, masses, bound=bound, steps=steps, notes=(f"bound proved by {best.method}",))
+    notes = (f"bound proved by {best.method}",) if 0 < bound < math.inf else ()
+    return PosteriorMeasure(posteriors, masses, bound=bound, steps=steps, notes=notes)
 
 
 def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtility]:
-    """U, a function of a limit, a tolerance, of what is enough, so that more need not be known, and of whether a bound is
-    needed: without it that of a smooth measure may be infinite.
+    """U(limit, tol, enough, proof): no more need be known than whether it is `enough`.
+
+    Without `proof` the upper bound of a smooth measure may be infinite.
     """
     joint, measure = problem.joint, problem.leakage
     used = joint.sum(axis=0) > 0
