@@ -1,4 +1,4 @@
-"""The funnel of seventeen measures: how far the bounds are from the values, and the processor time beside that of I(S;Y).
+"""The funnel of seventeen measures: how far the bounds are from the values, and processor time beside that of I(S;Y).
 
     python -m benchmarks.funnel_measures [--seeds 5] [--only WORD]
 
