@@ -122,7 +122,6 @@ def test_counts_of_a_table(save, tmp_path):
     s, age = generator.choice(["yes", "no"], size=400), generator.integers(18, 80, size=400)
     town = generator.choice(["n", "s", ""], size=400)
     path.write_text("s,age,town\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(s, age, town, strict=True)))
-    made = tmp_path / "mechanism.npz"
     line = "watchdog people.csv --private s --bins age=quantiles:3 --epsilon 0.05 --out mechanism.npz --codebook-out"
     columns = "--useful age --useful town"
     refused(run(line, "book.json", columns), 2, "'town'", "is missing")
@@ -133,7 +132,7 @@ def test_counts_of_a_table(save, tmp_path):
         "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
     )
     record = answered("audit mechanism.npz --counts half.csv --codebook book.json --bootstrap 0")
-    attributes = np.load(made)["attributes"]
+    attributes = np.load("mechanism.npz")["attributes"]
     cuts = np.quantile(age, [1 / 3, 2 / 3], method="inverted_cdf")
     codes = np.stack([np.searchsorted(cuts, age, side="right"), [["n", "s", ""].index(c) for c in town]], axis=1)
     x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
@@ -143,7 +142,7 @@ def test_counts_of_a_table(save, tmp_path):
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
     refused(run("audit mechanism.npz --counts half.csv --codebook book.json"), 2, "'town'", "row 0")
-    stored = dict(np.load(made))
+    stored = dict(np.load("mechanism.npz"))
     save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
     refused(
         run("audit few.npz --counts people.csv --codebook book.json"), 2, "--counts: row", "no symbol of the mapping"
