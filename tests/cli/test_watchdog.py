@@ -7,6 +7,7 @@ import pytest
 
 from jaxpriv.statistics.tables import Quantiles, count_table
 from tests.cli.conftest import JOINT, answered, printed, refused, run
+from tests.release.conftest import write
 
 
 @pytest.fixture
@@ -15,10 +16,7 @@ def people(tmp_path):
     rng = np.random.default_rng(2)
     age, town = rng.integers(18, 80, 600), rng.choice(["north", "south"], 600)
     income = np.where(rng.random(600) < 0.3 + 0.3 * (age > 50) + 0.1 * (town == "north"), "high", "low")
-    path = tmp_path / "people.csv"
-    lines = [f"{a},{t},{i}" for a, t, i in zip(age, town, income, strict=True)]
-    path.write_text("\n".join(["age,town,income", *lines]))
-    return path
+    return write(tmp_path / "people.csv", {"age": age, "town": town, "income": income})
 
 
 COLUMNS = "--private income --useful age --useful town"
