@@ -161,7 +161,7 @@ def test_a_kept_column_that_is_the_private_one_in_other_words_is_refused(tmp_pat
 
 
 FORMS = {
-    "quotes": lambda line, bit: (re.sub("[^,]*$", r'"\g<0>"', line) if bit else line) + "\n",
+    "quotes": lambda line, bit: (re.sub("[^,]*$", r'"\g<0>"', line, count=1) if bit else line) + "\n",
     "line ends": lambda line, bit: line + ("\r\n" if bit else "\n"),
     "carriage returns": lambda line, bit: line + ("\r" if bit else "\n"),
     "a mark at the start": lambda line, bit: line.replace("age,town", "\ufeffage,town") + "\n",

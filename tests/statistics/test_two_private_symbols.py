@@ -100,22 +100,22 @@ OWN = np.array([[0.26, 0.1, 0.04], [0.2, 0.2, 0.2]])  # whose information is clo
 
 
 @pytest.mark.parametrize(
-    ("joint", "records", "samples", "beta", "most"),
+    ("joint", "records", "samples", "beta", "most", "finite"),
     [
-        (POPULATIONS["independent"], 120, 15, 0.2, 12),
-        (POPULATIONS["weak"], 300, 15, 0.2, 12),
-        (OWN, 150, 24, 0.3, 18),
-        (HEAVY, 2 * LARGEST, 9, 0.1, 7),
+        (POPULATIONS["independent"], 120, 15, 0.2, 12, 4),
+        (POPULATIONS["weak"], 300, 15, 0.2, 12, 4),
+        (OWN, 150, 24, 0.3, 18, 1),
+        (HEAVY, 2 * LARGEST, 9, 0.1, 7, 1),
     ],
     ids=["independent", "weak", "at its own bound", "more pairs than the lemma was computed for"],
 )
-def test_coverage(joint, records, samples, beta, most):
+def test_coverage(joint, records, samples, beta, most, finite):
     """At failure probabilities where a bound that is too small shows; more misses have a chance below 1e-6."""
     truth = float(mutual_information(joint))
     tables = np.random.default_rng(3).multinomial(records, joint.ravel(), size=samples).reshape(-1, *joint.shape)
     values = bounds(tables, beta)
     assert (values < truth - 1e-12).sum() <= most
-    assert np.isfinite(values).sum() > 3
+    assert np.isfinite(values).sum() >= finite
     assert (tables.sum(axis=1).max() > LARGEST) == (records > LARGEST)
 
 
