@@ -247,3 +247,43 @@ def test_a_design_is_audited_on_a_table(save, tmp_path):
     assert found["measures"] == other["measures"]
     refused(run("audit design.zip --counts", arrays[1]), 2, "audited on a table")
     refused(run("audit design.zip --joint problem.npz"), 2, "audited on a table")
+
+
+def test_a_second_release_of_the_same_records(monkeypatch):
+    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
+
+    def line(name, design, options=""):
+        return f"release people.csv --design {design} --out {name}.csv --receipt {name}.json {options}"
+
+    fit = "fit people.csv --private income --after design.zip --out finer.zip --private-out private/finer.zip"
+    assert "leakage, both releases together" in printed(fit, "--budget 0.1")
+    refused(run(fit, "--budget 0.1 --useful age"), 2, "--after goes without --useful")
+    refused(run(fit, "--disclosure 0.1"), 2, "--after goes with --budget or --leakage-budget")
+    refused(run(fit, "--budget 0.1 --bins age=quantiles:2"), 2, "--after")
+    private = "--private private/finer.zip"
+    refused(run(line("2", "finer.zip", private)), 2, "--ledger: no ledger has a draw")
+    refused(run(line("2", "design.zip", "--limit 1")), 2, "go with --after")
+    printed(line("1", "design.zip", "--private private/audit.zip"))
+    second = printed(line("2", "finer.zip", private))
+    assert "receivers of both have at most" in second
+    assert "stated in the receipt: with the earlier release: on records of the design" in second
+    stated = "verify 2.json --design finer.zip --released 2.csv"
+    printed(stated, private)
+    assert "together agrees with both designs" in printed(stated, "--after design.zip")
+    refused(run(stated, "--after finer.zip"), 2, "follows another earlier design")
+    printed("report finer.zip --receipt 2.json --out page.html", private)
+    page = Path("page.html").read_text()
+    assert "are about readers of both" in page
+    assert "With the earlier release" in page
+    measured = "audit --bootstrap 0 --measures mutual-information --counts people.csv"
+    both = answered(measured, "finer.zip")
+    assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
+    refused(run(measured, "design.zip --again finer.zip"), 2, "--again: ", "looks at earlier draws")
+    own = "--private private/audit.zip --after design.zip --limit 1"
+    refused(run(line("3", "design.zip", own)), 2, "the design itself")
+    refused(run(line("3", "design.zip", "--after finer.zip")), 2, "--after needs")
+    third = line("3", "finer.zip", f"{private} --after design.zip --limit")
+    refused(run(third, "0.0001"), 2, "--limit: receivers of both would have")
+    assert "600 records were in the ledger" in printed(third, "1")
+    disclosed = answered(third.replace("3.", "4."), "1")["disclosed"]
+    assert float(disclosed["together"]["upper"]) >= float(disclosed["alone"]["upper"])

@@ -12,6 +12,7 @@ from jaxpriv.errors import EntropyError, InputError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
+    leakage_of,
     least_distortion,
     least_leakage,
     quantise,
@@ -73,7 +74,7 @@ def test_rounding_never_leaks_more_than_the_limit(measure):
     counts = np.random.default_rng(0).integers(1, 50, (3, 4))
     table = quantise(mapping(1) * 0.9 + 0.02, resolution=40)
     limit = float(Counted.of(whole(counts), table.tolist(), "counts").leakage(measure).lower) * (1 - 1e-10)
-    mixed = within_leakage(table, counts, measure, limit)
+    mixed = within_leakage(table, lambda one: leakage_of(one, counts, measure), limit)
     assert Fraction(Counted.of(whole(counts), mixed.tolist(), "counts").leakage(measure).upper) <= Fraction(limit)
     assert all(sum(row) == ONE for row in mixed.tolist())
 
