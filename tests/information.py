@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv import Certificate
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program import Form, Program
-from jaxpriv.program.certificates import Certificate, certify_program
+from jaxpriv.program.certificates import certify_program
 
 ROLES = {Form.OBJECTIVE: Role.OBJECTIVE, Form.WORST: Role.PEAK, Form.LIMIT: Role.AVERAGE}
 

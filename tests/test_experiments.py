@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from jaxpriv.testing import binary_bottleneck, binary_funnel_at
 
@@ -31,7 +32,7 @@ def test_boundaries_are_proved_and_nothing_else_crosses_them(folder, boundary):
     rows, sign = rows_of(folder, "boundaries.csv", boundary=boundary), SIGN[boundary]
     reached, proved, gap = (column(rows, name) for name in ("reached", "proved", "gap"))
     assert (sign * (reached - proved) >= 0).all()
-    np.testing.assert_allclose(gap, sign * (reached - proved), atol=1e-14)
+    assert_allclose(gap, sign * (reached - proved), atol=1e-14)
     assert gap.max() <= 1e-6
     assert {row["status"] for row in rows} == {"optimal"}
     others = ["greedy_shared"] if folder == "census_funnel" else ["partition", "partitions_shared"]
@@ -68,7 +69,7 @@ def test_three_private_attributes_are_proved_and_greedy_leaks_more():
     rows = rows_of("census_three_private", "boundary.csv")
     reached, proved, gap = (column(rows, name) for name in ("reached", "proved", "gap"))
     assert (reached >= proved).all()
-    np.testing.assert_allclose(gap, reached - proved, atol=1e-14)
+    assert_allclose(gap, reached - proved, atol=1e-14)
     assert gap.max() <= 1e-5
     assert {row["status"] for row in rows} == {"optimal"}
     for name in ("greedy", "greedy_shared", "erasure"):
@@ -84,7 +85,7 @@ def test_no_mechanism_beats_the_least_of_a_measure():
     assert (median >= q10).all()
     assert (q90 >= median).all()
     own = np.array([row["optimised"] == row["measured"] for row in rows])
-    np.testing.assert_allclose(q90[own], 1.0, atol=1e-3)
+    assert_allclose(q90[own], 1.0, atol=1e-3)
     assert len({(row["family"], row["size"], row["share"]) for row in rows}) == 4 * 2 * 7
 
 
@@ -107,7 +108,7 @@ def test_newer_guarantees_meet_what_is_known_of_them():
     for guarantee, ours, known in (("marginal", "exact", "closed form"), ("metric", "optimum", "geometric, remapped")):
         theirs = curve(guarantee, known)
         assert (curve(guarantee, ours, "bound") <= theirs + 1e-12).all()
-        np.testing.assert_allclose(curve(guarantee, ours), theirs, atol=1e-9)
+        assert_allclose(curve(guarantee, ours), theirs, atol=1e-9)
     free, near, exact = (curve("marginal", name) for name in ("free", "within .02", "exact"))
     assert (free <= near + 1e-9).all()
     assert (near <= exact + 1e-9).all()
@@ -116,8 +117,8 @@ def test_newer_guarantees_meet_what_is_known_of_them():
     assert (curve("samples", "from records") < curve("samples", "known prior")).all()
     at, envelope = curve("envelope", "eps(delta)", "at"), curve("envelope", "eps(delta)")
     printed = {0.0: 1.41161217, 0.1: 1.41161217, 0.3: 1.05382053, 0.6: 0.47343809, 1.0: 0.0}
-    np.testing.assert_allclose([envelope[at == delta][0] for delta in printed], list(printed.values()), atol=1e-8)
-    np.testing.assert_allclose(curve("alpha_beta", "alpha inf")[[0, -1]], [0.58778666, 1.90940147], atol=1e-8)
+    assert_allclose([envelope[at == delta][0] for delta in printed], list(printed.values()), atol=1e-8)
+    assert_allclose(curve("alpha_beta", "alpha inf")[[0, -1]], [0.58778666, 1.90940147], atol=1e-8)
 
 
 # Of each experiment: the table, its columns (reached, proved), whether least (1) or most (-1), the largest gap.
@@ -140,7 +141,7 @@ def test_figures_of_the_field_are_proved(name):
     value, bound, gap = (column(rows, one) for one in (reached, proved, "gap"))
     assert len(rows) >= 18
     assert (sign * (value - bound) >= -1e-12).all()
-    np.testing.assert_allclose(gap, sign * (value - bound), atol=1e-13)
+    assert_allclose(gap, sign * (value - bound), atol=1e-13)
     assert gap.max() <= widest
     assert {row.get("status", "optimal") for row in rows} == {"optimal"}
     exact = column(rows, "closed") if "closed" in rows[0] else np.array([])

@@ -10,11 +10,11 @@ from jax import export
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
-from tests.cases import thorough
+from tests.cases import distances, thorough
 
 lk = jp.leakage
 JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
-COSTS = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+COSTS = distances(3)
 
 # One problem for each kernel of whole solves, by its target.
 FORMS = {

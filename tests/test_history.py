@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime.progress import Progress
+from jaxpriv import Progress
+from tests.cases import distances
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)
-TABLE = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+TABLE = distances(5)
 ASKED = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 LINEAR = jp.DistortionProblem(JOINT, TABLE, leakage_budget=0.1, leakage=jp.leakage.MaximalLeakage())
 CASES = {

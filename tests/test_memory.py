@@ -15,11 +15,10 @@ from jaxpriv import (
     leakage,
     optimal_mechanism,
     probability,
+    rate_distortion,
     watchdog,
 )
-from jaxpriv._runtime import resources
 from jaxpriv._runtime.native import absence
-from jaxpriv.problems.distortion import rate_distortion
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
 from jaxpriv.statistics.audit import audit_mechanism
@@ -57,8 +56,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_refused_before_the_first_large_allocation(call, monkeypatch):
-    monkeypatch.setattr(resources, "free_memory", lambda: 8 * 2.0**30)
+def test_refused_before_the_first_large_allocation(call, free_memory):
+    free_memory(8 * 2.0**30)
     tracemalloc.start()
     try:
         with pytest.raises(ResourceError, match=r"needs .* GiB and 8\.0 GiB are free"):
@@ -69,9 +68,9 @@ def test_refused_before_the_first_large_allocation(call, monkeypatch):
 
 
 @pytest.mark.parametrize(("missing", "fits"), [(None, True), ("switched off", False)])
-def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
+def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, free_memory, monkeypatch):
     """One set of 1024 systems of order 1024 with the CPU kernels, more than three without."""
-    monkeypatch.setattr(resources, "free_memory", lambda: 16 * 2.0**30)
+    free_memory(16 * 2.0**30)
     monkeypatch.setattr(choice, "absence", lambda: missing)
     table = distortion.absolute(np.arange(1024.0))
     cube = DistortionProblem(np.full((1024, 1024), 2.0**-20), table, budget=1.0)

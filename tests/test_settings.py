@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from tests.cases import distances
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
-TABLE = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+TABLE = distances(3)
 AVERAGE = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 OPERATOR = jp.DistortionProblem(JOINT, jp.distortion.absolute(np.arange(3.0)), budget=0.3)
 LINEAR = jp.DistortionProblem(JOINT, TABLE, budget=0.3, leakage=jp.leakage.MaximalLeakage())

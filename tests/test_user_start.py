@@ -6,10 +6,11 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
+from tests.cases import distances, refused
 
 RNG = np.random.default_rng(8)
 JOINT = RNG.dirichlet(np.ones(36)).reshape(6, 6)
-TABLE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+TABLE = distances(6)
 STRANGE = {
     "random": RNG.dirichlet(np.ones(6), 6),
     "beyond the budget": np.roll(np.eye(6), 3, axis=0),
@@ -100,9 +101,9 @@ def test_every_problem_of_a_batch_has_its_own():
     found = jp.solve_many(asked, start=[without[0], None, without[2].mechanism])
     for one, other in zip(found, without, strict=True):
         assert abs(one.value - other.value) <= 2e-6
-    with pytest.raises(jp.InputError, match="start has 1 entries for 3 problems"):
+    with refused("start has 1 entries for 3 problems"):
         jp.solve_many(asked, start=[None])
-    with pytest.raises(jp.InputError, match=r"problems\[1\]: start"):
+    with refused(r"problems\[1\]: start"):
         jp.solve_many(asked, start=[None, np.eye(5), None])
 
 
@@ -138,13 +139,13 @@ def test_a_funnel_begins_with_it(solver, asked):
     ],
 )
 def test_what_is_no_mechanism_is_refused(start, message):
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         jp.solve(problem({"budget": 0.4}), start=start)
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "two-grid"])
 def test_a_method_without_a_start_is_named(solver):
-    with pytest.raises(jp.InputError, match=f"start: {solver} has none"):
+    with refused(f"start: {solver} has none"):
         jp.solve(problem({"budget": 0.4}), solver, start=np.eye(6))
 
 
@@ -155,7 +156,7 @@ def test_problems_without_a_start_are_named():
         (jp.FunnelProblem(JOINT, disclosure=0.8), "greedy", "greedy has none"),
         (jp.NoiseProblem(JOINT, 1.0 - np.eye(6)[0], budget=0.4), "auto", "additive noise has none"),
     ]:
-        with pytest.raises(jp.InputError, match=f"start: {text}"):
+        with refused(f"start: {text}"):
             jp.solve(asked, solver, start=np.eye(6))
 
 

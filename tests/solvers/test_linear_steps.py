@@ -1,14 +1,14 @@
 """Programs of linear terms: the mechanism and the prices go their own ways, which takes fewer steps to the optimum."""
 
-import numpy as np
 import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
+from tests.cases import distances
 
 N = 20
-DISTORTION = np.abs(np.subtract.outer(np.arange(N), np.arange(N))) / N
+DISTORTION = distances(N) / N
 # Most steps of six joints together: 86, 64 and 93 with two lengths, 93, 75 and 102 with one for both.
 MOST = {
     "maximal leakage": (lk.MaximalLeakage(), 89),

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from tests.compiling import QUICKLY
@@ -92,7 +93,7 @@ def test_four_devices_prove_the_optimum_of_the_table(four):
     assert status == "optimal"
     assert bound <= exact.value
     assert exact.lower_bound <= value
-    np.testing.assert_allclose(np.sum(rows, axis=1), 1.0, atol=1e-12)
+    assert_allclose(np.sum(rows, axis=1), 1.0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -100,9 +101,9 @@ def test_a_joint_cut_along_x_gives_what_the_stored_one_gives(four):
     assert four["held"] == [[3, 60]] * 4
     stored, cut = four["stored"], four["sharded"]
     assert stored[0] == cut[0] == "optimal"
-    np.testing.assert_allclose(cut[1:3], stored[1:3], rtol=1e-9)
+    assert_allclose(cut[1:3], stored[1:3], rtol=1e-9)
     assert cut[3] == stored[3]
-    np.testing.assert_allclose(cut[4], stored[4], rtol=0, atol=1e-9)
+    assert_allclose(cut[4], stored[4], rtol=0, atol=1e-9)
     assert four["verified"]
     assert four["slopes"] <= 1e-9
     whole, rows, other, one = four["errors"]

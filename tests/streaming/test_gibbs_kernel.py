@@ -17,7 +17,7 @@ from jaxpriv._runtime import native
 from jaxpriv.data.streaming import gibbs_block, portable_block
 
 kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
-pytestmark = [kernels, pytest.mark.usefixtures("inside")]
+pytestmark = [kernels, pytest.mark.usefixtures("own_settings")]
 
 # Symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs.
 SHAPES = [
