@@ -49,6 +49,11 @@ def distances(inputs: int, outputs: int | None = None) -> np.ndarray:
     return np.abs(np.subtract.outer(np.arange(float(inputs)), np.arange(float(outputs or inputs))))
 
 
+def uniform_joint(seed: int, private: int, useful: int) -> np.ndarray:
+    """A joint that is drawn uniformly."""
+    return np.random.default_rng(seed).dirichlet(np.ones(private * useful)).reshape(private, useful)
+
+
 # Of S, X and Y; the first is the largest, and one has a single private symbol.
 MIXED_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
 
@@ -58,6 +63,11 @@ def budget_at(joint: np.ndarray, table: np.ndarray, share: float) -> float:
     costs = joint.sum(axis=0)[:, None] * table
     least, idle = costs.min(axis=1).sum(), costs.sum(axis=0).min()
     return float(least + share * (idle - least))
+
+
+def spent(joint: np.ndarray, table: np.ndarray, mechanism: np.ndarray) -> float:
+    """The distortion of a mechanism."""
+    return float((joint.sum(axis=0)[:, None] * table * mechanism).sum())
 
 
 def random_problem(

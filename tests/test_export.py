@@ -10,10 +10,10 @@ from jax import export
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
-from tests.cases import distances, thorough
+from tests.cases import distances, thorough, uniform_joint
 
 lk = jp.leakage
-JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
+JOINT = uniform_joint(0, 2, 3)
 COSTS = distances(3)
 
 # One problem for each kernel of whole solves, by its target.

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, refused, thorough
+from tests.cases import assert_one_optimum, distances, refused, thorough, uniform_joint
 
 JOINT = random_joint(0, 3, 4)
 TABLE = distances(4)
@@ -164,7 +164,7 @@ def test_bad_sweeps(sweep, message):
 
 
 def measured(measure, **form):
-    joint = np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4)
+    joint = uniform_joint(5, 3, 4)
     return jp.DistortionProblem(joint, jp.distortion.absolute(np.arange(4) / 4), leakage=measure, **form)
 
 

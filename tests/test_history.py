@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import Progress
-from tests.cases import distances
+from tests.cases import distances, spent
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)
@@ -22,10 +22,6 @@ CASES = {
     "greedy": jp.FunnelProblem(JOINT, disclosure=0.5),
 }
 WITH_LENGTH = {"interior-point", "mirror-descent", "hybrid-gradient"}
-
-
-def spent(mechanism):
-    return float((JOINT.sum(axis=0)[:, None] * TABLE * mechanism).sum())
 
 
 @pytest.mark.parametrize(
@@ -50,7 +46,7 @@ def test_every_method_has_a_history_that_ends_with_its_result(solver):
     if solver in WITH_LENGTH:
         assert all(one.length >= 0 for one in history.records[:-1])
         for one in history.records:
-            assert one.distortion[0] == pytest.approx(spent(one.mechanism))
+            assert one.distortion[0] == pytest.approx(spent(JOINT, TABLE, one.mechanism))
 
 
 def test_a_long_run_can_be_recorded_step_by_step():

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 
 import jax
@@ -17,7 +15,7 @@ from jaxpriv._runtime.compilation import Placement, accelerator, target_platform
 from jaxpriv.errors import ResourceError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
-from tests.cases import distances, refused
+from tests.cases import distances, refused, run_python
 from tests.compiling import QUICKLY
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
@@ -116,11 +114,7 @@ _SCRIPT = """
 @pytest.mark.slow
 def test_devices_that_are_named_do_the_work():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = QUICKLY + textwrap.dedent(_SCRIPT)
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    out = json.loads(done.stdout)
+    out = json.loads(run_python("-c", QUICKLY + textwrap.dedent(_SCRIPT), XLA_FLAGS=flags, JAX_PLATFORMS="cpu"))
     assert out["proved"]
     np.testing.assert_allclose(out["together"], out["alone"], atol=1e-6)
     assert out["funnel"].startswith("device: several devices")

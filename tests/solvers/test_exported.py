@@ -7,8 +7,9 @@ from jax import export
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
+from tests.cases import uniform_joint
 
-JOINT = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = uniform_joint(0, 3, 4)
 COSTS = abs(np.arange(4.0)[:, None] - np.arange(4.0))
 METHODS = {
     "blahut-arimoto": lk.MutualInformation(),

@@ -17,7 +17,7 @@ from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, further, refused
+from tests.cases import assert_one_optimum, distances, further, refused, uniform_joint
 
 TABLE = distances(4)
 
@@ -165,7 +165,7 @@ def test_longer_steps_pay():
 
 # -- budgets ---------------------------------------------------------------------------------------
 
-STALLING = jp.DistortionProblem(np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4), TABLE, budget=0.2)
+STALLING = jp.DistortionProblem(uniform_joint(0, 3, 4), TABLE, budget=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,7 @@ UNROLLED = BlahutArimoto(unrolled=3000)
 
 
 def line(budget):
-    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    joint = uniform_joint(0, 2, 4)
     return jp.DistortionProblem(joint, distances(4), budget=budget)
 
 

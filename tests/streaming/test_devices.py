@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
+from tests.cases import run_python
 from tests.compiling import QUICKLY
 
 SCRIPT = """
@@ -72,11 +71,7 @@ print(json.dumps(out))
 def four() -> dict:
     """What the script finds on four devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = [sys.executable, "-c", QUICKLY + SCRIPT]
-    done = subprocess.run(code, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return json.loads(run_python("-c", QUICKLY + SCRIPT, XLA_FLAGS=flags, JAX_PLATFORMS="cpu"))
 
 
 @pytest.mark.slow
