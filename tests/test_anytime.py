@@ -12,7 +12,6 @@ from jaxpriv import InteriorPoint
 from jaxpriv._runtime import compilation, native
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
-from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.solving import fallback, loops
 from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
 from tests.information import information
@@ -357,18 +356,13 @@ def test_a_funnel_frontier_that_is_interrupted_proves_the_rest_by_the_prices_tha
         assert one.value <= elementary.value + 1e-12
 
 
-def test_pricers_that_the_clock_ends_give_valid_bounds():
-    conditional = RNG.dirichlet(np.ones(3), 5).T
-    lam = 0.3
+def test_a_pricer_that_the_clock_ends_gives_a_valid_bound():
+    """That of bottlenecks; those of funnels: funnels/test_boxes.py, funnels/test_pricing.py."""
+    conditional, lam = RNG.dirichlet(np.ones(3), 5).T, 0.3
     prices = xlogx(conditional.T) - 0.02 * RNG.random(5)
     points = np.vstack([RNG.dirichlet(np.full(5, 0.3), 20_000), np.eye(5)])
-    seen = points @ conditional.T
-    values = xlogx(seen) - lam * xlogx(points) - points @ prices
-    ended = Clock(0.0)
-    low = BoxFunnelPricer(conditional).price(prices, lam, 4, ended)
-    assert not low.exact
-    assert -np.inf < low.bound <= values.min()
-    high = BottleneckPricer(conditional).price(prices, lam, 4, ended)
+    values = xlogx(points @ conditional.T) - lam * xlogx(points) - points @ prices
+    high = BottleneckPricer(conditional).price(prices, lam, 4, Clock(0.0))
     assert not high.exact
     assert values.max() <= high.bound < np.inf
 

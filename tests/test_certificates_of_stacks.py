@@ -26,7 +26,7 @@ _MEASURES = [
 ]
 
 
-def _problems(measure: jp.leakage.AbstractLeakage, joints: int, form: str) -> list[jp.DistortionProblem]:
+def _problems(measure, joints, form):
     """The second has a private symbol without mass, the third a useful one, two distortions each."""
     private, inputs, outputs = _SIZES
     problems = []

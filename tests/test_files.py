@@ -24,19 +24,19 @@ JOINT = np.arange(12.0).reshape(3, 4) / 66
 DISTORTION = 1 - np.eye(4)
 
 
-def npy(array: np.ndarray, **options) -> bytes:
+def npy(array, **options):
     stream = io.BytesIO()
     np.save(stream, array, **options)
     return stream.getvalue()
 
 
-def header(text: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+def header(text, data=b"", version=b"\x01\x00"):
     """A .npy file with any header text at all."""
     encoded = text.encode()
     return b"\x93NUMPY" + version + len(encoded).to_bytes(2, "little") + encoded + data
 
 
-def write_zip(path: Path, members: list[tuple[str, bytes]], **options) -> Path:
+def write_zip(path, members, **options):
     with zipfile.ZipFile(path, "w", **options) as archive:
         for name, content in members:
             archive.writestr(name, content)
@@ -44,7 +44,7 @@ def write_zip(path: Path, members: list[tuple[str, bytes]], **options) -> Path:
 
 
 @pytest.fixture
-def problem(tmp_path) -> Path:
+def problem(tmp_path):
     path = tmp_path / "problem.npz"
     np.savez(path, joint=JOINT, distortion=DISTORTION)
     return path

@@ -29,8 +29,8 @@ class Reference:
 
     `measure`: itself, or a function of a prior, which may have zeros. `kind` says which measures are one kind of
     program (they share what jaxpriv compiles). `column(w, p)` and `tangent(w, p)` as above. `facets(p)`: all tangents
-    of a piecewise linear column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio is.
-    `strict`: least only where S and Y are independent.
+    of a piecewise linear column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio
+    is. `strict`: least only where S and Y are independent.
     """
 
     kind: str
