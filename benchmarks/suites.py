@@ -88,8 +88,9 @@ def cube(options: Options, sizes: Sequence[int] = (32, 64), solvers: Sequence[st
 
 
 def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base: int = 48, **more) -> list[Part]:
-    """One alphabet grows, the others stay at `base`: what exponents are measured on."""
+    """One alphabet grows, the others stay at `base`: what exponents are measured on, in about ten minutes."""
     solvers = more.pop("solvers", GENERAL)
+    more = {"rungs": RUNGS, "limit": 20.0, **more}
     parts = []
     for axis in ("S", "X", "Y"):
         shapes = [{"S": base, "X": base, "Y": base, axis: size} for size in options.sizes or sizes]

@@ -1,9 +1,9 @@
-"""What tests share: further cases of a claim, and what is asserted of solutions, refusals and processes."""
+"""What tests share: further cases of a claim, instances, and what is asserted of solutions, refusals and processes."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import leakage
 from jaxpriv.testing import random_joint
 
 ROOT = Path(__file__).parents[1]
@@ -47,11 +48,6 @@ def further(cases: Iterable[str], always: Collection[str]) -> list[Any]:
 def distances(inputs: int, outputs: int | None = None) -> np.ndarray:
     """|x - y| of the numbers of the symbols."""
     return np.abs(np.subtract.outer(np.arange(float(inputs)), np.arange(float(outputs or inputs))))
-
-
-def uniform_joint(seed: int, private: int, useful: int) -> np.ndarray:
-    """A joint that is drawn uniformly."""
-    return np.random.default_rng(seed).dirichlet(np.ones(private * useful)).reshape(private, useful)
 
 
 # Of S, X and Y; the first is the largest, and one has a single private symbol.
@@ -118,3 +114,34 @@ def run_python(*arguments: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def assert_values(
+    expected: Mapping[leakage.AbstractLeakage, float], joint: np.ndarray, mechanism: np.ndarray, **accuracy: float
+) -> None:
+    """The measures have these values, by `evaluate` and called with arrays; `accuracy` is that of `pytest.approx`."""
+    for measure, value in expected.items():
+        assert leakage.evaluate(measure, joint, mechanism).value == pytest.approx(value, **accuracy), measure
+        assert float(measure(joint, mechanism)) == pytest.approx(value, **accuracy), measure
+
+
+def drawn_joint(
+    seed: int | list[int] | np.random.Generator, private: int, useful: int, concentration: float = 1.0
+) -> np.ndarray:
+    """A joint (S, X) from a Dirichlet distribution, without zeros."""
+    masses = np.random.default_rng(seed).dirichlet(np.full(private * useful, concentration))
+    return masses.reshape(private, useful)
+
+
+def assert_refused(message: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
+    """The call raises an `InputError` whose text matches `message`."""
+    with pytest.raises(jp.InputError, match=message):
+        function(*arguments, **named)
+
+
+def raw(shared: Path, name: str) -> Path:
+    """A raw file of the census or of COMPAS; skips where it is absent."""
+    path = shared / "data" / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in {path.parent}")
+    return path

@@ -10,10 +10,10 @@ from jax import export
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
-from tests.cases import distances, thorough, uniform_joint
+from tests.cases import distances, drawn_joint, thorough
 
 lk = jp.leakage
-JOINT = uniform_joint(0, 2, 3)
+JOINT = drawn_joint(0, 2, 3)
 COSTS = distances(3)
 
 # One problem for each kernel of whole solves, by its target.

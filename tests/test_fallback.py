@@ -13,9 +13,9 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.solving.sweeps.declaration import joint_of
-from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, thorough, uniform_joint
+from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, drawn_joint, thorough
 
-JOINT = uniform_joint(17, 3, 4)
+JOINT = drawn_joint(17, 3, 4)
 TABLE = distances(4)
 
 
@@ -111,7 +111,7 @@ STATED = {
 def test_cutting_planes_agree_with_newtons_method(name):
     joint = JOINT
     if name == "several joints":
-        joint = np.stack([JOINT, uniform_joint(18, 3, 4)])
+        joint = np.stack([JOINT, drawn_joint(18, 3, 4)])
     problem = jp.DistortionProblem(joint, TABLE, **STATED[name])
     stated = jp.solve(problem, "interior-point")
     first = jp.solve(problem, "interior-point", max_steps=6 if "limits" in STATED[name] else 1, tol=1e-12)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, refused, thorough, uniform_joint
+from tests.cases import assert_one_optimum, distances, drawn_joint, refused, thorough
 
 JOINT = random_joint(0, 3, 4)
 TABLE = distances(4)
@@ -65,15 +65,39 @@ def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     assert_array_equal(other.solutions.lower_bound, curve.lower_bound[order])
 
 
-@pytest.mark.parametrize("compile_", ["never", *thorough("always")])
-def test_batches_and_padding_change_nothing(compile_, monkeypatch):
-    """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
-    monkeypatch.setenv("JAXPRIV_COMPILE", compile_)
+def test_points_do_not_depend_on_those_beside_them():
+    """Side by side or, of fewer than six, one after another."""
     budgets = np.linspace(0.02, 0.3, 17)
-    whole = jp.frontier(problem(budget=0.1), budgets=budgets).solutions
-    parts = [jp.frontier(problem(budget=0.1), budgets=part).solutions for part in (budgets[:5], budgets[5:])]
-    for name in ("value", "lower_bound", "mechanism", "multipliers"):
-        assert_array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts]))
+    whole = jp.frontier(problem(budget=0.1), budgets=budgets)
+    parts = [jp.frontier(problem(budget=0.1), budgets=part) for part in (budgets[:5], budgets[5:])]
+    apart = [part[k] for part in parts for k in range(len(part))]
+    for k, other in enumerate(apart):
+        same_point(whole[k], other)
+
+
+ASKED = {
+    "sibson": {"leakage": jp.leakage.Sibson(2.0)},
+    "ldp": {"leakage": jp.leakage.LocalDifferentialPrivacy()},
+    "max-information": {"leakage": jp.leakage.MaxInformation()},
+    "several": {"joint": np.stack([JOINT, random_joint(1, 3, 4)])},
+    "chi-squared": {"leakage": jp.leakage.FInformation(jp.leakage.ChiSquared())},
+    "total-variation": {"leakage": jp.leakage.FInformation(jp.leakage.TotalVariation())},
+    "limited": {"limits": [(jp.leakage.MaxLift(), 0.6)]},
+}
+PRICED = ("chi-squared", "total-variation", "limited")
+
+
+@pytest.mark.parametrize("compile_", ["never", *thorough("always")])
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [*itertools.product(["budget", "leakage_budget"], ASKED), *((("multiplier"), name) for name in PRICED)],
+)
+def test_points_side_by_side_are_single_solves(form, name, compile_, monkeypatch):
+    monkeypatch.setenv("JAXPRIV_COMPILE", compile_)
+    asked, targets = ASKED[name], np.linspace(0.02, 0.25, 8) * (10 if form == "multiplier" else 1)
+    curve = jp.frontier(problem(**asked, **{form: 0.1}), **{f"{form}s": targets})
+    for k, target in enumerate(targets):
+        same_point(curve[k], jp.solve(problem(**asked, **{form: target}), throw=False))
 
 
 def test_an_infeasible_point_raises_if_asked_to():
@@ -131,8 +155,8 @@ def test_several_distortions_and_joints():
 def test_progress_counts_every_point_once():
     seen = []
     jp.frontier(problem(budget=0.1), budgets=np.r_[-1.0, 5.0, np.linspace(0.02, 0.3, 17)], progress=seen.append)
-    # What needs no iteration, then batches of eight; reports from within a batch repeat the number before it.
-    assert list(dict.fromkeys(record.done for record in seen)) == [2, 10, 18, 19]
+    # What needs no iteration, then the others side by side.
+    assert list(dict.fromkeys(record.done for record in seen)) == [2, 19]
     assert {record.total for record in seen} == {19}
     assert all(record.gap == abs(record.value - record.bound) for record in seen)
     seen.clear()
@@ -164,7 +188,7 @@ def test_bad_sweeps(sweep, message):
 
 
 def measured(measure, **form):
-    joint = uniform_joint(5, 3, 4)
+    joint = drawn_joint(5, 3, 4)
     return jp.DistortionProblem(joint, jp.distortion.absolute(np.arange(4) / 4), leakage=measure, **form)
 
 
@@ -251,8 +275,8 @@ def compilers(monkeypatch, forgotten, no_whole_solves, now):
     monkeypatch.setattr(loops, "_ENOUGH", 4.0)
     chosen, asked = loops.suits, []
 
-    def suits(solver, program, step, count, compiling, watched, ready, ahead):
-        if not chosen(solver, program, step, count, compiling, watched, lambda: bool(asked), ahead):
+    def suits(solver, program, step, watched, ready, ahead):
+        if not chosen(solver, program, step, watched, lambda: bool(asked), ahead):
             asked.append(ahead.total - ahead.done)
         return True
 
@@ -264,31 +288,38 @@ def compilers(monkeypatch, forgotten, no_whole_solves, now):
     return cost
 
 
+# A further limit keeps points from running side by side.
+ALONE = {"leakage": jp.leakage.Sibson(2.0), "limits": [(jp.leakage.CorrectGuess(), 0.9)]}
+LIMITS = {"leakage_budgets": np.linspace(0.01, 0.1, 24)}
+
+
 @pytest.mark.parametrize(
-    "measure",
+    ("asked", "sweep"),
     [
-        pytest.param(jp.leakage.Sibson(2.0), id="batches"),
-        pytest.param(jp.leakage.MaxLift(), id="one-by-one", marks=pytest.mark.thorough),
+        pytest.param(problem(leakage_budget=0.1, **ALONE), LIMITS, id="one-program"),
+        pytest.param(
+            problem(budget=0.1, leakage=jp.leakage.MaxLift()),
+            {"budgets": np.linspace(0.01, 0.2, 24)},
+            id="least-worst",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
-def test_the_last_points_are_not_compiled_for(compilers, measure):
+def test_the_last_points_are_not_compiled_for(compilers, asked, sweep):
     """In a sweep it is known how much work is left: where NumPy does it sooner than the compiler, nothing is compiled,
     and where a program is compiled, all later points use it.
     """
-    asked = problem(budget=0.1, leakage=measure)
-    budgets = np.linspace(0.01, 0.2, 24)
     compiled = compilers(0.5)  # more than `_ENOUGH` in all
-    assert (jp.frontier(asked, budgets=budgets).status == "optimal").all()
+    assert (jp.frontier(asked, **sweep).status == "optimal").all()
     assert compiled == []
     assert sum(loops._SPENT.values()) > 2 * loops._ENOUGH
     # The next call begins with what the first one took, and compiles at once.
-    jp.frontier(asked, budgets=budgets)
+    jp.frontier(asked, **sweep)
     assert compiled[0] == 24
     assert len(compiled) >= 3
 
 
 def test_a_long_sweep_is_compiled_for_early(compilers):
     compiled = compilers(2.0)
-    asked = problem(budget=0.1, leakage=jp.leakage.Sibson(2.0))
-    jp.frontier(asked, budgets=np.linspace(0.01, 0.2, 24))
-    assert compiled == [16, 8]
+    jp.frontier(problem(leakage_budget=0.1, **ALONE), **LIMITS)
+    assert compiled == list(range(22, 0, -1))

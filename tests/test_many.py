@@ -179,7 +179,7 @@ def test_what_a_batch_claims_is_not_believed(compiled_by):
 
 def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch):
     """The others do not wait for it, and it is certified as they are."""
-    monkeypatch.setattr(many, "_STEPS_OF_LANES", 4)
+    monkeypatch.setattr(many, "STEPS_OF_LANES", 4)
     problems = [random_problem(seed, share=0.15 * seed) for seed in range(1, 6)]
     found = jp.solve_many(problems)
     assert any(one.steps > 4 for one in found)

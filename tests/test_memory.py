@@ -22,7 +22,7 @@ from jaxpriv._runtime.native import absence
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
 from jaxpriv.statistics.audit import audit_mechanism
-from tests.cases import uniform_joint
+from tests.cases import drawn_joint
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
 HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
@@ -89,7 +89,7 @@ def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, free_memory, m
 def test_a_derivative_of_the_optimum_stays_within_the_plan(monkeypatch):
     """What XLA reserves for reverse mode: its systems are those of a step, and no product of theirs is held."""
     monkeypatch.setattr(choice, "_fits", lambda *_: False)  # the plan with the kernels
-    joint = uniform_joint(0, 64, 256)
+    joint = drawn_joint(0, 64, 256)
     table = distortion.absolute(np.arange(256.0) / 256)
 
     def first_cell(joint):

@@ -9,10 +9,10 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import Frontier, Solution, datasets, plotting
 from jaxpriv.errors import ResourceError
-from tests.cases import refused, uniform_joint
+from tests.cases import drawn_joint, refused
 
 BITS = 1 / np.log(2)
-JOINT = uniform_joint(0, 2, 4)
+JOINT = drawn_joint(0, 2, 4)
 
 
 def curve(gap=1e-7):

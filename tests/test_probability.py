@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from jaxpriv import DistortionProblem, probability
 from jaxpriv._runtime.validation import joint_array, mechanism_array
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import refused, uniform_joint
+from tests.cases import drawn_joint, refused
 
 JOINT = np.array([[0.2, 0.0, 0.1], [0.0, 0.0, 0.7]])
 
@@ -68,7 +68,7 @@ def test_counts_become_a_joint():
 @pytest.mark.parametrize(("dtype", "away"), [(np.float32, 1e-6), (np.float16, 1e-2), (np.float64, 5e-10)])
 def test_totals_within_the_rounding_of_their_precision_are_divided_out(dtype, away):
     """float32 joints and rows that sum to 1.00000003 are distributions; what float64 holds must be nearer to 1."""
-    joint = uniform_joint(0, 3, 4)
+    joint = drawn_joint(0, 3, 4)
     rows = np.random.default_rng(1).dirichlet(np.ones(5), 4)
     for factor in (1 + away, 1 - away):
         assert_allclose(joint_array((joint * factor).astype(dtype)).sum(), 1.0, rtol=1e-15)
@@ -84,7 +84,7 @@ def test_totals_within_the_rounding_of_their_precision_are_divided_out(dtype, aw
 
 
 def test_a_float32_joint_is_accepted_by_every_form_of_problem():
-    joint = (uniform_joint(0, 3, 4) * (1 + 3e-7)).astype(np.float32)
+    joint = (drawn_joint(0, 3, 4) * (1 + 3e-7)).astype(np.float32)
     assert float(joint.astype(np.float64).sum()) != pytest.approx(1.0, abs=1e-8)
     exact = joint / joint.astype(np.float64).sum()
     for value in (joint, jnp.asarray(joint)):

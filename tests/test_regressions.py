@@ -15,10 +15,10 @@ from jaxpriv.program.lower import measured_program
 from jaxpriv.reductions.closed_forms import inside, no_rules
 from jaxpriv.solvers.interior_point.candidate import repaired
 from jaxpriv.solvers.interior_point.system import rearrange
-from tests.cases import distances, refused, uniform_joint
+from tests.cases import distances, drawn_joint, refused
 from tests.information import certify
 
-JOINT = uniform_joint(0, 4, 5)
+JOINT = drawn_joint(0, 4, 5)
 TABLE = distances(5)
 
 

@@ -8,7 +8,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import robust, solve_prior_ball
 from jaxpriv.data.datasets import census
-from tests.cases import distances, refused, uniform_joint
+from tests.cases import distances, drawn_joint, refused
 from tests.information import information
 
 TOL = 1e-6
@@ -17,7 +17,7 @@ RADII = (0.0, 0.2, 2.0)
 
 @pytest.fixture(scope="module")
 def problem():
-    joint = uniform_joint(3, 3, 3)
+    joint = drawn_joint(3, 3, 3)
     return jp.DistortionProblem(joint, jp.distortion.absolute(np.arange(3)), budget=0.3)
 
 

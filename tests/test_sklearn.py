@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jaxpriv.release.sklearn import PrivacyMapping
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles
-from tests.mechanism.conftest import people
+from tests.release.conftest import people
 
 # With a budget of 0 the rows are those that were given.
 pytestmark = pytest.mark.filterwarnings("ignore:Every record is released as it is")

@@ -11,7 +11,7 @@ from jaxpriv._runtime import compilation
 from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
-from tests.cases import assert_one_optimum, distances, refused, thorough, uniform_joint
+from tests.cases import assert_one_optimum, distances, drawn_joint, refused, thorough
 
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = distances(4)
@@ -110,7 +110,7 @@ def test_one_step_gives_a_wide_interval_and_says_so():
 
 def test_orders_far_below_one_need_no_tolerance_beyond_float64():
     """The slope of the value in the total is unbounded there; it was taken where no mechanism leaks as much."""
-    joint = uniform_joint(1, 4, 12)
+    joint = drawn_joint(1, 4, 12)
     table = abs(np.arange(12.0)[:, None] - np.arange(12.0))
     found = jp.solve(jp.DistortionProblem(joint, table / 12, budget=0.05, leakage=jp.leakage.Sibson(0.05)))
     assert found.status == "optimal"

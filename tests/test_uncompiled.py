@@ -193,7 +193,6 @@ def test_large_programs_and_other_devices_are_compiled(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: "gpu")
         assert loops.suits(InteriorPoint(), program, 1e-4)
-        assert not loops.suits(InteriorPoint(), program, 1e-4, count=1000)
         assert not loops.suits(InteriorPoint(), program, 2 * loops.SMALL)
     monkeypatch.setenv(loops.SWITCH, "never")
     assert loops.suits(InteriorPoint(), program, 1.0)
@@ -205,8 +204,6 @@ def test_a_program_of_middle_size_is_compiled_where_that_is_quick():
     assert loops.suits(solver, program, middle)
     assert not loops.suits(solver, program, middle, ready=lambda: True)
     assert loops.suits(solver, program, loops.SMALL, ready=lambda: True)  # loading would take longer
-    assert not loops.suits(solver, program, middle, count=8)  # the points of a curve, each as long
-    assert loops.suits(solver, program, loops.SMALL, count=1000)
     with loops.repeatable():  # what is on disk changes no digit of a result
         assert loops.suits(solver, program, middle, ready=lambda: True)
 
@@ -217,7 +214,6 @@ def test_kernels_take_larger_programs_while_nobody_waits_for_a_step(monkeypatch)
     assert loops.suits(InteriorPoint(), (), larger)
     assert loops.suits(InteriorPoint(), (), larger, ready=lambda: True)
     assert not loops.suits(InteriorPoint(), (), larger, watched=True)
-    assert not loops.suits(InteriorPoint(), (), larger, count=2)
     assert not loops.suits(InteriorPoint(), (), 2 * larger)
 
 
@@ -312,22 +308,6 @@ def test_points_of_a_curve_are_single_solves(measure, no_compiler):
         single = jp.solve(problem(measure, budget=budget))
         assert curve.solutions.value[k] == pytest.approx(single.value, abs=1e-12)
         assert curve.solutions.steps[k] == single.steps
-
-
-def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere():
-    class Asked(Clock):
-        left_to_ask = 3
-
-        def expired(self):
-            self.left_to_ask -= 1
-            return self.left_to_ask < 0
-
-    instances, reports = [(np.zeros(2), Goal(0.5))] * 4, []
-    best, steps = loops.iterate_all_uncompiled(Asked(), Falling(), instances, 1, 10, lambda *_: reports.append(_))
-    assert list(steps) == [2, 0, 0, 0]
-    assert list(best.value) == [3.0, 5.0, 5.0, 5.0]
-    assert len(reports) == 1
-    assert loops.iterate_all_uncompiled(Clock(0.0), Falling(), instances, 1, 10, lambda *_: None) == (None, 0)
 
 
 def test_without_any_time_there_is_no_candidate():

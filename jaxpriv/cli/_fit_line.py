@@ -25,7 +25,7 @@ _USUAL = {
 }
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
-    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population"),
+    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population", "after"),
     *("leakage", "order", "divergence", "gamma", "form"),
 )
 

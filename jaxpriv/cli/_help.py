@@ -131,6 +131,17 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "AUDIT.zip",
             "The private part of a design: its certified gap is computed again from counts and dual scores.",
         ),
+        "fit:after": (
+            "EARLIER.zip",
+            "The design by which these records were released before: the new draw may look at the earlier one, and the "
+            "target is about the leakage of both together. Its useful columns and classes are taken: leave out "
+            "--useful. With --budget or --leakage-budget.",
+        ),
+        "release:after": (
+            "EARLIER.zip",
+            "Another design, by which these records were released before: the receipt and the screen state what "
+            "receivers of that release, of this one, and of both have. Needs --private and --limit.",
+        ),
         "again": (
             "MECH.npz|DESIGN.zip",
             "Audit what the mapping discloses together with a further draw for the same records by this one, or by "
@@ -385,6 +396,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "",
             "Record nothing: a second draw for these records will not be noticed. The receipt states it.",
         ),
+        "release:limit": ("L", "The most that any of them may have, in the units of the measure of the design."),
         "keep_order": (
             "",
             "Release rows in the order of the table, which may depend on private columns; by default their order is "

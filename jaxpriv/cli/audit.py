@@ -152,7 +152,7 @@ def audit(
         from jaxpriv.release import Mechanism
 
         fitted = Mechanism.load(mechanism)
-        channel = fitted.matrix()
+        channel = fitted.all_drawn()
         known = counts_by_design(table_file(counts, columns.read), fitted)
         data = {"counts": known.counts, "held_out": held_out}
         if released_table and releases is not None:
@@ -181,6 +181,8 @@ def audit(
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
         elif joint is not None:
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    if fitted is not None and fitted.earlier is not None:
+        chosen += ("The outputs are the draw of the design and those of the earlier designs that it looks at.",)
     if again:
         chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
     for path in again:
@@ -193,7 +195,11 @@ def audit(
         data |= {"solution": _solution(solution), "objective": measure}
     if releases is not None and not released_table:
         pairs_released = load_npz_safely(releases, ["counts"])["counts"]
-    checked = None if pairs_released is None else conformity(pairs_released, channel, seed=seed)
+    checked = (
+        None
+        if pairs_released is None
+        else conformity(pairs_released, channel if fitted is None else fitted.matrix(), seed=seed)
+    )
     if checked is not None and fitted is not None and fitted.released_columns != fitted.codebook.useful:
         # What is released is no useful symbol: nothing is "unchanged".
         checked = replace(checked, unchanged=None, detectable=None)
@@ -217,6 +223,8 @@ def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") 
         classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
         if classes[0] != classes[1]:
             raise InputError(f"--again: {path} has other useful columns, classes or symbols than the design")
+        if second.earlier is not None:
+            raise InputError(f"--again: {path} looks at earlier draws, so its own is not independent of them")
         other = second.matrix()
     need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
     return (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)

@@ -1,6 +1,7 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ def fit(
     measure: FormOptions,
     design: DesignOptions,
     unchanged: bool = False,
+    after: Path | None = None,
     run: TimeOptions,
     private_out: Path | None = None,
     codebook_out: Path | None = None,
@@ -51,7 +53,13 @@ def fit(
     of_groups: dict[str, Any] = {}
     if not in_one:
         columns, of_groups = _groups.of_groups(columns, group, grouped, given)
+    if after is not None:
+        if columns.useful or columns.codebook or not in_one:
+            raise InputError("--after goes without --useful, --codebook and groups: it has the columns of EARLIER.zip")
+        given["after"] = release.Mechanism.load(after)
+        columns = replace(columns, useful=list(given["after"].codebook.useful))
     source, of_records = records_and_measure(table, columns, measure)
+    of_records |= {} if after is None else {"useful": ()}
     run.check()
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol, "clock": clock}
@@ -97,6 +105,12 @@ _NAMES = {
     "gap": "certified gap",
     "excess": "excess over the target",
 }
+# Of a design after an earlier one: its leakage is that of both.
+_AFTER = {
+    "leakage": "leakage, both releases together",
+    "leakage_earlier": "leakage, the earlier one",
+    "leakage_alone": "leakage, this one alone",
+}
 # Significant digits, where six would differ between machines.
 _DIGITS = {"gap": 2}
 _BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
@@ -110,12 +124,13 @@ def _text(found: "Fitted", units: Units) -> str:
     lines = {
         "status": found.status.replace("_", " "),
         "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
-        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(release.table)}, |Y| = {len(release.released)}",
+        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(release.useful)}, |Y| = {len(release.released)}",
     }
+    names = _NAMES if release.earlier is None else _NAMES | _AFTER
     records = int(found.evidence.counts.sum())
     lines[f"on the {records} records of the design"] = ""
     objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
-    names = {**_NAMES, "lower_bound": f"no mapping has less {objective} than"}
+    names = {**names, "lower_bound": f"no mapping has less {objective} than"}
     for name, claim in found.claims.items():
         # Of a funnel with more than two private symbols what the solver proved; the statements say so.
         best = found.claims.get(_BY_SOLVER.get(name, name), claim)

@@ -24,6 +24,8 @@ def release(
     read: list[str] | None = None,
     unseen: Unseen | None = None,
     private: Path | None = None,
+    after: Path | None = None,
+    limit: float | None = None,
     ledger: Path | None = None,
     no_ledger: bool = False,
     identity: list[str] | None = None,
@@ -53,12 +55,13 @@ def release(
     source = table_file(table, read)
 
     def work(_: object) -> "tuple[release.Released, list[TableDrift]]":
-        loaded, drifts = load_mechanism(design), []
+        loaded, drifts, evidence = load_mechanism(design), [], None
         columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *(identity or ()), *(keep or ())))))
         if private is not None:
-            for part, evidence in zip(loaded.parts, load_evidence(private, loaded).parts, strict=True):
+            evidence = load_evidence(private, loaded)
+            for part, own in zip(loaded.parts, evidence.parts, strict=True):
                 by_rule = part if unseen is None else replace(part, unseen=str(unseen))
-                drifts.append(release.drift(by_rule, evidence, columns))
+                drifts.append(release.drift(by_rule, own, columns))
         done = release.release(
             columns,
             loaded,
@@ -73,6 +76,9 @@ def release(
             keep_order=keep_order,
             order_out=order_out,
             force=force,
+            after=None if after is None else load_mechanism(after),
+            evidence=None if after is None and loaded.parts[0].earlier is None else evidence,
+            limit=limit,
         )
         return done, drifts
 
@@ -83,6 +89,7 @@ def release(
         "rows": rows,
         **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
         "order": found.order_file,
+        "disclosed": None if found.disclosed is None else found.disclosed.leakage,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
     notes = (
@@ -90,6 +97,7 @@ def release(
         (found.order_file, f"rows are in a random order, for the owner alone in {found.order_file}"),
         *((True, f"draws are recorded, for the owner alone, in {path}") for path in found.ledgers),
         *((True, f"stated in the receipt: {sentence}") for sentence in Receipt(found.receipt).departures),
+        *((True, line) for line in _together(found)),
         (found.served, f"{found.served} records were in the ledger and keep their earlier draw"),
         (
             found.served and not identity,
@@ -98,6 +106,10 @@ def release(
         (
             found.earlier and not (identity or found.served),
             "the ledger has releases of other tables; without --id it does not notice a person who is in several",
+        ),
+        (
+            found.fresh,
+            f"{found.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released",
         ),
         (
             found.unseen,
@@ -119,6 +131,18 @@ def release(
         lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += _differences(drift)
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
+
+
+def _together(found: "release.Released") -> list[str]:
+    """What the receivers of both releases have, on the records of the design."""
+    from jaxpriv.release.releasing import RECEIVERS
+
+    if found.disclosed is None:
+        return []
+    return [
+        f"{RECEIVERS[name]} have at most {claim_text(claim, Units.nats)} on the records of the design"
+        for name, claim in found.disclosed.leakage.items()
+    ]
 
 
 def _differences(drift: "TableDrift") -> list[str]:

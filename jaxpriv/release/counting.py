@@ -9,6 +9,7 @@ import numpy as np
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.release.mechanism import Mechanism
 from jaxpriv.release.requests import Names, TableRequest
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
@@ -70,11 +71,15 @@ class CountedParts:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The columns that a request names, and which rows of the table (n,) are for the design."""
+    """The columns that a request names, and which rows of the table (n,) are for the design.
+
+    The useful columns, classes and symbols are those of the mechanism `after`, where there is one.
+    """
 
     request: TableRequest
     columns: Mapping[str, Column]
     first: np.ndarray
+    after: Mechanism | None
 
     def fitted(self, name: str, rule: Rule) -> FittedRule:
         """A rule with the classes of a column: quantiles are those of the design, categories those of all records."""
@@ -90,8 +95,12 @@ class Parts:
                 name: self.fitted(name, rule) if isinstance(rule, Quantiles) and name in self.columns else rule
                 for name, rule in (asked.rules or {}).items()
             }
+            useful = asked.useful
+            if self.after is not None:
+                useful = self.after.codebook.useful
+                rules |= {name: self.after.codebook.rules[name] for name in useful}
             codebook = fit_codebook(
-                self.columns, private=asked.private, useful=asked.useful, rules=rules, shared=asked.shared
+                self.columns, private=asked.private, useful=useful, rules=rules, shared=asked.shared
             )
         codes = codebook.encode(self.columns)
         codebook = codes.codebook
@@ -99,22 +108,27 @@ class Parts:
             distinct_rows(own, [len(codebook.rules[name].labels) for name in names])
             for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful))
         )
+        if self.after is not None:
+            useful_codes, x = self.after.useful, self.after.locate_codes(codes.useful, "refuse")
         check_records(int(first.sum()), codebook, len(useful_codes), len(private_codes), asked.sparse)
         counts = np.zeros((2, len(private_codes), len(useful_codes)), dtype=np.int64)
         np.add.at(counts, ((~first).astype(int), s, x), 1)
         return CountedParts(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
 
 
-def read_parts(source: Source, asked: TableRequest) -> Parts:
+def read_parts(source: Source, asked: TableRequest, after: Mechanism | None = None) -> Parts:
     """The columns that a codebook or the request names; a share of the rows, drawn by its seed, for the design."""
     share = scalar(asked.split, "split", low=0.0, high=1.0, open_low=True)
     seed = whole(asked.seed, "seed", low=0.0)
+    own = () if after is None else after.codebook.useful
+    if own and (asked.useful or asked.codebook or any(name in own for name in asked.rules or ())):
+        raise InputError("after: it has the useful columns and their classes; leave out `useful` and rules of them")
     if asked.codebook is not None:
         if asked.private or asked.useful or asked.rules or asked.shared:
             raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
         columns = read_columns(source, asked.codebook.columns)
     else:
-        names = [*names_of(asked.private), *names_of(asked.useful)]
+        names = [*names_of(asked.private), *(own or names_of(asked.useful))]
         if not names:
             raise InputError("name the private and the useful columns, or give a codebook")
         columns = read_columns(source, list(dict.fromkeys(names)))
@@ -125,7 +139,7 @@ def read_parts(source: Source, asked: TableRequest) -> Parts:
         first[order[max(1, round(share * total)) :]] = False
         if first.all():
             raise InputError(f"split: too few records ({total}) for two parts; 1 takes all for the design")
-    return Parts(asked, columns, first)
+    return Parts(asked, columns, first, after)
 
 
 def check_records(rows: int, codebook: Codebook, useful: int, private: int, sparse: bool) -> None:

@@ -118,5 +118,5 @@ def _information(mechanism: Mechanism, seen: np.ndarray, unknown: np.ndarray) ->
         used = len(seen) * seen + len(unknown)
     else:
         used = seen + np.bincount(mechanism.locate_codes(unknown, "nearest"), minlength=len(seen))
-    rows = mechanism.table.tolist()
+    rows = mechanism.alone.table.tolist()
     return Counted.of(Table((1, len(rows)), used.tolist()), rows, "records").disclosure(rows)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +22,12 @@ from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
+from jaxpriv.release.following import least_after
 from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
+    leakage_of,
     least_distortion,
     least_leakage,
     quantise,
@@ -119,7 +122,7 @@ class Fitted(Shown):
                 "design": int(counts.sum()),
                 "held_out": None if held_out is None else int(held_out.sum()),
             },
-            "alphabets": {"private": len(counts), "useful": len(made.table), "released": len(made.released)},
+            "alphabets": {"private": len(counts), "useful": len(made.useful), "released": len(made.released)},
             "on_the_design": {name: claim.record for name, claim in self.claims.items()},
             "without_data": {name: claim.record for name, claim in made.guarantees.items()},
             "population_limit": None if self.limit is None else asdict(self.limit),
@@ -161,6 +164,7 @@ class FitRequest(DesignRequest, MeasureRequest):
     target_leakage: float | None = None
     leakage_tolerance: float | None = None
     population: bool = False
+    after: Mechanism | None = None
 
     @property
     def asked(self) -> Asked:
@@ -173,6 +177,17 @@ class FitRequest(DesignRequest, MeasureRequest):
         if self.leakage_tolerance is not None and (problem != "budget" or self.population):
             raise InputError("leakage_tolerance goes with `budget`, and without `population`")
         scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
+        if self.after is not None and (
+            problem not in ("budget", "leakage-budget")
+            or self.leakage != "mutual-information"
+            or self.form == "worst"
+            or self.population
+            or self.leakage_tolerance is not None
+        ):
+            raise InputError(
+                "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
+                "`leakage_tolerance`"
+            )
         if self.unseen not in UNSEEN:
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
@@ -212,6 +227,9 @@ def fit(source: Source, request: FitRequest) -> Fitted:
             budget is passed with at most the probability 1 - confidence, however many there are (fixed-sequence
             testing). For `target_leakage` the sequence is one of groupings of the symbols, and what is released of a
             record is its group (`jaxpriv.release.table`).
+        after: a mechanism that has released these records, or will have: receivers of its draws z may be those of the
+            new ones. The mechanism is then P(y | x, z), and the leakage that of both draws together, on the useful
+            columns, classes and symbols of `after`; leave out `useful`. For mutual information.
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.
@@ -233,7 +251,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     """
     asked, clock = request.asked, request.started()
     clock.begin("reading the records")
-    parts = read_parts(source, request)
+    parts = read_parts(source, request, request.after)
     records = parts.counted()
     check_symbols(records.codebook, len(records.useful), len(parts.first))
     costs = None
@@ -264,7 +282,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     key = os.urandom(32).hex()
     evidence = Evidence(records.private, named, records.design, records.held_out, key=key, **duals)
     mechanism = Mechanism(
-        table=found.table[records.nearest()],
+        table=work.by_pair(found.table)[records.nearest()].reshape(-1, found.table.shape[1]),
         codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=found.columns,
@@ -274,6 +292,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         distortion=costs,
         unseen=request.unseen,
         commitment=evidence.commitment(),
+        earlier=request.after,
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
@@ -285,7 +304,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         )
     if asked.problem == "watchdog" and not request.population:
         statements += _withheld(records.design[:, seen], asked.target)
-    unchanged = bool(((found.table > 0).sum(axis=0) <= 1).all())
+    unchanged = bool(((mechanism.alone.table[seen] > 0).sum(axis=0) <= 1).all())
     if unchanged:
         warnings.warn(UNCHANGED, stacklevel=3)
         statements = (f"{UNCHANGED}.", *statements)
@@ -298,12 +317,13 @@ def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> Mech
     counts = evidence.held_out
     if counts is None:
         return None
-    return audit_mechanism(mechanism.matrix(), counts=counts, confidence=confidence, held_out=True)
+    return audit_mechanism(mechanism.all_drawn(), counts=counts, confidence=confidence, held_out=True)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rounded:
-    """A table over the useful symbols of the design, with the names, labels and codes of its outputs.
+    """A table over the useful symbols of the design, or their pairs with an earlier draw, with the names, labels and
+    codes of its outputs.
 
     `target`: the one that it was designed for. `duals`: what proves the bound, by the fields of `Evidence`.
     """
@@ -346,6 +366,30 @@ class _Work:
     def prices(self) -> np.ndarray | None:
         return None if self.costs is None else self.costs[self.records.seen]
 
+    @cached_property
+    def earlier(self) -> list[list[int]] | None:
+        """The draws of the earlier mechanism, (X, Z) whole numbers, for these symbols."""
+        after = self.request.after
+        return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen)]
+
+    def by_pair(self, table: np.ndarray) -> np.ndarray:
+        """A table of all pairs (x, z) as one of all x, (X, Z, Y)."""
+        return table.reshape(len(self.counts[0]), -1, table.shape[1])
+
+    def leakage(self, table: np.ndarray) -> Fraction | float:
+        """At least the leakage of a table, with all earlier draws."""
+        assert self.computed is not None
+        return leakage_of(table, self.counts, self.computed, self.earlier)
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """`counts` and `prices` of the symbols, or of their pairs with an earlier draw as whole Python numbers."""
+        if self.earlier is None or self.prices is None:
+            return self.counts, self.prices
+        draws = np.array(self.earlier, dtype=object)
+        counts = (self.counts[:, :, None] * draws).reshape(len(self.counts), -1)
+        return counts, self.prices.repeat(draws.shape[1], axis=0)
+
     def held_out(self) -> tuple[np.ndarray, float]:
         """The records that were held out, and the confidence of the bounds that they give."""
         if self.records.held_out is None:
@@ -369,12 +413,14 @@ class _Work:
         # What a measure of ratios compares stays positive.
         support = self.asked.leakage["name"] != "mutual-information" and problem != "watchdog"
 
+        counts, costs = self.pairs
+
         def rounded(mapping: np.ndarray) -> np.ndarray:
-            found = quantise(mapping, resolution=self.request.resolution, costs=prices, support=support)
-            if problem == "budget" and prices is not None:
-                found = within_distortion(found, self.counts, prices, target)
+            found = quantise(mapping, resolution=self.request.resolution, costs=costs, support=support)
+            if problem == "budget" and costs is not None:
+                found = within_distortion(found, counts, costs, target)
             if problem == "leakage-budget" and computed is not None:
-                found = within_leakage(found, self.counts, computed, target)
+                found = within_leakage(found, self.leakage, target)
             return found
 
         if prices is None or computed is None or not self.measure.worst_outcome:
@@ -411,6 +457,13 @@ class _Work:
             assert isinstance(found, FunnelSolution)
             return found.mechanism, _prices(asked_of, found), found.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
+        if self.earlier is not None and self.prices is not None:
+            draws = np.array([[entry / sum(row) for entry in row] for row in self.earlier])
+            best = least_after(joint, draws, self.prices, problem, target, self.request.tol, self.clock)
+            price = np.array([best.price])
+            weights, multipliers = (np.ones((1, 1)), price) if problem == "budget" else (1 / price[None], price[:0])
+            duals = {"scores": best.scores[None], "weights": weights, "multipliers": multipliers}
+            return best.mechanism.reshape(-1, best.mechanism.shape[2]), duals, best.status
         asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
         solution = solve_within(self.clock, asked, "auto", goal)
         parts = solution.scores, solution.weights, solution.multipliers

@@ -70,7 +70,7 @@ def counts_by_design(source: Source, design: Mechanism) -> CountedRecords:
     records = design.codebook.encode(source)
     _, s = np.unique(records.private, axis=0, return_inverse=True)
     x = design.locate_codes(records.useful)
-    counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
+    counts = np.zeros((int(s.max()) + 1, len(design.useful)), dtype=np.int64)
     np.add.at(counts, (s.ravel(), x), 1)
     return CountedRecords(counts, x)
 

@@ -6,7 +6,7 @@ The evidence is private: the counts that the mechanism was designed on, those ke
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -24,9 +24,10 @@ from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.readers import row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, upper, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, Matrix, upper, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
+    EARLIER,
     PRICES,
     Audit,
     DesignFile,
@@ -35,7 +36,8 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, edge_of
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS, edge_of
+from jaxpriv.verifier.sequences import by_coalition, joint_rows, rounded_rows
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -84,8 +86,10 @@ class Asked:
 class Mechanism(Shown):
     """W(y|x) = table / 2^62, with all that is needed to release records by it. It holds no count of a record.
 
+    After an `earlier` mechanism with draws z it is W(y | x, z): `release.release` looks z up, `alone` is P(y|x).
+
     Attributes:
-        table: T (X, Y) uint64, rows sum to 2^62.
+        table: T (X, Y) uint64, rows sum to 2^62. After an earlier mechanism (X Z, Y), row x Z + z for (x, z).
         codebook: the classes of the useful columns, and of the private ones what reveals no value
             (`Codebook.without_private_values`).
         useful: (X, b) int64, the codes of the useful columns for each x.
@@ -99,6 +103,7 @@ class Mechanism(Shown):
         commitment: keyed hash of the counts and the certificate, which are kept apart (`Evidence`).
         tool: the version of jaxpriv that designed it. Evidence, receipts and ledgers name the file by its hash, so a
             design of an earlier version keeps its bytes.
+        earlier: the mechanism that released the same records before, and whose draws this one looks at.
     """
 
     table: np.ndarray
@@ -112,6 +117,7 @@ class Mechanism(Shown):
     unseen: str
     commitment: str
     tool: str = field(default_factory=this_version)
+    earlier: "Mechanism | None" = None
 
     __repr__ = summary
 
@@ -121,7 +127,7 @@ class Mechanism(Shown):
             "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
             "from": ", ".join(self.codebook.useful),
             "released": ", ".join(self.released_columns),
-            "symbols": sizes(X=self.table.shape[0], Y=self.table.shape[1]),
+            "symbols": sizes(X=len(self.useful), Y=self.table.shape[1]),
             "unseen": self.unseen,
             **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
         }
@@ -135,7 +141,6 @@ class Mechanism(Shown):
         if self.distortion is not None:
             arrays["distortion.npy"] = self.distortion
         members = {name: array_bytes(values) for name, values in arrays.items()}
-        guarantees = without_counts(self.table.tolist())
         entries = zip(self.released_columns, self.released_labels, strict=True)
         record: dict[str, Json] = {
             "format": DESIGN,
@@ -145,10 +150,14 @@ class Mechanism(Shown):
             "codebook": _codebook_record(self.codebook),
             "released": [{"column": name, "labels": list(labels)} for name, labels in entries],
             "unseen": self.unseen,
-            "guarantees": {name: claim.record for name, claim in guarantees.items()},
+            "guarantees": {name: claim.record for name, claim in self.guarantees.items()},
             "commitment": self.commitment,
             "members": {name: archive.digest(content) for name, content in members.items()},
         }
+        if self.earlier is not None:
+            before = self.earlier.to_bytes()
+            record |= {"version": VERSIONS[DESIGN], "follows": archive.digest(before)}
+            members[EARLIER] = before
         return archive.pack({"design.json": archive.sealed(record), **members})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -168,7 +177,10 @@ class Mechanism(Shown):
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the design") -> "Mechanism":
         """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
-        design = read_design(data, name)
+        return cls._of(read_design(data, name), name)
+
+    @classmethod
+    def _of(cls, design: DesignFile, name: str) -> "Mechanism":
         released = design.record["released"]
         mechanism = cls(
             table=np.array([list(row) for row in design.rows], dtype=np.uint64),
@@ -184,6 +196,7 @@ class Mechanism(Shown):
             unseen=design.record["unseen"],
             commitment=design.record["commitment"],
             tool=design.record["tool"],
+            earlier=None if design.earlier is None else cls._of(design.earlier, name),
         )
         _freeze(mechanism)
         return mechanism
@@ -204,12 +217,35 @@ class Mechanism(Shown):
 
     @property
     def guarantees(self) -> dict[str, Claim]:
-        """What holds for every population: `maximal-leakage` and `ldp` of W."""
-        return without_counts(self.table.tolist())
+        """What holds for every population: `maximal-leakage` and `ldp` of W, or of all draws of a chain together."""
+        return without_counts(self.drawn)
+
+    @cached_property
+    def drawn(self) -> Matrix:
+        """The draws of the earlier mechanisms and of this one, (X, Z Y) whole numbers, rows with a common sum."""
+        rows = self.table.tolist()
+        return rows if self.earlier is None else joint_rows(self.earlier.drawn, rows)
+
+    @property
+    def chain(self) -> "list[Mechanism]":
+        """The mechanisms that it follows, the first one first, and itself."""
+        return [*([] if self.earlier is None else self.earlier.chain), self]
+
+    @cached_property
+    def alone(self) -> "Mechanism":
+        """The mechanism of this release alone, P(y|x): itself, unless it looks at earlier draws."""
+        if self.earlier is None:
+            return self
+        rows = rounded_rows(by_coalition(self.drawn, len(self.released))["alone"])
+        return replace(self, table=np.array(rows, dtype=np.uint64), earlier=None)
 
     def matrix(self) -> np.ndarray:
-        """W (X, Y), float64, every entry correctly rounded."""
-        return np.ldexp(self.table.astype(np.float64), -BITS)
+        """P(y|x) (X, Y), float64, every entry correctly rounded."""
+        return np.ldexp(self.alone.table.astype(np.float64), -BITS)
+
+    def all_drawn(self) -> np.ndarray:
+        """P(z, y | x) (X, Z Y) of a chain, float64; without an earlier mechanism that of `matrix`."""
+        return np.array([[entry / sum(row) for entry in row] for row in self.drawn])
 
     def to_latex(self, digits: int = 3) -> str:
         """W as a `tabular` environment in the style of booktabs, a row and a column for each combination of classes.
@@ -289,6 +325,8 @@ class Mechanism(Shown):
         the frame, which may depend on private columns. For files, a self-test, a receipt, a random order and a ledger
         against second releases use `jaxpriv.release.release`. Errors as for `symbols` and `sample`.
         """
+        if self.earlier is not None:
+            raise InputError("this mechanism looks at earlier draws: release records with `jaxpriv.release.release`")
         released = self.labels_of(self.sample(self.symbols(frame, unseen)))
         if isinstance(frame, Mapping):
             return released

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b, shake_256
 from pathlib import Path
 
@@ -18,16 +19,19 @@ import numpy as np
 
 from jaxpriv._runtime.files import write_together
 from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedMechanism
-from jaxpriv.release.mechanism import Mechanism, array_bytes, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, VERSIONS, unsealed
 from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
+from jaxpriv.verifier.sequences import Disclosed
 
 try:
     import fcntl
@@ -38,7 +42,8 @@ except ImportError:  # Windows: `locked` creates its lock file exclusively there
 #
 # Fresh randomness at every release lets a reader average it away: two independent draws may leak more than twice as
 # much as one. A ledger holds for every released record a keyed hash of who it is, one of what it was and by which
-# design, and the symbol that was drawn. Without the key, which is in the file too, nothing can be looked up by
+# design, and the symbol that was drawn. A record has one draw by a design, and draws by several designs only where
+# every release states the designs before it. Without the key, which is in the file too, nothing can be looked up by
 # guessing; the file is for its owner only.
 
 
@@ -49,10 +54,10 @@ _ENTRIES = np.dtype([("who", f"S{_WHO}"), ("what", f"S{_WHAT}"), ("symbol", "<u4
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who, hash of what, symbol; in the order of the first, no two of which are equal.
+    """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
 
-    `version` is that of the file in which the ledger began: in those of version 1 rows have other hashes, see
-    `keyed_rows`.
+    `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
+    of version 1 and 2 that were written before version 3 no two hashes of who are equal.
     """
 
     key: bytes
@@ -78,41 +83,52 @@ class Ledger:
         ]
         return _hashed(shake_256(seeds[0]).digest(_WHO * count), shake_256(seeds[1]).digest(_WHAT * count))
 
-    def recorded(self, asked: np.ndarray) -> np.ndarray:
+    def recorded(self, asked: np.ndarray, others: Sequence[np.ndarray] = ()) -> np.ndarray:
         """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
 
-        Raises `InputError` for a record that was released before with other values or by another design.
+        `others` are the same records by the earlier designs that the release states. Raises `InputError` for a record
+        without a draw by this design that was released with other values or by a design that is none of these.
         """
         found = np.full(len(asked), -1, dtype=np.int64)
         if not len(self.entries):
             return found
-        order = np.argsort(asked["who"], kind="stable")  # so that the search goes through the ledger once
-        place = np.empty(len(asked), dtype=np.int64)
-        place[order] = np.searchsorted(self.entries["who"], asked["who"][order])
-        rows = np.flatnonzero(place < len(self.entries))
-        rows = rows[self.entries["who"][place[rows]] == asked["who"][rows]]
-        before = self.entries[place[rows]]
-        found[rows] = before["symbol"]
-        changed = rows[before["what"] != asked["what"][rows]]
+        order = np.argsort(asked["who"], kind="stable")  # so that the searches go through the ledger once
+        who = np.ascontiguousarray(self.entries["who"])
+        unstated = np.zeros(len(asked), dtype=np.int64)
+        first, last = (np.searchsorted(who, asked["who"][order], side) for side in ("left", "right"))
+        unstated[order] = last - first
+        keys = _keys(self.entries)
+        for place, some in enumerate((asked, *others)):
+            wanted = _keys(some)[order]
+            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            known = keys[at] == wanted
+            unstated[order[known]] -= 1
+            if not place:
+                found[order[known]] = self.entries["symbol"][at[known]]
+        changed = np.flatnonzero((unstated > 0) & (found < 0))
         if changed.size:
             raise InputError(
                 f"ledger: {row_text(changed[0])} was released before with other values or by another design "
-                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out "
-                "(what two draws disclose together: `jaxpriv audit --again`)"
+                f"(such rows: {changed.size}): another draw would disclose more about the same record; leave it out, "
+                "or state the earlier design as `after` and as `limit` what both releases may disclose together (what "
+                "they disclose: `jaxpriv audit --again`)"
             )
         return found
 
     def add(self, released: np.ndarray, symbols: np.ndarray) -> None:
-        """Record what is about to be released; the last entry of a record counts."""
+        """Record what is about to be released; the last entry of a record by a design counts."""
         released["symbol"] = symbols
         entries = np.concatenate([self.entries, released])
-        entries = entries[np.argsort(entries["who"], kind="stable")]
-        self.entries = entries[np.append(entries["who"][1:] != entries["who"][:-1], True)[: len(entries)]]
+        keys = _keys(entries)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        self.entries = entries[order[np.append(keys[1:] != keys[:-1], True)[: len(keys)]]]
 
     def to_bytes(self) -> bytes:
         """The file."""
         payload = self.entries.tobytes()
-        header = {"format": LEDGER, "version": self.version, "key": self.key.hex(), "entries": len(self.entries)}
+        version = 1 if self.version == 1 else VERSIONS[LEDGER]
+        header = {"format": LEDGER, "version": version, "key": self.key.hex(), "entries": len(self.entries)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
     @classmethod
@@ -125,7 +141,8 @@ class Ledger:
         record = unsealed(line + newline, str(path), LEDGER)
         whole = archive.digest(payload) == record["payload"] and len(payload) == record["entries"] * _ENTRIES.itemsize
         entries = np.frombuffer(payload, _ENTRIES) if whole else np.zeros(0, _ENTRIES)
-        if not whole or not (entries["who"][1:] > entries["who"][:-1]).all():
+        keys = _keys(entries)
+        if not whole or not (keys[1:] > keys[:-1]).all():
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
         return cls(bytes.fromhex(record["key"]), entries, record["version"])
 
@@ -134,6 +151,13 @@ def _hashed(who: bytes, what: bytes) -> np.ndarray:
     entries = np.zeros(len(who) // _WHO, _ENTRIES)
     entries["who"], entries["what"] = np.frombuffer(who, f"S{_WHO}"), np.frombuffer(what, f"S{_WHAT}")
     return entries
+
+
+def _keys(entries: np.ndarray) -> np.ndarray:
+    """Who and what of each entry as one text."""
+    keys = np.empty(len(entries), _ENTRIES.descr[:2])
+    keys["who"], keys["what"] = entries["who"], entries["what"]
+    return keys.view(f"S{_WHO + _WHAT}")
 
 
 def _fresh_key() -> bytes:
@@ -182,6 +206,12 @@ def _lock_file(name: Path, wait: bool) -> int:
         os.close(descriptor)  # the process that had the lock has removed the file meanwhile
 
 
+# How the coalitions of `Disclosed` are called.
+RECEIVERS = {
+    "earlier": "receivers of the earlier release",
+    "alone": "receivers of this release alone",
+    "together": "receivers of both",
+}
 _FORMATS: Mapping[str, str] = {".csv": "csv", ".parquet": "parquet"}
 
 
@@ -200,6 +230,8 @@ class Released:
         ledgers: the files in which the draws are recorded; none without a ledger.
         order_file: where `order` was written, None with it.
         earlier: whether a ledger held draws before.
+        disclosed: what the receivers of an earlier release and of this one have; None without one.
+        fresh: records without a draw of the earlier design that this one looks at: one was drawn and recorded.
     """
 
     outputs: np.ndarray
@@ -212,6 +244,8 @@ class Released:
     ledgers: tuple[Path, ...]
     order_file: Path | None
     earlier: bool
+    disclosed: Disclosed | None
+    fresh: int
 
     __repr__ = summary
 
@@ -231,6 +265,9 @@ def release(
     keep_order: bool = False,
     order_out: str | os.PathLike[str] | None = None,
     force: bool = False,
+    after: Mechanism | None = None,
+    evidence: Evidence | None = None,
+    limit: float | None = None,
 ) -> Released:
     """Release the records of a table by a mechanism, into a file.
 
@@ -261,6 +298,11 @@ def release(
         order_out: the file of the order of the rows, for `verify`; by default in `private_folder` (where that cannot
             be written, beside `ledger`), named by the hash of the released file. A new file is for its owner only.
         force: replace files that exist: without a ledger that is a second draw for the same records.
+        after: another design of the same useful symbols, by which these records were or will be released too,
+            independently given the record; a design that looks at earlier draws holds its own. The receipt states what
+            its receivers have, those of this release, and both together: maximal leakage and LDP, and from `evidence`,
+            the counts of `mechanism`, its measure. A ledger that holds draws by both designs is accepted.
+        limit: what any of them may have at most, in the unit of the measure; needed with `after`.
 
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
     `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
@@ -278,12 +320,21 @@ def release(
     if keep_order and order_out is not None:
         raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
+    earlier = [part.earlier for part in mechanism.parts if part.earlier is not None]
+    disclosed = _disclosed(mechanism, after, evidence, limit) if earlier or after is not None else None
+    if disclosed is None and (evidence is not None or limit is not None):
+        raise InputError("evidence and limit go with `after`, an earlier design")
+    if earlier and no_ledger:
+        raise InputError("no_ledger: the design looks at the draws of an earlier one, which a ledger holds")
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    own = [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+    own = _named_for(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(own, ledger)
+    chain = earlier[0].chain if earlier else [] if after is None else after.chain
+    if earlier:
+        paths = [*(path for one in chain for path in _named_for(one, folders) if path.exists()), *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
@@ -291,7 +342,8 @@ def release(
     for part, own_codes in _by_part(mechanism, codes):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
-        tables.self_test(part.table, np.unique(symbols[-1]))
+        draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
+        tables.self_test(part.table, (np.unique(symbols[-1])[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
@@ -300,10 +352,21 @@ def release(
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
             locks.enter_context(locked(path, wait=path in own))
         books = {path: Ledger.load(path) for path in read}
-        earlier = any(len(book.entries) for book in books.values())
-        draws = [part.sample(own_symbols) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
-        outputs = np.stack(draws, axis=1)
-        served = _recorded(books, mechanism, codes, [columns[name] for name in identity], outputs)
+        held = any(len(book.entries) for book in books.values())
+        designs = [_digest(one) for one in (*chain, mechanism)]
+        looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
+        before, fresh = np.zeros(len(codes), dtype=np.int64), 0
+        for one in chain if earlier else ():
+            drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
+            if not known and len(codes):
+                raise InputError(
+                    "ledger: no ledger has a draw of these records by the earlier design, which this one looks at; "
+                    "name the one that it was released with"
+                )
+            before = before * len(one.released) + drawn[:, 0]
+            fresh = max(fresh, len(codes) - known)
+        pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
+        outputs, served = looked_up.drawn(mechanism, pairs)
         if no_ledger and served:
             raise InputError(
                 f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
@@ -312,6 +375,8 @@ def release(
         order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
+        if disclosed is not None:
+            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-1].sha256, limit)}
         files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
@@ -325,8 +390,53 @@ def release(
     singled, unseen_rows = _singled_out(kept), int(unknown.sum())
     drawn = outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0]
     return Released(
-        drawn, order, unseen_rows, served, marked, singled, record, tuple(paths), order_file, bool(paths) and earlier
+        drawn,
+        order,
+        unseen_rows,
+        served,
+        marked,
+        singled,
+        record,
+        tuple(paths),
+        order_file,
+        bool(paths) and held,
+        disclosed,
+        fresh,
     )
+
+
+def _pair(part: Mechanism, symbols: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The row of the table for each record: of x, or of x and the earlier draws."""
+    return symbols if part.earlier is None else symbols * len(part.earlier.drawn[0]) + before
+
+
+def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
+    """The names of the ledger of a design in these folders."""
+    return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+
+
+def _disclosed(
+    mechanism: Mechanism | GroupedMechanism, after: Mechanism | None, evidence: Evidence | None, limit: float | None
+) -> Disclosed:
+    """What receivers of both releases have; `InputError` where that is more than the limit.
+
+    A design that looks at earlier draws has its own limit, so that a further one and the evidence may be left out.
+    """
+    if not isinstance(mechanism, Mechanism) or not isinstance(after, Mechanism | None):
+        raise InputError("after is about designs that are not of groups of columns")
+    if mechanism.earlier is None and (evidence is None or limit is None):
+        raise InputError("after needs a `limit` and the evidence of the design (on the command line `private`)")
+    if evidence is not None and evidence.commitment() != mechanism.commitment:
+        raise IntegrityError("evidence: it is that of another mechanism")
+    if after is not None and _digest(after) == _digest(mechanism):
+        raise InputError("after: it is the design itself, by which a record has one draw")
+    counts = None if evidence is None else tables.as_table(evidence.counts)
+    found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
+    over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))
+    if over is not None:
+        most = found.upper[over] or "inf"
+        raise InputError(f"limit: {RECEIVERS[over]} would have {most}, more than {limit:g}; nothing was released")
+    return found
 
 
 def _by_part(mechanism: Mechanism | GroupedMechanism, codes: np.ndarray) -> Iterator[tuple[Mechanism, np.ndarray]]:
@@ -350,7 +460,9 @@ def _refuse_second(files: Sequence[Path]) -> None:
 
 def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
     """What makes two mechanisms one to a ledger: the probabilities and what is released."""
-    return archive.digest(b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts))
+    content = b"".join(part.table.tobytes() + part.released.tobytes() for part in mechanism.parts)
+    before = [_digest(part.earlier).encode() for part in mechanism.parts if part.earlier is not None]
+    return archive.digest(b"".join([content, *before]))
 
 
 def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
@@ -408,62 +520,86 @@ def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str])
             raise InputError(f"keep: column {name!r} is named twice")
 
 
-def _recorded(
-    books: Mapping[Path, Ledger],
-    mechanism: Mechanism | GroupedMechanism,
-    codes: np.ndarray,
-    identity: Sequence[Column],
-    outputs: np.ndarray,
-) -> int:
-    """Put the draws of then into `outputs` (n, k), add the new ones to the books, and say how many records had one.
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """The records of a table in some ledgers.
 
     A record is looked up as a row of its table and, with columns that identify it, by these: both are recorded, so a
     later release of the same table finds it with and without them. The draw by identity goes before that of an earlier
     row with the same identity, and this before that of the row. The draw of every group but the first has an entry of
     its own, whose name ends with the number of the group.
+
+    Attributes:
+        codes: the useful classes of the records.
+        identity: the columns that identify them.
+        designs: the digests of all designs that the release states: draws by them are accepted.
     """
-    if not books:
-        return 0
-    design, table = _digest(mechanism).encode(), archive.digest(np.ascontiguousarray(codes).tobytes())
-    served = np.zeros(len(codes), dtype=bool)
-    keys = []
-    first = {path: book for path, book in books.items() if book.version == 1}
-    contents, place = [], np.zeros(0, dtype=np.int64)
-    if first or identity:
-        sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-        distinct, place = distinct_rows(codes, sizes)
-        each = [design + row.tobytes() for row in distinct]
-        contents = [each[x] for x in place.tolist()]
 
-    def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger], np.ndarray]) -> None:
-        for path, book in reversed(list(books.items())):  # the first one has the last word
-            asked = keyed(book)
-            keys.append((book, asked, group))
-            before = book.recorded(asked)
-            if (before >= len(mechanism.parts[group].released)).any():
-                raise IntegrityError(f"{path} holds a symbol that the design does not release")
-            outputs[before >= 0, group] = before[before >= 0]
-            served[before >= 0] = True
+    books: Mapping[Path, Ledger]
+    codes: np.ndarray
+    identity: Sequence[Column]
+    designs: Sequence[str]
 
-    groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
-    for group, end in groups:
-        rows = [f"{table} {row}".encode() + end for row in range(len(codes))] if first else []
-        look_up(first, group, lambda book, rows=rows: book.keyed(rows, contents))
-        look_up(books, group, lambda book, end=end: book.keyed_rows(table.encode() + end, design, len(codes)))
-    if identity:
-        who = _who(identity)
-        first_rows: dict[bytes, int] = {}
-        for row, one in enumerate(who):
-            row_of_one = first_rows.setdefault(one, row)
-            if place[row_of_one] != place[row]:
-                raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(row_of_one)} and other values")
-            outputs[row] = outputs[row_of_one]
+    @cached_property
+    def table(self) -> str:
+        """The digest of the records."""
+        return archive.digest(np.ascontiguousarray(self.codes).tobytes())
+
+    def drawn(self, mechanism: Mechanism | GroupedMechanism, symbols: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
+        """(a draw of each group for each record (n, k), from rows `symbols` of its table, how many had one before).
+
+        Draws of then take the place of new ones, which are added to the books.
+        """
+        outputs = np.stack([part.sample(own) for part, own in zip(mechanism.parts, symbols, strict=True)], axis=1)
+        if not self.books:
+            return outputs, 0
+        own = _digest(mechanism)
+        designs = [own, *(design for design in self.designs if design != own)]
+        served = np.zeros(len(outputs), dtype=bool)
+        keys = []
+        first = {path: book for path, book in self.books.items() if book.version == 1}
+        contents, place = [], np.zeros(0, dtype=np.int64)
+        if first or self.identity:
+            sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+            distinct, place = distinct_rows(self.codes, sizes)
+            contents = [row.tobytes() for row in distinct]
+
+        def named(who: Sequence[bytes]) -> Callable[[Ledger, bytes], np.ndarray]:
+            def keyed(book: Ledger, design: bytes) -> np.ndarray:
+                each = [design + content for content in contents]
+                return book.keyed(who, [each[x] for x in place.tolist()])
+
+            return keyed
+
+        def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger, bytes], np.ndarray]) -> None:
+            for path, book in reversed(list(books.items())):  # the first one has the last word
+                asked, *stated = (keyed(book, design.encode()) for design in designs)
+                keys.append((book, asked, group))
+                before = book.recorded(asked, stated)
+                if (before >= len(mechanism.parts[group].released)).any():
+                    raise IntegrityError(f"{path} holds a symbol that the design does not release")
+                outputs[before >= 0, group] = before[before >= 0]
+                served[before >= 0] = True
+
+        groups = [(group, f" group {group + 1}".encode() if group else b"") for group in range(len(mechanism.parts))]
         for group, end in groups:
-            named = [one + end for one in who]
-            look_up(books, group, lambda book, named=named: book.keyed(named, contents))
-    for book, asked, group in keys:
-        book.add(asked, outputs[:, group])
-    return int(served.sum())
+            rows = [f"{self.table} {row}".encode() + end for row in range(len(outputs))] if first else []
+            look_up(first, group, named(rows))
+            name = self.table.encode() + end
+            look_up(self.books, group, lambda book, design, name=name: book.keyed_rows(name, design, len(outputs)))
+        if self.identity:
+            who = _who(self.identity)
+            first_rows: dict[bytes, int] = {}
+            for row, one in enumerate(who):
+                other = first_rows.setdefault(one, row)
+                if place[other] != place[row]:
+                    raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
+                outputs[row] = outputs[other]
+            for group, end in groups:
+                look_up(self.books, group, named([one + end for one in who]))
+        for book, asked, group in keys:
+            book.add(asked, outputs[:, group])
+        return outputs, int(served.sum())
 
 
 def _who(identity: Sequence[Column]) -> list[bytes]:
@@ -580,7 +716,7 @@ def _receipt(
 ) -> dict[str, Json]:
     return {
         "format": RECEIPT,
-        "version": VERSIONS[RECEIPT],
+        "version": 2,  # what a release after an earlier one states is of version 3
         "tool": this_version(),
         "design": mechanism.sha256,
         "unseen": rule,

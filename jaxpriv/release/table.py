@@ -23,7 +23,8 @@ from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifie
 from jaxpriv.statistics.audit import conformity
 from jaxpriv.statistics.audit.binomial import lift
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import BITS, ONE, Counted, Measure, as_integers
+from jaxpriv.verifier.claims import BITS, ONE, Counted, Matrix, Measure, as_integers
+from jaxpriv.verifier.sequences import counted_pairs
 
 # How often the resolution may be doubled against an excess before a design is refused.
 _MIXTURES = range(52, 4, -1)
@@ -82,7 +83,7 @@ def without_rare(mechanism: np.ndarray, mass: np.ndarray, costs: np.ndarray, lea
 
 def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: Measure | str) -> np.ndarray:
     """The first table of the least leakage on these counts, of a measure that the verifier computes."""
-    values = [_leakage(table, counts, measure) for table in tables]
+    values = [leakage_of(table, counts, measure) for table in tables]
     return tables[values.index(min(values))]
 
 
@@ -97,7 +98,7 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
 
     Raises `NotCertifiedError` if the budget is below what the support of the table allows.
     """
-    whole, unit = as_integers(_as_table(costs))
+    whole, unit = as_integers(as_table(costs))
     rows = [list(map(int, row)) for row in table.tolist()]
     useful = counts.sum(axis=0).tolist()
     records = sum(useful)
@@ -124,15 +125,15 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
     return np.array(rows, dtype=np.uint64)
 
 
-def within_leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str, limit: float) -> np.ndarray:
+def within_leakage(table: np.ndarray, leakage: Callable[[np.ndarray], Fraction | float], limit: float) -> np.ndarray:
     """The table mixed with its mean row, by the least of 2^-52, 2^-51, ... for which the leakage is at most `limit`.
 
-    The measure is one that the verifier computes. More of the mean row never leaks more, so halvings find that weight.
+    More of the mean row never leaks more, so halvings find that weight.
     Raises `NotCertifiedError` if 2^-5 is not enough.
     """
 
     def within(candidate: np.ndarray) -> bool:
-        return _leakage(candidate, counts, measure) <= Fraction(limit)
+        return leakage(candidate) <= Fraction(limit)
 
     if within(table):
         return table
@@ -155,14 +156,20 @@ def _mixed(table: np.ndarray, power: int) -> np.ndarray:
     return np.array(result, dtype=np.uint64)
 
 
-def _leakage(table: np.ndarray, counts: np.ndarray, measure: Measure | str) -> Fraction | float:
-    """At least the leakage, infinite where it is."""
-    claim = Counted.of(_as_table(counts), table.tolist(), "counts").leakage(measure)
+def leakage_of(
+    table: np.ndarray, counts: np.ndarray, measure: Measure | str, earlier: Matrix | None = None
+) -> Fraction | float:
+    """At least the leakage, infinite where it is; after earlier draws (X, Z), rows with a common sum, of all draws."""
+    rows = table.tolist()
+    if earlier is None:
+        claim = Counted.of(as_table(counts), rows, "counts").leakage(measure)
+    else:
+        claim = counted_pairs(counts.tolist(), earlier, rows).leakage(measure)
     assert claim is not None
     return math.inf if claim.upper is None else Fraction(claim.upper)
 
 
-def _as_table(values: np.ndarray) -> Table:
+def as_table(values: np.ndarray) -> Table:
     return Table(values.shape, values.ravel().tolist())
 
 

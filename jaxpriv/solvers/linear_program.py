@@ -131,7 +131,7 @@ def _assemble(data: Data) -> _System:
     The joint law is the variable, not W: a symbol of small probability then weighs as little in the
     tolerances of the backend as it does in the objective.
     """
-    from scipy.sparse import coo_array, csr_array, diags_array, eye_array, hstack, kron, vstack
+    from scipy.sparse import csr_array
 
     outputs, inputs = data.cost.shape
     mass = np.asarray(data.program.mass)
@@ -150,14 +150,11 @@ def _assemble(data: Data) -> _System:
         references[data.layout[j].rows, column] = np.asarray(data.terms[j].reference)
     chosen = np.zeros((len(cap), len(capped)))
     chosen[capped, np.arange(len(capped))] = 1.0
-    each = eye_array(outputs)
-    body = [
-        kron(each, coo_array(np.asarray(data.a) / scale)),
-        -kron(each, coo_array(references)),
-        -kron(each, coo_array(chosen)),
-        coo_array((outputs * len(cap), peaked)),
+    starts = np.cumsum([0, outputs * inputs, outputs * len(normed), outputs * len(capped)])  # of W, t, v and the peak
+    entries = [
+        _for_each(block, outputs, start)
+        for block, start in zip((np.asarray(data.a) / scale, -references, -chosen), starts[:3], strict=True)
     ]
-    blocks = [hstack(body)]
     budgets = len(data.c)
     if len(marks):
         use = np.concatenate(
@@ -169,8 +166,10 @@ def _assemble(data: Data) -> _System:
             own = data.layout[j].rows
             over[place] = np.where((capped >= own.start) & (capped < own.stop), cap[capped], 0.0)
         parts = [use, np.tile(tops, outputs), np.tile(over, outputs), -np.tile(marks[:, None], peaked)]
-        blocks.append(coo_array(np.concatenate(parts, axis=1)))
-    upper = csr_array(vstack(blocks))
+        shared = np.concatenate(parts, axis=1)
+        row, column = np.nonzero(shared)
+        entries.append((outputs * len(cap) + row, column, shared[row, column]))
+    row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
     limits = [float(term.bound) for term in data.terms if term.priced]
     rhs = np.concatenate([np.zeros(outputs * len(cap)), np.asarray(data.program.budgets), np.array(limits)])
 
@@ -187,16 +186,19 @@ def _assemble(data: Data) -> _System:
     keep = np.concatenate([inside, np.ones(len(cost) - len(inside), bool)])
     free = np.full(outputs * len(normed), -np.inf)
     lowest = np.concatenate([np.zeros(inside.sum()), free, np.zeros(outputs * len(capped)), np.full(peaked, -np.inf)])
-    sums = hstack([kron(np.ones((1, outputs)), eye_array(inputs)), coo_array((inputs, len(cost) - len(inside)))])
-    upper, cost = upper[:, np.flatnonzero(keep)], cost[keep]
-    row_size = np.asarray(abs(upper).max(axis=1).todense()).ravel()
+    number, cost = np.cumsum(keep) - 1, cost[keep]  # of the variables that are left
+    kept = keep[column]
+    row, column, value = row[kept], number[column[kept]], value[kept]
+    row_size = np.zeros(len(rhs))
+    np.maximum.at(row_size, row, abs(value))
     row_size = np.where(row_size > 0, row_size, 1.0)
+    used = np.flatnonzero(inside)
     size = float(abs(cost).max()) or 1.0
     return _System(
         cost=cost / size,
-        upper=csr_array(diags_array(1.0 / row_size) @ upper),
+        upper=csr_array((value / row_size[row], (row, column)), shape=(len(rhs), len(cost))),
         rhs=rhs / row_size,
-        equal=csr_array(sums)[:, np.flatnonzero(keep)],
+        equal=csr_array((np.ones(len(used)), (used % inputs, np.arange(len(used)))), shape=(inputs, len(cost))),
         mass=scale,
         lowest=lowest,
         inside=inside,
@@ -204,6 +206,14 @@ def _assemble(data: Data) -> _System:
         size=size,
         row_size=row_size,
     )
+
+
+def _for_each(block: np.ndarray, outputs: int, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, columns, values) of a block for every output, from the column `start` on."""
+    row, column = np.nonzero(block)
+    output = np.arange(outputs)[:, None]
+    rows, columns = output * block.shape[0] + row, start + output * block.shape[1] + column
+    return rows.ravel(), columns.ravel(), np.tile(block[row, column], outputs)
 
 
 def _solve(system: _System, seconds: float) -> "OptimizeResult":

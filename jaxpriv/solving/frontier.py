@@ -1,20 +1,19 @@
-"""Curves: one problem at many targets, in batches of one compiled program, every point with its own certificate."""
+"""Curves: one problem at many targets, small ones side by side in NumPy, every point with its own certificate."""
 
 import dataclasses
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
-from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import exact_values
@@ -22,16 +21,16 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.certificates import certify_program
-from jaxpriv.program.convex import Program
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
-from jaxpriv.solving.choice import BY_DISTANCES, STREAMING, Solver, pick_solver, step_limit, table_solver
+from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solving.choice import BY_DISTANCES, SOLVERS, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of
-from jaxpriv.solving.loops import Ahead, Loop, report_points, run, seconds_of
-from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
+from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
+from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
+from jaxpriv.solving.stages import Lowered, Stages, own_goal
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -167,10 +166,11 @@ def frontier(
 ) -> Frontier:
     """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
 
-    The problem's own budget is replaced. Points run in batches of one compiled program, nearby
-    points together because a batch waits for its slowest member; the data is prepared once. `auto` is one method on
-    tables here, the same for all points: where it stalls the point is `not_certified`, with its gap, and `solve` at
-    that target goes on to the next method.
+    The problem's own budget is replaced. Points of small problems are computed side by side, by a kernel or by NumPy,
+    as those of `solve_many` are, but every point has the reductions of a single solve; what is left without a proof,
+    and points of larger problems, run one after another, compiled where the points that are left are worth it. `auto`
+    is one method on tables here, the same for all points: where it stalls the point is `not_certified`, with its gap,
+    and `solve` at that target goes on to the next method.
 
     A time limit or Ctrl-C works as in `solve`. All points are returned: one that was not reached has the status
     `best_known`, with the best of its neighbours' mechanisms and mixtures of them (what a smaller budget allows, a
@@ -184,8 +184,8 @@ def frontier(
         solver, tol, rtol, max_steps: as for `solve`.
         throw: raise at the first infeasible point instead of marking it `infeasible`.
         time_limit: seconds for the whole sweep, compiling included, as for `solve`.
-        progress: as for `solve`; the record's `done` and `total` count the points, its numbers are those of the point
-            of the present batch with the largest gap.
+        progress: as for `solve`; the record's `done` and `total` count the points. Its numbers are those of the present
+            point, or of the one with the largest gap of those that were just done.
 
     Raises:
         InputError: exactly one sweep must be given, finite, of the right shape.
@@ -242,11 +242,6 @@ def frontier_within(
     return Frontier(name, targets, curve, problem)
 
 
-# Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
-# seldom waits long for its slowest member.
-_BATCH = 8
-
-
 def spread_targets(joint: ArrayLike, distortion: ArrayLike | None, count: int) -> np.ndarray:
     """`count` targets of a frontier between what nothing costs and what everything does, (count,).
 
@@ -289,6 +284,7 @@ def sweep(
     """
     ahead = Ahead(len(asked))
     each_stages = [Stages(one, name, solver, limit, clock, ahead=ahead) for one in asked]
+    kind = kind_of(asked[0], name if name in SOLVERS else solver, goal)
     goal = own_goal(asked[0], goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []
@@ -315,49 +311,28 @@ def sweep(
         else:
             results[i] = stages.conclude(lowered, known, goal, begun)
     report_points(clock, name, list(results.values()), len(results), len(asked))
-    compiling = sum(stages.compiling for stages in each_stages)
-    ahead = Ahead(len(waiting))
     waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
     for alike in _of_one_shape(waiting):
-        shared, varying = _split([one.reduced.program for one in alike])
-        for start in range(0, len(alike), _BATCH):
-            chunk = alike[start : start + _BATCH]
-            places = [min(start + k, len(alike) - 1) for k in range(_BATCH)]
-            lanes = jax.tree.map(lambda leaf, places=places: leaf[places], varying)
-            goals = jax.tree.map(lambda *leaves: np.stack(leaves), *(alike[k].reduced.goal for k in places))
-            done = len(results)
-
-            def report(
-                best: PyTree,
-                steps: Arr,
-                _: float | None,
-                chunk: Sequence[_Waiting] = chunk,
-                done: int = done,
-            ) -> None:
-                worst = int(np.argmax(best.gap[: len(chunk)]))
-                one = chunk[worst]
-                value, bound = in_units(one.lowered, one.reduced, best.value[worst], best.bound[worst])
-                clock.report(name, steps.max(), value, bound, done, len(asked))
-
-            ran = None
-            if not clock.expired():
-                step = _BATCH * seconds_of(solver, chunk[0].reduced.program)
-                data = shared, (lanes, goals)
-                ran = run(clock, _ALL, solver, data, goals, limit, step, report, _BATCH - len(chunk), ahead)
-                compiling += ran.compiling
-            ahead.done += len(chunk)
+        width = 0 if kind is None else kind.width_uncompiled(len(alike))
+        for start in range(0, len(alike), width or 1):
+            chunk = alike[start : start + (width or 1)]
+            together = None if kind is None or not width or clock.expired() else _together(kind, chunk, limit)
             for lane, one in enumerate(chunk):
+                ahead.done = len(results)
                 stages, lowered = each_stages[one.place], one.lowered
-                if ran is None or ran.best is None:
-                    answer = stages.without_steps(lowered.program, lowered.limits)
-                else:
-                    parts = one.reduced.expanded(jax.tree.map(lambda leaf, lane=lane: leaf[lane], ran.best))
-                    answer = stages.certified(lowered.program, lowered.limits, *parts, int(ran.steps[lane]), name)
+                answer = None
+                if together is not None:
+                    best, steps = jax.tree.map(lambda leaf, lane=lane: leaf[lane], together)
+                    parts = one.reduced.expanded(best)
+                    answer = stages.certified(lowered.program, lowered.limits, *parts, int(steps), name)
+                if answer is None or not (lowered.goal.proved(answer) or clock.expired()):
+                    answer = stages.run(lowered.program, lowered.limits, lowered.goal, None, lowered)
                 results[one.place] = stages.conclude(lowered, answer, goal, begun)
             report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
     late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
     better = {i: _from_neighbours(i, each_stages, points, ordered, goal, begun) for i in late}
+    compiling = sum(stages.compiling for stages in each_stages)
     return [better.get(i, one) for i, one in enumerate(ordered)], compiling
 
 
@@ -371,40 +346,16 @@ def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
     return list(groups.values())
 
 
-def _split(programs: list[Program]) -> tuple[Program, Program]:
-    """(what all programs have in common, stacks of what differs), with None in the other one's places."""
+def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> tuple[Candidate, np.ndarray]:
+    """(best candidates, steps) of programs of one shape, side by side: what all have in common is stored once."""
 
-    def same(*leaves: np.ndarray) -> bool:
-        return all(np.array_equal(leaf, leaves[0]) for leaf in leaves[1:])
+    def stack(*leaves: np.ndarray) -> np.ndarray:
+        alike = all(np.array_equal(leaf, leaves[0]) for leaf in leaves[1:])
+        return leaves[0] if alike else with_lanes(np.stack(leaves))
 
-    common = jax.tree.map(same, *programs)
-    shared = jax.tree.map(lambda alike, leaf: leaf if alike else None, common, programs[0])
-    varying = jax.tree.map(lambda alike, *leaves: None if alike else np.stack(leaves), common, *programs)
-    return shared, varying
-
-
-def _iterate_all(solver: AbstractSolver, shared: Program, varying: PyTree, limit: Array) -> Run:
-    return jax.vmap(lambda lane: iterate(solver, eqx.combine(lane[0], shared), lane[1], limit))(varying)
-
-
-def _begin_all(solver: AbstractSolver, shared: Program, varying: PyTree) -> Course:
-    return jax.vmap(lambda lane: begin(solver, eqx.combine(lane[0], shared)))(varying)
-
-
-def _resume_all(solver: AbstractSolver, shared: Program, varying: PyTree, course: Course, until: Array) -> Course:
-    def one(lane: PyTree, course: Course) -> Course:
-        return resume(solver, eqx.combine(lane[0], shared), lane[1], course, until)
-
-    return jax.vmap(one)(varying, course)
-
-
-def _apart(shared: Program, varying: PyTree) -> list[tuple[Program, Goal]]:
-    lanes = [jax.tree.map(lambda leaf, k=k: leaf[k], varying) for k in range(_BATCH)]
-    return [(eqx.combine(program, shared), goal) for program, goal in lanes]
-
-
-# A batch takes about twice as long to compile as one program: 9 to 12 s in place of 6 to 9 of processor time, loaded.
-_ALL = Loop(_iterate_all, _begin_all, _resume_all, _apart, compiling=2.0)
+    program = jax.tree.map(stack, *(one.reduced.program for one in chunk))
+    goals = jax.tree.map(lambda *leaves: with_lanes(np.stack(leaves)), *(one.reduced.goal for one in chunk))
+    return iterate_lanes(kind.solver, program, goals, min(limit, STEPS_OF_LANES))
 
 
 def _from_neighbours(

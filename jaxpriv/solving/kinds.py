@@ -27,6 +27,8 @@ from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.solving.loops import SMALL, WHOLE, compile_setting, step_seconds
 
+# Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.
+STEPS_OF_LANES = 48
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
 _BYTES = 2.0**24
 # Arrays of the size of its factors that a lane holds.

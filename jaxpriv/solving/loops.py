@@ -1,8 +1,9 @@
 """How a loop is run: small programs by NumPy, others compiled, in one call or in portions with a clock between them.
 
 Compiling takes seconds for every new shape, NumPy takes ten milliseconds for a solve of 8 symbols where compiled code
-takes one. So a small program, or a batch of them, is run by NumPy, and its seconds are added up by what an executable
-is kept by (structure and shapes, never numbers): past `_ENOUGH` of them it is compiled.
+takes one. So a small program is run by NumPy, or many of them side by side (`iterate_lanes`), and the seconds of single
+ones are added up by what an executable is kept by (structure and shapes, never numbers): past `_ENOUGH` of them it is
+compiled.
 
 XLA cannot be interrupted. A compiled run that is predicted to be short, and that has neither time limit nor progress
 function, is one call. Any other is cut into portions whose length follows from the time that the last one took; the
@@ -56,10 +57,10 @@ SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y. Loading an
 # executable from disk takes about as long as NumPy takes for such a solve.
 SMALL = 7e-3
-# The same of all problems of a batch together up to which NumPy takes less time for their solves than compiling takes:
-# one of 128 symbols, where it takes 1.5 to 4.5 s and compiling 4 to 9.
+# The same up to which NumPy takes less time for a solve than compiling takes: 128 symbols, where it takes 1.5 to 4.5 s
+# and compiling 4 to 9.
 _MEDIUM = 0.11
-# The same up to which kernels for whole solves are called, which cannot be interrupted: one problem of 170 symbols (of
+# The same up to which kernels for whole solves are called, which cannot be interrupted: 170 symbols (of
 # LDP, whose programs have twice the rows, 128) takes about 2 s.
 _AT_ONCE = 0.35
 # The same up to which a kernel for whole solves, on one thread, takes less time than compiled code on two: 40
@@ -69,8 +70,8 @@ WHOLE = 1.5e-3
 # compiling takes (6 with all cores busy), so that together they are seldom more than twice what the better of the two
 # would have taken alone. A batch takes twice as long.
 _ENOUGH = 4.0
-# Processor seconds that compiling takes at most, in times of one program: 6 to 9 with other work on all cores, and 19
-# for the batch of a curve. Work of which so much is known to lie ahead is worth compiling.
+# Processor seconds that compiling takes at most: 6 to 9 with other work on all cores. Work of which so much is known to
+# lie ahead is worth compiling.
 _COMPILING = 10.0
 # The same of methods whose steps are simple, in processor seconds.
 _COMPILING_SIMPLE = 5.0
@@ -124,7 +125,7 @@ class Ahead:
     # By program: how many points were done, and what NumPy had taken for it, when the sweep first asked for it.
     first: dict[Hashable, tuple[int, float]] = field(default_factory=dict)
 
-    def worth_compiling(self, key: Hashable, seconds: float, compiling: float) -> bool:
+    def worth_compiling(self, key: Hashable, seconds: float) -> bool:
         """Whether the points that are left, if each takes NumPy as long as those so far, take it longer than compiling.
 
         `seconds`: what NumPy has taken in this process. Before the first point they are of earlier calls, the past.
@@ -133,7 +134,7 @@ class Ahead:
         if self.done == done:
             return True
         each = (seconds - before) / (self.done - done)
-        return each * (self.total - self.done) >= compiling * _COMPILING
+        return each * (self.total - self.done) >= _COMPILING
 
 
 class _OneThread:
@@ -186,17 +187,14 @@ def suits(
     solver: AbstractSolver,
     program: PyTree,
     step: float,
-    count: int = 1,
-    compiling: float = 1.0,
     watched: bool = False,
     ready: Callable[[], bool] = lambda: False,
     ahead: Ahead | None = None,
 ) -> bool:
     """Whether a program is run without compiling: by NumPy, or by a kernel of whole solves.
 
-    `step`: the predicted seconds of a compiled step of each of `count` programs; `compiling`: what compiling the loop
-    takes, in times of one program; `watched`: whether every step is reported, or a time limit checked after it;
-    `ready`: whether there is an executable, in memory or on disk; `ahead`: the sweep that it is part of.
+    `step`: the predicted seconds of a compiled step; `watched`: whether every step is reported, or a time limit checked
+    after it; `ready`: whether there is an executable, in memory or on disk; `ahead`: the sweep that it is part of.
     """
     choice = compile_setting()
     if choice == "always" or not solver.uncompiled(program):
@@ -206,16 +204,15 @@ def suits(
     by_kernel = not watched and whole.takes(solver, program)
     if target_platform() != "cpu":
         # A step starts thousands of operations one after another, and starting one takes an accelerator microseconds.
-        return step <= SMALL / count
-    most = max(SMALL, (_AT_ONCE if by_kernel else _MEDIUM) / count)
-    if step > most:
+        return step <= SMALL
+    if step > (_AT_ONCE if by_kernel else _MEDIUM):
         return False
     if _REPEATABLE.get() or (by_kernel and step <= WHOLE):
         return True
     key = _key(solver, program)
     seconds = spent(key)
-    worth = ahead is None or ahead.worth_compiling(key, seconds, compiling)
-    if seconds >= compiling * _ENOUGH and (worth or ready()):
+    worth = ahead is None or ahead.worth_compiling(key, seconds)
+    if seconds >= _ENOUGH and (worth or ready()):
         return False
     return by_kernel or step <= SMALL or not ready()
 
@@ -227,15 +224,13 @@ def iterate_uncompiled(
     goal: Goal,
     limit: int,
     report: Callable[[PyTree, Arr, float | None], None],
-    begin: bool = False,
     vertices: bool = False,
 ) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
     After every step the time limit is checked and `report` called with the candidate, the steps so far and the length
     of the last one. Without a time limit and a progress function a kernel of whole solves runs where there is one for
-    the program. `begin`: a first candidate is computed even if the time limit has expired. `vertices`: the simplex
-    method of HiGHS takes the place of the steps.
+    the program. `vertices`: the simplex method of HiGHS takes the place of the steps.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
@@ -250,33 +245,9 @@ def iterate_uncompiled(
                 return best, steps
             if vertices and (solved := highs(program, clock.left)) is not None:
                 return solved.candidate, 0
-            return _step_uncompiled(clock, solver, program, goal, limit, report, begin)
+            return _step_uncompiled(clock, solver, program, goal, limit, report)
     finally:
         spend(_key(solver, program), time.thread_time() - begun)
-
-
-def iterate_all_uncompiled(
-    clock: Clock,
-    solver: AbstractSolver,
-    instances: list[tuple[PyTree, Goal]],
-    padding: int,
-    limit: int,
-    report: Callable[[PyTree, Arr, float | None], None],
-) -> tuple[PyTree, PyTree]:
-    """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
-
-    Where the clock ends it, every instance has its first candidate, or none has.
-    """
-    found: list[tuple[PyTree, int]] = []
-    for program, goal in instances[: len(instances) - padding]:
-        one = iterate_uncompiled(clock, solver, program, goal, limit, lambda *_: None, begin=bool(found))
-        if one[0] is None:
-            return None, 0
-        found.append(one)
-    found += [found[-1]] * padding
-    best, steps = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
-    report(best, steps, None)
-    return best, steps
 
 
 def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
@@ -289,8 +260,8 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
         return whole.solved(solver, program, goal, limit)
     with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
-        count = lanes.count_of(*jax.tree.leaves(program))
-        assert count is not None  # a program with lanes has one at least (`in_lanes`)
+        count = lanes.count_of(*jax.tree.leaves((program, goal)))
+        assert count is not None  # one of both has lanes
         leaves, structure = jax.tree.flatten(state.best)
         found = [lanes.spread(leaf, count).copy() for leaf in leaves]
         steps = np.zeros(count, dtype=np.int32)
@@ -316,7 +287,6 @@ def _step_uncompiled(
     goal: Goal,
     limit: int,
     report: Callable[[PyTree, Arr, float | None], None],
-    begin: bool = False,
 ) -> tuple[PyTree, int]:
     """The same by the steps of the method."""
     best: PyTree = None
@@ -324,7 +294,7 @@ def _step_uncompiled(
     for attempt in range(solver.attempts):
         state: PyTree = None
         took = 0.0
-        while not (clock.expired() or clock.too_short_for(took)) or (begin and best is None):
+        while not (clock.expired() or clock.too_short_for(took)):
             begun = time.perf_counter()
             with clock.held():  # an interrupt leaves the state of the last step
                 if state is None:
@@ -376,36 +346,14 @@ _PRODUCTS, _EXPONENTIALS, _STEP = 1e10, 5e8, 2e-4
 _DUAL_STEPS = 20
 
 
-class Loop(NamedTuple):
-    """One loop in two forms, for arguments `data`: one program, or a batch."""
-
-    whole: Callable[..., PyTree]  # (solver, *data, limit) -> Run
-    begin: Callable[..., PyTree]  # (solver, *data) -> Course
-    resume: Callable[..., PyTree]  # (solver, *data, course, until) -> Course
-    instances: Callable[..., PyTree]  # (*data) -> [(program, goal), ...], the padding of a batch included
-    compiling: float = 1.0  # what compiling it takes, in times of one program
-
-
 class Ran(NamedTuple):
     """What a run came to: its candidate (NumPy arrays; None: the clock ended it before the first portion), its steps,
     and the seconds spent compiling.
     """
 
     best: PyTree
-    steps: PyTree  # an integer, or (B,) of a batch
+    steps: ScalarLike
     compiling: float
-
-
-def _begin_one(solver: AbstractSolver, program: PyTree, goal: Goal) -> Course:
-    del goal
-    return begin(solver, program)
-
-
-def _only_one(program: PyTree, goal: Goal) -> list[tuple[PyTree, Goal]]:
-    return [(program, goal)]
-
-
-ONE = Loop(iterate, _begin_one, resume, _only_one)
 
 
 def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
@@ -429,54 +377,45 @@ def seconds_of(solver: object, program: Program) -> float:
 
 def run(
     clock: Clock,
-    loop: Loop,
     solver: PyTree,
-    data: tuple[PyTree, ...],
+    program: PyTree,
     goal: Goal,
     limit: int,
     step: float,
     report: Callable[[PyTree, Arr, float | None], None],
-    padding: int = 0,
     ahead: Ahead | None = None,
     vertices: bool = False,
 ) -> Ran:
-    """The loop on `data` while the clock allows it, at most `limit` steps.
+    """The loop on `program` while the clock allows it, at most `limit` steps.
 
     Args:
-        goal: when an instance is done: that in `data`, with leading axes where that is a batch.
         step: the predicted seconds of a step.
         report: called with the candidate, the steps and the length of the last one after every portion.
-        padding: how many instances at the end of a batch are copies of the one before them.
         ahead: the sweep that the run is part of.
-        vertices: where NumPy would take the steps of one linear program, the simplex method solves it.
+        vertices: where NumPy would take the steps of a linear program, the simplex method solves it.
     """
-    quick = loop is ONE and step <= WHOLE and not clock.watched and compile_setting() != "always"
-    if quick and whole.takes(solver, data[0]):
+    quick = step <= WHOLE and not clock.watched and compile_setting() != "always"
+    if quick and whole.takes(solver, program):
         with clock.held():
-            found, steps = whole.solved(solver, data[0], goal, limit)
+            found, steps = whole.solved(solver, program, goal, limit)
         return Ran(jax.tree.map(lambda leaf: leaf[0], found), steps[0], 0.0)
-    instances = loop.instances(*data)
     at_once = not clock.watched and step * limit <= _SHORT
-    call, given = (loop.whole, (solver, *data, np.asarray(limit))) if at_once else (loop.begin, (solver, *data))
-    count, ready = len(instances), partial(is_ready, call, *given)
-    program = instances[0][0]
-    by_numpy = suits(solver, program, step / count, count, loop.compiling, clock.watched, ready, ahead)
+    call, given = (iterate, (solver, program, goal, np.asarray(limit))) if at_once else (begin, (solver, program))
+    ready = partial(is_ready, call, *given)
+    by_numpy = suits(solver, program, step, clock.watched, ready, ahead)
     if not by_numpy and not np.isinf(clock.left) and not ready():
-        able = solver.uncompiled(program) and step / count <= _LONGEST and compile_setting() != "always"
+        able = solver.uncompiled(program) and step <= _LONGEST and compile_setting() != "always"
         simple = isinstance(solver, (AbstractMirrorDescent, PrimalDualHybridGradient))
-        most = loop.compiling * (_COMPILING_SIMPLE if simple else _COMPILING)
-        if not clock.allows(most / _FOR_COMPILING if able else most, (loop.compiling, _key(solver, program))):
+        most = _COMPILING_SIMPLE if simple else _COMPILING
+        if not clock.allows(most / _FOR_COMPILING if able else most, _key(solver, program)):
             if not able:
                 clock.stop = Stop.TIME_LIMIT
                 return Ran(None, np.asarray(0), 0.0)
             by_numpy = True
     if by_numpy:
-        if clock.too_short_for(_FIRST_STATE * step / count):
+        if clock.too_short_for(_FIRST_STATE * step):
             return Ran(None, np.asarray(0), 0.0)
-        if loop is ONE:
-            best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report, vertices=vertices)
-        else:
-            best, steps = iterate_all_uncompiled(clock, solver, instances, padding, limit, report)
+        best, steps = iterate_uncompiled(clock, solver, program, goal, limit, report, vertices=vertices)
         return Ran(best, np.asarray(steps), 0.0)
     if at_once:
         result, seconds = on_host(call, *given)
@@ -484,18 +423,19 @@ def run(
     start, seconds = compiled(call, *given)
     course, steps, attempt, best, portion = start(), 0, 0, None, max(1, int(_PORTION / step))
     stop, took = None, 0.0
-    if loop is ONE and step >= _PORTION and not clock.reports and _reads_the_host():
+    if step >= _PORTION and not clock.reports and _reads_the_host():
         stop, portion = np.zeros(1, np.int32), limit
     own = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
     while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)):
         if clock.expired() or clock.too_short_for(took):
             break
-        until = min(limit, int(np.max(steps)) + min(portion, clock.every or portion))
-        # On an accelerator a portion takes the memory of the last state. On a CPU the best candidate is read there.
-        donated = None if target_platform() == "cpu" else 1 + len(data)
-        call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until), *own, donated=donated)
+        until = min(limit, int(steps) + min(portion, clock.every or portion))
+        # On an accelerator a portion takes the memory of the last state, the argument number 3. On a CPU the best
+        # candidate is read there.
+        donated = None if target_platform() == "cpu" else 3
+        call, compiling = compiled(resume, solver, program, goal, course, np.asarray(until), *own, donated=donated)
         seconds += compiling
-        begun, before = time.perf_counter(), int(np.max(steps))
+        begun, before = time.perf_counter(), int(steps)
         with clock.held():
             new = call()
             if stop is not None:
@@ -503,9 +443,9 @@ def run(
             read = np.asarray if donated is None else np.array
             best, steps, attempt = jax.tree.map(read, (new.best, new.steps, new.attempt))
             course = new
-            report(best, steps, _length(clock, new.state) if loop is ONE else None)
+            report(best, steps, _length(clock, new.state))
         spent = max(time.perf_counter() - begun, 1e-6)
-        took = spent / max(1, int(np.max(steps)) - before)
+        took = spent / max(1, int(steps) - before)
         portion = max(1, min(2 * portion, limit, int(portion * min(_PORTION, clock.left) / spent)))
     return Ran(best, steps, seconds)
 
@@ -546,5 +486,5 @@ def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, tot
 def _finished(
     solver: AbstractSolver, attempt: ScalarLike, best: Gapped, steps: ScalarLike, goal: Goal, limit: int
 ) -> bool:
-    """Whether no instance has anything left to do."""
-    return bool(np.all((attempt >= solver.attempts) | goal.met(best) | (steps >= limit)))
+    """Whether nothing is left to do."""
+    return bool((attempt >= solver.attempts) | goal.met(best) | (steps >= limit))

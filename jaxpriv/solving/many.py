@@ -47,7 +47,7 @@ from jaxpriv.reductions.closed_forms import cheapest_release, independent_releas
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import pick_for_start, step_limit
-from jaxpriv.solving.kinds import WORTH_COMPILING, Kind, Kinds, in_order, joined
+from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, in_order, joined
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
 from jaxpriv.solving.stages import inner_goal, own_goal
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from jaxpriv.solving.choice import Solver
 
 
-# Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.
-_STEPS_OF_LANES = 48
 # Limits up to this are met by independent outputs alone, whose certificates are computed one by one.
 _NOTHING = 1e-12
 # The status and the stop reason of lanes that need nothing more, as arrays of theirs have them.
@@ -111,7 +109,7 @@ class _Running:
         width: int,
         mesh: Mesh | None,
     ) -> "_Running":
-        limit = min(step_limit(kind.solver, max_steps), _STEPS_OF_LANES)
+        limit = min(step_limit(kind.solver, max_steps), STEPS_OF_LANES)
         if not width:
             began = time.thread_time()
             found = _uncompiled(problems, kind, goal, limit)

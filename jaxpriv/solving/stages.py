@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,7 +59,7 @@ from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.loops import ONE, Ahead, run, seconds_of
+from jaxpriv.solving.loops import Ahead, run, seconds_of
 from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_tight
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -126,6 +127,11 @@ class Stages:
         """The limits beside that of a search for the least one."""
         return limits_of(self.problem)
 
+    @cached_property
+    def reading(self) -> tuple[Scale, Any]:
+        """How the value of the program reads as one of the measure."""
+        return reading(self.problem)
+
     def solved(self, goal: Goal, begun: float) -> Solution:
         """The least distortion under limits, or the least average leakage within budgets: one convex program."""
         lowered = self.lower(goal)
@@ -176,7 +182,7 @@ class Stages:
         """The program of the problem's own form, with its feasible point."""
         problem = self.problem
         limits = limits_of(problem)
-        scale, shift = reading(problem)
+        scale, shift = self.reading
         without_slack = check_limits(problem, limits)
         program = measured_program(problem, limits)
         tight = flags_of(program, problem, limits, without_slack)
@@ -236,7 +242,7 @@ class Stages:
         program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], feasible_point=mechanism)
         duals = proof.scores[0], proof.weights, proof.multipliers
         answer = self.certified(program, limits, mechanism, *duals, 0, name)
-        return self._concluded(program, limits, *reading(problem), answer, goal, begun)
+        return self._concluded(program, limits, *self.reading, answer, goal, begun)
 
     def run(
         self,
@@ -297,7 +303,8 @@ class Stages:
         if face is not None:
             mechanism = face.onto(program, face.merged(mechanism))
         used = np.asarray(distortion_of(np, self.problem, mechanism))
-        self.clock.report(self.name, steps, value, bound, distortion=used, length=length, mechanism=mechanism)
+        points = (0, 1) if self.ahead is None else (self.ahead.done, self.ahead.total)
+        self.clock.report(self.name, steps, value, bound, *points, used, length, mechanism)
 
     def or_feasible_point(
         self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal
@@ -320,12 +327,11 @@ class Stages:
         """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
         """
-        data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
+        step = seconds_of(self.solver, reduced.program)
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
         ran = run(
-            self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report,
-            ahead=self.ahead, vertices=vertices,
-        )  # fmt: skip
+            self.clock, self.solver, reduced.program, reduced.goal, self.limit, step, report, self.ahead, vertices
+        )
         self.compiling += ran.compiling
         if ran.best is None:
             return None
@@ -363,8 +369,17 @@ class Stages:
         """What a mechanism and dual objects prove about `program`."""
         excess = partial(self.excess, limits)
         mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
-        if self.problem.of_information and len(program.terms):  # each is the mutual information under one joint
-            self.known = (mechanism, {id(self.problem.leakage): float(certificate.leakages.max())})
+        # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
+        own = [
+            float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
+            for term, total in zip(program.terms, certificate.leakages, strict=True)
+            if self.problem.of_information or term.role in (Role.OBJECTIVE, Role.PEAK)
+        ]
+        if len(own) == len(self.problem.joints):
+            scale, shift = self.reading
+            if self.known[0] is not mechanism:
+                self.known = (mechanism, {})
+            self.known[1][id(self.problem.leakage)] = max(float(scale.outer(max(own) + shift)), 0.0)
         violation = max(float(certificate.violation), over)
         self.steps += steps
         return CertifiedCandidate(

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
-from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.archive import Json, Table, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import (
     BY_SOLVER,
     Audit,
     DesignFile,
     GroupsFile,
+    disclosed,
     holds_groups,
     read_audit,
     read_design,
@@ -49,6 +50,7 @@ from jaxpriv.verifier.releases import (
     symbols_of,
     weights_of,
 )
+from jaxpriv.verifier.sequences import check_stated
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
 __dir__ = names_of(__name__)
@@ -174,6 +176,7 @@ def verify(
     private: str | Path | None = None,
     design: str | Path | None = None,
     receipt: str | Path | None = None,
+    after: str | Path | None = None,
     released: str | Path | None = None,
     records: str | Path | None = None,
     read: Sequence[str] = (),
@@ -186,6 +189,7 @@ def verify(
         file: DESIGN.zip or a receipt.
         private: AUDIT.zip: counts and certificate of the design.
         design, receipt: the other one of the two.
+        after: the earlier design of a receipt that states what the receivers of two releases have together.
         released: the released file.
         records: the CSV table that it was released from: then pairs are tested against the design. Rows in a random
             order are paired by `order` or by kept columns of `identity`; without both only totals are compared.
@@ -211,6 +215,7 @@ def verify(
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
     claims: dict[str, Claim] = {}
+    counts = None
     if private is not None:
         if known is None:
             raise InputError(
@@ -222,6 +227,7 @@ def verify(
             starts = [f"group {place} " for place in range(1, len(audits) + 1)]
         else:
             audits, starts = (read_audit(data, known, str(private)),), [""]
+            counts = audits[0].counts
         claims = {
             start + name: claim for start, one in zip(starts, audits, strict=True) for name, claim in one.claims.items()
         }
@@ -249,6 +255,7 @@ def verify(
         if known is not None:
             check_design(stated, known, str(receipt_file))
             checked.append("receipt: of this design")
+    claims |= _together(known, stated, str(receipt_file), after, counts, checked, not_checked)
     if released is None and records is not None:
         raise InputError("records goes with released: the pairs of both are tested")
     if records is None and read:
@@ -270,6 +277,34 @@ def verify(
         tuple(checked),
         tuple(not_checked),
     )
+
+
+def _together(
+    design: DesignFile | GroupsFile | None,
+    receipt: Receipt | None,
+    name: str,
+    after: str | Path | None,
+    counts: Table | None,
+    checked: list[str],
+    not_checked: list[str],
+) -> dict[str, Claim]:
+    """What a receipt states of the receivers of two releases, computed again; on the records of the design."""
+    stated = None if receipt is None else receipt.record.get("after")
+    if stated is None:
+        if after is not None:
+            raise InputError("after goes with the receipt of a release after an earlier design")
+        return {}
+    if not isinstance(design, DesignFile) or (after is None and design.earlier is None):
+        not_checked.append(f"what the receivers of two releases have together: name the design and {stated['design']}")
+        return {}
+    earlier = design.earlier if after is None else read_design(read_file(after), str(after))
+    assert earlier is not None
+    found = disclosed(design, earlier, counts)
+    check_stated(stated, found, earlier.sha256, name)
+    checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
+    if counts is None and stated["leakage"] is not None:
+        checked.append("receipt: what it states of the records of the design is checked with --private")
+    return {f"leakage_{coalition}": claim for coalition, claim in found.leakage.items()}
 
 
 def _design(data: bytes, name: str) -> DesignFile | GroupsFile:
@@ -341,7 +376,7 @@ def _compared(
         f"{name} does not come from the design as the receipt states it: rows are said to be in a random order and "
     )
     groups = list(zip(parts, by_group, zip(*outputs, strict=True), strict=True))
-    if permuted and any(chance_of_order(part.rows, x, y) < _ORDERED / len(parts) for part, x, y in groups):
+    if permuted and any(chance_of_order(part.alone, x, y) < _ORDERED / len(parts) for part, x, y in groups):
         raise IntegrityError(f"{disorder}follow those of {records}")
     columns = columns_of(table, records)
     for column in identity:
@@ -362,7 +397,7 @@ def _compared(
         place, paired = rows_by_identity(texts, written, identity, name), "id"
     if place is None:
         tables = TABLES * len(parts)
-        test = of_all([conformity_of_totals(part.rows, x, y, _identity(part), tables) for part, x, y in groups])
+        test = of_all([conformity_of_totals(part.alone, x, y, _identity(part), tables) for part, x, y in groups])
         _refuse(test, name, range(rows), "any of the records")
         checked.append("released file: the tests find no departure of its totals from the design")
         return test, None, None
@@ -408,11 +443,11 @@ def _tested(
     drawn = zip(*(outputs[row] for row in rows), strict=True)
     groups = list(zip(parts, zip(*symbols, strict=True), drawn, strict=True))
     tables, level = TABLES * len(parts), LEVEL / 6 / len(parts)
-    test = of_all([conformity(part.rows, x, y, _identity(part), tables, level) for part, x, y in groups])
+    test = of_all([conformity(part.alone, x, y, _identity(part), tables, level) for part, x, y in groups])
     _refuse(test, name, rows, "its record")
     before, found = {}, []
     for place, (part, x, y) in enumerate(groups, 1):
-        found.append(dependence(weights_of(part.rows, x), x, y, columns, private, before))
+        found.append(dependence(weights_of(part.alone, x), x, y, columns, private, before))
         before[f"the draw of group {place}"] = y
     least = min(found, key=lambda one: one.p_value)
     depends = replace(least, p_value=min(1.0, len(parts) * least.p_value))

@@ -54,6 +54,7 @@ FILES = {
     "private": ("AUDIT.zip", "Counts and certificate of the design."),
     "design": ("DESIGN.zip", "The design of a receipt."),
     "receipt": ("RECEIPT.json", "The receipt of a released file."),
+    "after": ("DESIGN.zip", "The earlier design of a receipt that states what both releases disclose together."),
     "released": ("FILE", "A released file."),
     "records": (
         "TABLE.csv",
@@ -105,6 +106,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
             private=given.private,
             design=given.design,
             receipt=given.receipt,
+            after=given.after,
             released=given.released,
             records=given.records,
             read=given.read,

@@ -34,7 +34,7 @@ MAX_DEPTH = 16
 # Of an archive: that of groups of columns has one for each group.
 MAX_MEMBERS = 256
 
-_NAME = re.compile(rb"[a-z][a-z_]{0,31}\.(json|npy)|group_[1-9][0-9]{0,2}\.zip")
+_NAME = re.compile(rb"[a-z][a-z_]{0,31}\.(json|npy)|(?:group_[1-9][0-9]{0,2}|earlier)\.zip")
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END = struct.Struct("<4sHHHHIIH")

@@ -29,7 +29,14 @@ class Scores:
 
 
 def least_value(
-    counted: Counted, kept: Sequence[int], costs: Matrix, unit: Fraction, rules: Scores, budget: float, form: str
+    counted: Counted,
+    kept: Sequence[int],
+    costs: Matrix,
+    unit: Fraction,
+    rules: Scores,
+    budget: float,
+    form: str,
+    draws: int = 1,
 ) -> Fraction:
     """A lower bound on the objective of every mechanism that meets the limit, from any scores and prices >= 0.
 
@@ -40,7 +47,8 @@ def least_value(
         min E d   s.t. I <= eps:   sum_x min_y [ P(x) d(x,y) + eta sum_s P(s,x) g_y(s) ] - eta eps
 
     (forms "budget" and "leakage-budget"). `kept` are the rows of the scores that belong to the private symbols in
-    `counted`.
+    `counted`. Where the symbols are pairs (x, z) of an earlier draw z, one of so many `draws`, and the outputs (z, y),
+    a pair has those of its z.
     """
     n, prior = counted.records, counted.private
     _check(rules)
@@ -50,10 +58,12 @@ def least_value(
     # Whole numbers of 1/SCALE from here on; `share` and the price of a cost are rounded down, which keeps a bound.
     scaled = price * unit * SCALE
     total = 0
-    for column, cost in zip(zip(*counted.counts, strict=True), costs, strict=True):
+    for place, (column, cost) in enumerate(zip(zip(*counted.counts, strict=True), costs, strict=True)):
         mass = sum(column)
         if mass:
-            gains = (share * sum(map(int.__mul__, column, level)) for level in levels)
+            first = place % draws * len(cost)
+            own = levels[first : first + len(cost)]
+            gains = (share * sum(map(int.__mul__, column, level)) for level in own)
             total += min(floor(gain + mass * scaled * d) for gain, d in zip(gains, cost, strict=True))
     spent = (price if form == "budget" else share) * Fraction(budget)
     return max(Fraction(total, n * SCALE) - spent, Fraction(0))

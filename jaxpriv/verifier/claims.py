@@ -72,9 +72,9 @@ def down(value: Fraction) -> str:
     return _text(value, ROUND_FLOOR)
 
 
-def up(value: Fraction) -> str:
+def up(value: Fraction, digits: int = _DIGITS) -> str:
     """At least `value`."""
-    return _text(value, ROUND_CEILING)
+    return _text(value, ROUND_CEILING, digits)
 
 
 def upper(value: SupportsFloat, digits: int = 6) -> str:
@@ -93,8 +93,8 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"
 
 
-def _text(value: Fraction, rounding: str) -> str:
-    context = Context(prec=_DIGITS, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+def _text(value: Fraction, rounding: str, digits: int = _DIGITS) -> str:
+    context = Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
     rounded = context.divide(
         Decimal(value.numerator), Decimal(value.denominator)
     )  # of exact whole numbers: one rounding
@@ -167,11 +167,12 @@ def without_counts(rows: Matrix) -> dict[str, Claim]:
     """What holds for every population and every adversary's knowledge: it needs the table alone.
 
     `maximal-leakage`: ln sum_y max_x W(y|x), a bound of I(S;Y) and of what a release adds to any guess of anything;
-    `ldp`: the largest ln W(y|x)/W(y|x'), infinite where an output is possible for some records only.
+    `ldp`: the largest ln W(y|x)/W(y|x'), infinite where an output is possible for some records only. The rows may have
+    any common sum.
     """
     columns = list(zip(*rows, strict=True))
     tops = [max(column) for column in columns]
-    found = {"maximal-leakage": _between(log_of(Fraction(sum(tops), ONE)))}
+    found = {"maximal-leakage": _between(log_of(Fraction(sum(tops), sum(rows[0]))))}
     bottoms = [min(column) for column, top in zip(columns, tops, strict=True) if top]
     if 0 in bottoms:
         found["ldp"] = INFINITE

@@ -8,8 +8,9 @@ without the key, which the audit holds. Standard library only.
 
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError
@@ -39,6 +40,15 @@ from jaxpriv.verifier.claims import (
     without_counts,
 )
 from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, unsealed
+from jaxpriv.verifier.sequences import (
+    Disclosed,
+    by_coalition,
+    counted_pairs,
+    independent,
+    joint_rows,
+    leakages,
+    rounded_rows,
+)
 
 # Claims that the audit takes from the solver: they are in it, and nothing of them is computed again.
 BY_SOLVER = ("solver_bound", "solver_gap")
@@ -52,6 +62,8 @@ _PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}  # of an audit
 _HELD_OUT = {"held_out.npy": ("<i8", 2)}  # of an audit for a population
 # Of an audit with a certificate of optimality.
 DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
+# The member of a design that is made to follow an earlier one, which is at most the eighth in a row.
+EARLIER, _CHAIN = "earlier.zip", 8
 # Members of files of groups, beside one for each group.
 _GROUPS, RECORDS = "groups.json", "records.npy"
 # Of a funnel: nu, and (lambda, c) of `FunnelPrices`.
@@ -60,7 +72,11 @@ PRICES = {"prices.npy": ("<f8", 1), "line.npy": ("<f8", 1)}
 
 @dataclass(frozen=True)
 class DesignFile:
-    """The public part, checked: `sha256` is of the whole file, `rows` are the integer table."""
+    """The public part, checked: `sha256` is of the whole file, `rows` are the integer table.
+
+    After the design `earlier`, with draws z, the row x Z + z is that of the pair (x, z), and `guarantees` are about all
+    draws together.
+    """
 
     record: Mapping[str, Any]
     sha256: str
@@ -69,6 +85,7 @@ class DesignFile:
     released: Sequence[Sequence[int]]
     costs: Table | None
     guarantees: Mapping[str, Claim]
+    earlier: "DesignFile | None" = None
 
     @property
     def parts(self) -> "tuple[DesignFile, ...]":
@@ -89,6 +106,16 @@ class DesignFile:
     def measure(self) -> Measure:
         """The leakage that was asked for."""
         return Measure.of(self.record["asked"]["leakage"], "the leakage of the design")
+
+    @cached_property
+    def drawn(self) -> Matrix:
+        """The draws of the earlier designs and of this one, (X, Z Y): rows with a common sum."""
+        return self.rows if self.earlier is None else joint_rows(self.earlier.drawn, self.rows)
+
+    @cached_property
+    def alone(self) -> Matrix:
+        """P(y|x) in units of 2^-62, whole numbers; of a design after another one rounded."""
+        return self.rows if self.earlier is None else rounded_rows(by_coalition(self.drawn, len(self.rows[0]))["alone"])
 
 
 @dataclass(frozen=True)
@@ -122,9 +149,9 @@ class GroupsAudit:
     records: Table
 
 
-def read_design(data: bytes, name: str) -> DesignFile:
-    """The design of a file; `IntegrityError` if anything in it is not as it is stated there, `InputError` if it holds
-    designs of several groups of columns.
+def read_design(data: bytes, name: str, most: int = _CHAIN) -> DesignFile:
+    """The design of a file, after at most `most` earlier ones; `IntegrityError` if anything in it is not as it is
+    stated there, `InputError` if it holds designs of several groups of columns.
     """
     members = unpack(data, name)
     if _GROUPS in members:
@@ -133,22 +160,64 @@ def read_design(data: bytes, name: str) -> DesignFile:
             f"python -m zipfile -e {name} FOLDER writes those of the groups, group_1.zip and so on"
         )
     record = unsealed(members.get("design.json", b""), f"{name}: design.json", DESIGN)
+    earlier = _earlier(members, record, name, most)
     tables = _tables(members, record, "design.json", _PUBLIC, [_COSTS], name)
     rows = matrix(tables["table.npy"], f"{name}: table.npy")
     sides = record["codebook"]["useful"], record["released"]
     alphabets = {}
-    for member, columns, size in (("useful.npy", sides[0], len(rows)), ("released.npy", sides[1], len(rows[0]))):
+    symbols = len(rows) if earlier is None else len(earlier.useful)
+    for member, columns, size in (("useful.npy", sides[0], symbols), ("released.npy", sides[1], len(rows[0]))):
         labels = [column["labels"] for column in columns]
         alphabets[member] = _symbols(tables[member], labels, size, f"{name}: {member}")
     costs = tables.get("distortion.npy")
     if (costs is not None) != (record["asked"]["problem"] in ("budget", "leakage-budget")):
         raise IntegrityError(f"{name}: a distortion goes with a distortion problem, and with nothing else")
-    if costs is not None and costs.shape != (len(rows), len(rows[0])):
+    useful, released = alphabets["useful.npy"], alphabets["released.npy"]
+    if costs is not None and costs.shape != (len(useful), len(released)):
         raise IntegrityError(f"{name}: distortion.npy has another shape than table.npy")
-    guarantees = without_counts(rows)
+    design = DesignFile(record, digest(data), rows, useful, released, costs, {}, earlier)
+    if earlier is not None:
+        if len(rows) != len(useful) * len(earlier.drawn[0]) or not _alike(design, earlier):
+            raise IntegrityError(f"{name}: its table is not one of the symbols and draws of its earlier design")
+        if costs is None or design.measure.name != "mutual-information":
+            raise IntegrityError(f"{name}: another measure or problem than designs after an earlier one have")
+    guarantees = without_counts(design.drawn)
     if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
         raise IntegrityError(f"{name}: a stated guarantee is not what the table gives")
-    return DesignFile(record, digest(data), rows, alphabets["useful.npy"], alphabets["released.npy"], costs, guarantees)
+    return replace(design, guarantees=guarantees)
+
+
+def _earlier(members: dict[str, bytes], record: Mapping[str, Any], name: str, most: int) -> DesignFile | None:
+    """The design that this one is made to follow, the last member of its file; it is taken from the members."""
+    if (record["version"] == 2) != (list(members)[-1] == EARLIER):
+        raise IntegrityError(f"{name}: the earlier design of its record is not in the file, or the reverse")
+    if record["version"] == 1:
+        return None
+    content = members.pop(EARLIER)
+    if record["follows"] != digest(content) or not most:
+        raise IntegrityError(f"{name}: {EARLIER} is not the design that is stated, or one after too many others")
+    return read_design(content, f"{name}: {EARLIER}", most - 1)
+
+
+def _alike(design: DesignFile, earlier: DesignFile) -> bool:
+    """Whether two designs have the same useful columns, classes and symbols."""
+    useful = (one.record["codebook"]["useful"] for one in (design, earlier))
+    return next(useful) == next(useful) and list(design.useful) == list(earlier.useful)
+
+
+def disclosed(design: DesignFile, earlier: DesignFile | None, counts: Table | None) -> Disclosed:
+    """What receivers of a release by each of two designs have: after its own earlier design, or independently of it.
+
+    `counts` (S, X) are those of the design; None: only what holds for every population. Raises `InputError` for designs
+    of other useful symbols, and for another earlier design than that which the design follows.
+    """
+    before = earlier if design.earlier is None else design.earlier
+    if before is None or (earlier is not None and earlier.sha256 != before.sha256):
+        raise InputError("the design follows another earlier design than that which is named")
+    if not _alike(design, before):
+        raise InputError("the earlier design has other useful columns, classes or symbols than the design")
+    rows = design.rows if design.earlier is not None else independent(design.rows, len(before.drawn[0]))
+    return Disclosed.of(before.drawn, rows, counts, design.measure)
 
 
 def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
@@ -196,7 +265,7 @@ def read_groups(data: bytes, name: str) -> GroupsFile:
     named = [entry["column"] for part in parts for entry in part.record["released"]]
     for part, member in zip(parts, members, strict=True):
         columns = [column["column"] for column in part.record["codebook"]["private"]]
-        if part.measure.name != "mutual-information" or part.problem != "budget":
+        if part.measure.name != "mutual-information" or part.problem != "budget" or part.earlier is not None:
             raise IntegrityError(f"{name}: {member} has another measure or problem than designs of groups have")
         if columns != private or part.record["unseen"] != parts[0].record["unseen"]:
             raise IntegrityError(f"{name}: {member} has other private columns or another rule than the first group")
@@ -281,7 +350,8 @@ def commitment(key: str, members: Mapping[str, Json], labels: Sequence[Sequence[
 
 
 def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], name: str) -> dict[str, Claim]:
-    """Every number of the design on its own counts.
+    """Every number of the design on its own counts; after an earlier design the leakage is that of all draws together,
+    and `leakage_earlier` and `leakage_alone` are those of the others.
 
     `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
     objective, `excess` over the limit (0 if it is met; no number if it is infinite; absent for a limit on a measure
@@ -291,9 +361,21 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     private symbols, or too many useful ones), `solver_bound` and `solver_gap` are what the branch and bound of the
     solver proved in float64, which is not computed again here.
     """
-    counted = Counted.of(counts, design.rows, name)
+    counted, found = Counted.of(counts, design.alone, name), {}
+    if design.earlier is None:
+        found["disclosure"] = counted.disclosure(design.rows)
+    else:
+        before = design.earlier.drawn
+        each = [[n if x == place else 0 for x in range(len(before))] for place, n in enumerate(counted.useful)]
+        utility = leakages(each, before, design.rows, "mutual-information")["alone"]
+        assert utility is not None
+        found["disclosure"] = utility
+        counted = counted_pairs(list(counts.rows()), before, design.rows)
+        for coalition, outputs in by_coalition(counted.outputs, len(design.rows[0])).items():
+            claim = replace(counted, outputs=outputs).leakage(design.measure)
+            if claim is not None and coalition != "together":
+                found[f"leakage_{coalition}"] = claim
     measure, problem, target = design.measure.certified_as, design.problem, Fraction(design.target)
-    found: dict[str, Claim] = {"disclosure": counted.disclosure(design.rows)}
     leakage = counted.leakage(design.measure)
     if leakage is not None:
         found["leakage"] = leakage
@@ -307,6 +389,8 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if design.costs is None:
         return found
     costs, unit = as_integers(design.costs)
+    draws = len(design.rows) // len(costs)  # of the earlier designs
+    costs = independent(costs, draws)
     spent = counted.expectation(costs, design.rows, unit)
     found["distortion"] = Claim(down(spent), up(spent), "distortion")
     if problem == "budget":
@@ -314,7 +398,7 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if not duals:
         return found
     scores, weights, prices = (duals[member] for member in DUALS)
-    outputs, limits = len(design.rows[0]), 1 if problem == "budget" else 0
+    outputs, limits = len(design.rows[0]) * draws, 1 if problem == "budget" else 0
     kept = [s for s, row in enumerate(counts.rows()) if any(row)]
     fits = scores.shape[:2] == (1, outputs) and prices.shape[0] >= limits
     price = prices.numbers[0] if limits and fits else 0.0
@@ -323,7 +407,7 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if measure == "mutual-information":
         if not fits or scores.shape[2] != counts.shape[0] or weights.shape != (1, 1) or prices.shape != (limits,):
             raise IntegrityError("the scores and prices of the certificate do not fit the problem")
-        bound = least_value(counted, kept, costs, unit, given, design.target, problem)
+        bound = least_value(counted, kept, costs, unit, given, design.target, problem, draws)
     elif fits and measure in LINEAR and scores.shape[2] == len(kept):
         bound = least_linear(counted, costs, unit, given, design.target, problem, measure)
     elif fits and measure in WORST and weights.shape in ((outputs, 0), (outputs, 1)):

@@ -258,10 +258,20 @@ def _private_labels(value: Json, place: str) -> None:
 
 
 _claims = _map(_fields(lower=_optional(_text), upper=_optional(_text), unit=_text))
+_decimal = _matching(re.compile(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,9})?", re.ASCII), "a decimal number")
+_bounds = _fields(lower=_optional(_decimal), upper=_optional(_decimal), unit=_text)
+
+
+def _by_coalition(form: Form) -> Form:
+    """A value for the receivers of an earlier release, for those of a new one, and for both."""
+    return _fields(earlier=form, alone=form, together=form)
+
+
 # The newest versions of the formats; 1 where none is named. Those up to it are read.
-VERSIONS = {RECEIPT: 2, LEDGER: 2}
-# Fields that a record of an earlier version does not have.
-_ABSENT = {(RECEIPT, 1): ("ledger", "order")}
+VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 3}
+# Fields that a record of an earlier version does not have. Designs and receipts that need none of the fields of the
+# newest version have the one before.
+_ABSENT = {(DESIGN, 1): ("follows",), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
@@ -273,6 +283,7 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "guarantees": _claims,
         "commitment": _hash,
         "members": _map(_hash),
+        "follows": _hash,
     },
     AUDIT: {
         "tool": _tool,
@@ -291,6 +302,12 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "ledger": _one_of(("used", "none")),
         "order": _one_of(("permuted", "kept")),
         "released": _fields(sha256=_hash, bytes=_whole, rows=_whole, format=_one_of(FORMATS)),
+        "after": _fields(
+            design=_hash,
+            limit=_optional(_number),
+            guarantees=_by_coalition(_fields(**{"maximal-leakage": _bounds, "ldp": _bounds})),
+            leakage=_optional(_by_coalition(_optional(_decimal))),
+        ),
     },
     LEDGER: {"key": _hash, "entries": _whole, "payload": _hash},
     ORDER: {"tool": _tool, "released": _hash, "members": _map(_hash)},

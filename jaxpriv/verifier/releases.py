@@ -46,9 +46,10 @@ from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import decompressed, digest
-from jaxpriv.verifier.claims import ONE, Matrix
+from jaxpriv.verifier.claims import ONE, Matrix, upper
 from jaxpriv.verifier.designs import DesignFile, GroupsFile
 from jaxpriv.verifier.records import RECEIPT, edge_of, unsealed
+from jaxpriv.verifier.sequences import COALITIONS
 
 # What spreadsheets take for a formula: some skip blanks, control characters and marks without width before it, and some
 # take a tab or a line break alone for the start of one. A number is none.
@@ -132,7 +133,18 @@ class Receipt:
             found.append("no ledger was kept: a second draw for the same records would not be noticed")
         if not self.permuted:
             found.append("rows are in the order of the table: what that order tells about a record was released too")
+        after = self.record.get("after")
+        if after is not None:
+            stated = {name: claims["maximal-leakage"]["upper"] for name, claims in after["guarantees"].items()}
+            found.append(f"the records are released by an earlier design too: maximal leakage {_by_receivers(stated)}")
+            if after["leakage"] is not None:
+                found.append(f"with the earlier release: on records of the design {_by_receivers(after['leakage'])}")
         return found
+
+
+def _by_receivers(stated: Mapping[str, str | None]) -> str:
+    each = ((name, stated[name]) for name in COALITIONS)
+    return ", ".join(f"{name} at most {'inf' if most is None else upper(float(most), 3)}" for name, most in each)
 
 
 def read_receipt(data: bytes, name: str) -> Receipt:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from jaxpriv.cli import app
@@ -40,10 +41,36 @@ def settings_of_a_new_process():
         jax.config.update(name, value)
 
 
-@pytest.fixture
-def run():
-    """`run(...)` is the finished command: `exit_code`, `stdout`, `stderr`."""
-    return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Names of files in a line are those of this folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*line: object) -> Result:
+    """The finished command: `exit_code`, `stdout`, `stderr`.
+
+    A text is split at its blanks; a path, a number and each entry of a list is a word as it is.
+    """
+    words = []
+    for part in line:
+        if isinstance(part, str):
+            words += part.split()
+        else:
+            words += map(str, part if isinstance(part, list) else [part])
+    return CliRunner().invoke(app, words)
+
+
+def printed(*line: object, code: int = 0) -> str:
+    """What a command prints that ends with this code."""
+    result = run(*line)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def answered(*line: object, code: int = 0) -> Any:
+    """The JSON of a command that ends with this code."""
+    return strict_json(printed(*line, "--json -", code=code))
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """`jaxpriv advise`: the command that it prints fits the design that it shows."""
 
-import json
 import shlex
 
 import numpy as np
 import pytest
+
+from tests.cli.conftest import answered, run
 
 
 @pytest.fixture
@@ -20,33 +21,31 @@ def table(tmp_path):
     return path
 
 
-def test_the_printed_command_fits(run, table, tmp_path, monkeypatch):
-    line = ["--private", "income", "--useful", "age", "--useful", "town", "--useful", "wage", "--symbols", 40]
-    result = run("advise", table, *line, "--picture", tmp_path / "a.png", "--units", "bits")
+def test_the_printed_command_fits(table, tmp_path, monkeypatch):
+    line = "--private income --useful age --useful town --useful wage --symbols 40"
+    result = run("advise", table, line, "--picture a.png --units bits")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     command = shlex.split(result.output.splitlines()[-1])
     assert command[:3] == ["jaxpriv", "fit", str(table)]
     assert "--missing" in command
     monkeypatch.chdir(tmp_path)
-    fitted = run(*command[1:], "--json", "-")
-    assert fitted.exit_code == 0, fitted.output
-    record = json.loads(fitted.stdout)
-    shown = json.loads(run("advise", table, *line, "--json", "-").stdout)
+    record = answered(command[1:])
+    shown = answered("advise", table, line)
     assert shown["command"] == shlex.join(command)
     assert {one["column"] for one in shown["obstacles"]} == {"age", "town", "wage"}
     (design,) = [one for one in shown["designs"] if f"{one['budget']:.4g}" == command[command.index("--budget") + 1]]
     assert float(record["on_the_design"]["leakage"]["upper"]) == pytest.approx(design["leakage"], abs=1e-4)
 
 
-def test_a_time_limit_is_an_exit_code(run, table):
-    columns = ["--private", "income", "--useful", "age", "--bins", "age=quantiles:4"]
-    result = run("advise", table, *columns, "--time-limit", 0)
+def test_a_time_limit_is_an_exit_code(table):
+    columns = "--private income --useful age --bins age=quantiles:4"
+    result = run("advise", table, columns, "--time-limit 0")
     assert result.exit_code == 4
     assert "time limit" in result.output
 
 
-def test_a_picture_of_no_kind_is_refused_before_the_work(run, table, tmp_path):
-    result = run("advise", table, "--private", "income", "--useful", "age", "--picture", tmp_path / "a.txt")
+def test_a_picture_of_no_kind_is_refused_before_the_work(table):
+    result = run("advise", table, "--private income --useful age --picture a.txt")
     assert result.exit_code == 2
     assert "--picture" in result.output

@@ -5,7 +5,7 @@ import pytest
 
 from jaxpriv.cli import _output
 from jaxpriv.errors import ResourceError
-from tests.cli.conftest import JOINT, refused, strict_json
+from tests.cli.conftest import JOINT, answered, printed, refused, run
 
 MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
 COUNTS = np.rint(JOINT * 4000).astype(int)
@@ -20,11 +20,9 @@ def measure(record, name):
     return next(one for one in record["measures"] if one["name"] == name)
 
 
-def test_a_mechanism(run, files, save):
+def test_a_mechanism(files, save):
     mechanism, counts = files
-    result = run("audit", mechanism, "--counts", counts, "--order", 3, "--bootstrap", 9, "--json", "-")
-    assert result.exit_code == 0, result.output
-    record = strict_json(result.stdout)
+    record = answered("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 9")
     assert record["confidence"] == 0.95
     assert record["units"] == "nats"
     one = measure(record, "mutual-information")
@@ -33,8 +31,8 @@ def test_a_mechanism(run, files, save):
     assert one["why"]["gap"]
     assert [row["order"] for row in record["measures"] if row["name"] == "sibson"] == [0.5, 2.0, 10.0, 3.0]
     assert record["assumptions"]["records"] == 4000
-    line = ("audit", mechanism, "--counts", counts, "--units", "bits", "--confidence", 0.999, "--bootstrap", 9)
-    text = run(*line).stdout
+    line = ("audit", mechanism, "--counts", counts, "--units bits --confidence 0.999 --bootstrap 9")
+    text = printed(*line)
     assert "population: the whole column holds with confidence 0.999, for all mechanisms" in " ".join(text.split())
     assert "assumptions (4000 records" in text
     assert "independent draws" in text
@@ -43,11 +41,11 @@ def test_a_mechanism(run, files, save):
     assert len(line.split()) == 6  # no column for a gap that nobody has certified
 
 
-def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(run, files, monkeypatch, tmp_path):
+def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(files, monkeypatch, tmp_path):
     mechanism, counts = files
     out = tmp_path / "audit.json"
-    line = ("audit", mechanism, "--counts", counts, "--order", 3, "--bootstrap", 0, "--json", out)
-    assert run(*line).exit_code == 0
+    line = ("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 0 --json audit.json")
+    printed(*line)
     assert out.stat().st_mode & 0o777 == 0o600
     out.chmod(0o640)
     first = out.read_bytes()
@@ -61,142 +59,138 @@ def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(run, f
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "counts.npz", "mechanism.npz"]
 
 
-def test_the_gap_of_a_solve(run, problem, save, tmp_path):
-    out, solved = tmp_path / "mechanism.npz", tmp_path / "solved.json"
-    assert run("solve", problem, "--budget", 0.2, "--out", out, "--json", solved).exit_code == 0
-    line = ("audit", out, "--joint", problem, "--solution", solved)
-    record = strict_json(run(*line, "--json", "-").stdout)
+def test_the_gap_of_a_solve(problem, save, tmp_path):
+    solved = tmp_path / "solved.json"
+    printed("solve problem.npz --budget 0.2 --out mechanism.npz --json solved.json")
+    line = "audit mechanism.npz --joint problem.npz --solution solved.json"
+    record = answered(line)
     one = measure(record, "mutual-information")
     assert one["gap"] is None
     assert 0 <= one["stated_gap"] <= 1e-6
-    assert "gap as stated" in run(*line).stdout
-    assert "not verified" in run(*line).stdout
+    assert "gap as stated" in printed(line)
+    assert "not verified" in printed(line)
     assert one["upper"] is None
     assert record["holds_for"] == "no sample"
-    refused(run(*line, "--objective", "lift"), 2, "another mechanism, joint or measure")
-    refused(run(*line, "--objective", "sibson:x"), 2, "--objective")
-    refused(run(*line, "--objective", "nothing"), 2, "--objective", "unknown")
+    refused(run(line, "--objective lift"), 2, "another mechanism, joint or measure")
+    refused(run(line, "--objective sibson:x"), 2, "--objective")
+    refused(run(line, "--objective nothing"), 2, "--objective", "unknown")
     solved.write_text('{"value": NaN}')
-    refused(run(*line), 5, "solved.json", "strict JSON")
+    refused(run(line), 5, "solved.json", "strict JSON")
     solved.write_text('{"value": "inf"}')
-    refused(run(*line), 2, "solved.json")
+    refused(run(line), 2, "solved.json")
 
 
-def test_pairs_of_a_table(run, save, tmp_path):
+def test_pairs_of_a_table(save, tmp_path):
     generator, path = np.random.default_rng(0), tmp_path / "people.csv"
     s = generator.integers(3, size=600)
     x = np.where(generator.random(600) < 0.5, s, generator.integers(4, size=600))
     wage = generator.normal(size=600)
     path.write_text("s,y,wage\n" + "".join(f"a{a},b{b},{c:.4f}\n" for a, b, c in zip(s, x, wage, strict=True)))
-    line = ("audit", "--pairs", path, "--private", "s", "--released", "y", "--permutations", 99, "--bootstrap", 9)
-    record = strict_json(run(*line, "--json", "-").stdout)
+    line = "audit --pairs people.csv --private s --released y --permutations 99 --bootstrap 9"
+    record = answered(line)
     assert "labels" not in record  # they are values of the table
-    shown = strict_json(run(*line, "--show-values", "--json", "-").stdout)
+    shown = answered(line, "--show-values")
     assert shown.pop("labels")["private"] == [["a0"], ["a1"], ["a2"]]
     assert shown == record
     assert record["permutation"]["p_value"] == 0.01
     one = measure(record, "correct-guess")
     assert 1 / 3 < one["lower"] < one["fitted"] < one["upper"]
-    text = run(*line).stdout
+    text = printed(line)
     assert "a large p is no evidence of privacy" in " ".join(text.split())
     assert "Miller-Madow" in text
     assert "NOT so here" not in text
-    quick = ("--permutations", 9, "--bootstrap", 0)
-    wages = ("audit", "--pairs", path, "--private", "s", "--released", "wage", "--bins", "wage=quantiles:4")
-    binned = run(*wages, *quick)
-    assert binned.exit_code == 0, binned.output
+    quick = "--permutations 9 --bootstrap 0"
+    wages = "audit --pairs people.csv --private s --released wage --bins wage=quantiles:4"
+    binned = printed(wages, quick)
     # What the bounds assume does not hold of classes that the command itself chose on the records.
-    assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.stdout.split())
-    refused(run("audit", "--pairs", path, "--private", "s", "--released", "s"), 2, "'s' is in --private and in --rel")
-    from_counts = save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
-    assert "refused, undersampled" in run("audit", "--pairs", from_counts, *quick).stdout
-    refused(run("audit", "--pairs", path, "--private", "s"), 2, "--released")
-    refused(run("audit", "--pairs", path, "--private", "s", "--released", "z"), 2, "'z'")
-    refused(run("audit", "--pairs", from_counts, "--private", "s"), 2, ".npz")
-    refused(run(*line, "--bins", "wage"), 2, "--bins")
-    refused(run(*line, "--permutations", 0), 2, "permutations")
-    refused(run(*line, "--permutations", 10**11), 2, "permutations is above")
-    refused(run(*line, "--bins", "z=categories"), 2, "--bins is about column 'z'")
+    assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.split())
+    refused(run("audit --pairs people.csv --private s --released s"), 2, "'s' is in --private and in --rel")
+    save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
+    assert "refused, undersampled" in printed("audit --pairs pairs.npz", quick)
+    refused(run("audit --pairs people.csv --private s"), 2, "--released")
+    refused(run("audit --pairs people.csv --private s --released z"), 2, "'z'")
+    refused(run("audit --pairs pairs.npz --private s"), 2, ".npz")
+    refused(run(line, "--bins wage"), 2, "--bins")
+    refused(run(line, "--permutations 0"), 2, "permutations")
+    refused(run(line, "--permutations", 10**11), 2, "permutations is above")
+    refused(run(line, "--bins z=categories"), 2, "--bins is about column 'z'")
 
 
-def test_counts_of_a_table(run, save, tmp_path):
+def test_counts_of_a_table(save, tmp_path):
     """The records of a table, sorted into the classes that the mapping was made with."""
-    generator, path, book = np.random.default_rng(1), tmp_path / "people.csv", tmp_path / "book.json"
+    generator, path = np.random.default_rng(1), tmp_path / "people.csv"
     s, age = generator.choice(["yes", "no"], size=400), generator.integers(18, 80, size=400)
     town = generator.choice(["n", "s", ""], size=400)
     path.write_text("s,age,town\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(s, age, town, strict=True)))
     made = tmp_path / "mechanism.npz"
-    line = ("watchdog", path, "--private", "s", "--useful", "age", "--useful", "town", "--bins", "age=quantiles:3")
-    line += ("--epsilon", 0.05, "--out", made, "--codebook-out", book)
-    refused(run(*line), 2, "'town'", "is missing")
-    assert run(*line, "--missing", "town=none").exit_code == 0
+    line = "watchdog people.csv --private s --bins age=quantiles:3 --epsilon 0.05 --out mechanism.npz --codebook-out"
+    columns = "--useful age --useful town"
+    refused(run(line, "book.json", columns), 2, "'town'", "is missing")
+    printed(line, "book.json", columns, "--missing town=none")
     # The same table in another order, half of it, has other symbols first; they are found by their attributes.
     half = tmp_path / "half.csv"
     half.write_text(
         "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
     )
-    end = ("--bootstrap", 0, "--json", "-")
-    audited = run("audit", made, "--counts", half, "--codebook", book, *end)
-    assert audited.exit_code == 0, audited.output
-    record = strict_json(audited.stdout)
+    record = answered("audit mechanism.npz --counts half.csv --codebook book.json --bootstrap 0")
     attributes = np.load(made)["attributes"]
     cuts = np.quantile(age, [1 / 3, 2 / 3], method="inverted_cdf")
     codes = np.stack([np.searchsorted(cuts, age, side="right"), [["n", "s", ""].index(c) for c in town]], axis=1)
     x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
     counts = np.zeros((2, len(attributes)), dtype=int)
     np.add.at(counts, ((s == "yes").astype(int)[200:], x[200:]), 1)
-    other = strict_json(run("audit", made, "--counts", save("half.npz", counts=counts), *end).stdout)
+    other = answered("audit mechanism.npz --counts", save("half.npz", counts=counts), "--bootstrap 0")
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
-    refused(run("audit", made, "--counts", half, "--codebook", book), 2, "'town'", "row 0")
+    refused(run("audit mechanism.npz --counts half.csv --codebook book.json"), 2, "'town'", "row 0")
     stored = dict(np.load(made))
-    only = save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
-    refused(run("audit", only, "--counts", path, "--codebook", book), 2, "--counts: row", "no symbol of the mapping")
+    save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
+    refused(
+        run("audit few.npz --counts people.csv --codebook book.json"), 2, "--counts: row", "no symbol of the mapping"
+    )
     # Another book: the same columns in another order, with as many classes, would count something else.
-    swapped = tmp_path / "swapped.json"
-    other = [*line[:4], "--useful", "town", "--useful", "age", *line[8:], "--missing", "town=none"]
-    assert run(*[swapped if part == book else part for part in other]).exit_code == 0
-    assert run("watchdog", path, *line[2:], "--missing", "town=none").exit_code == 0
-    refused(run("audit", made, "--counts", path, "--codebook", swapped), 2, "--codebook", "other useful columns")
-    refused(run("audit", made, "--counts", path), 2, "--codebook")
-    refused(run("audit", made, "--counts", save("c.npz", counts=COUNTS), "--codebook", book), 2, "--codebook")
-    plain = save("plain.npz", mechanism=np.eye(4))
-    refused(run("audit", plain, "--counts", path, "--codebook", book), 2, "attributes")
+    printed(line, "swapped.json --useful town --useful age --missing town=none")
+    printed(line, "book.json", columns, "--missing town=none")
+    refused(
+        run("audit mechanism.npz --counts people.csv --codebook swapped.json"), 2, "--codebook", "other useful columns"
+    )
+    refused(run("audit mechanism.npz --counts people.csv"), 2, "--codebook")
+    refused(run("audit mechanism.npz --counts", save("c.npz", counts=COUNTS), "--codebook book.json"), 2, "--codebook")
+    save("plain.npz", mechanism=np.eye(4))
+    refused(run("audit plain.npz --counts people.csv --codebook book.json"), 2, "attributes")
 
 
-def test_releases(run, files, save):
+def test_releases(files, save):
     mechanism, counts = files
     sound = save("sound.npz", counts=np.rint(MECHANISM * 400).astype(int))
     broken = save("broken.npz", counts=np.rint(np.roll(MECHANISM, 1, axis=0) * 400).astype(int))
-    values, quick = [], ("--bootstrap", 0, "--measures", "mutual-information")
-    for path in (sound, broken):
-        result = run("audit", mechanism, "--counts", counts, "--releases", path, *quick, "--json", "-")
-        values.append(strict_json(result.stdout)["conformity"])
+    quick = "--bootstrap 0 --measures mutual-information"
+    line = ("audit", mechanism, "--counts", counts, quick, "--releases")
+    values = [answered(*line, path)["conformity"] for path in (sound, broken)]
     assert values[0]["p_value"] > 0.1
     assert values[0]["tail"] == 1
     assert values[1]["p_value"] == 1 / 1000
     assert values[1]["tail"] < 1e-12
     assert values[1]["tables"] == 999
-    swapped = save("swapped.npz", counts=COUNTS)
-    line = run("audit", mechanism, "--counts", counts, "--releases", swapped)
-    refused(line, 2, "releases has 3 rows (axis x), but the mechanism has 4")
-    assert "p = 0.001" in run("audit", mechanism, "--counts", counts, "--releases", broken, *quick).stdout
+    save("swapped.npz", counts=COUNTS)
+    refused(run(*line, "swapped.npz"), 2, "releases has 3 rows (axis x), but the mechanism has 4")
+    assert "p = 0.001" in printed(*line, "broken.npz")
 
 
-def test_bad_lines(run, files, save, problem, tmp_path):
+def test_bad_lines(files, save, problem, tmp_path):
     mechanism, counts = files
     refused(run("audit", mechanism), 2, "--counts, --joint and --pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--joint", problem), 2, "one of")
-    refused(run("audit", "--counts", counts), 2, "MECH.npz")
+    refused(run("audit", mechanism, "--counts", counts, "--joint problem.npz"), 2, "one of")
+    refused(run("audit --counts", counts), 2, "MECH.npz")
     refused(run("audit", mechanism, "--pairs", counts), 2, "--pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--private", "s"), 2, "--private")
-    refused(run("audit", mechanism, "--joint", problem, "--held-out"), 2, "--held-out")
-    refused(run("audit", mechanism, "--counts", counts, "--objective", "lift"), 2, "--objective is about --solution")
-    refused(run("audit", "--pairs", counts, "--releases", counts), 2, "--releases")
-    refused(run("audit", mechanism, "--counts", tmp_path / "absent.npz"), 2, "absent.npz")
+    refused(run("audit", mechanism, "--counts", counts, "--private s"), 2, "--private")
+    refused(run("audit", mechanism, "--joint problem.npz --held-out"), 2, "--held-out")
+    refused(run("audit", mechanism, "--counts", counts, "--objective lift"), 2, "--objective is about --solution")
+    refused(run("audit --pairs", counts, "--releases", counts), 2, "--releases")
+    refused(run("audit", mechanism, "--counts absent.npz"), 2, "absent.npz")
     refused(run("audit", mechanism, "--counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
     refused(run("audit", mechanism, "--counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
-    refused(run("audit", mechanism, "--counts", counts, "--confidence", 95), 2, "confidence")
+    refused(run("audit", mechanism, "--counts", counts, "--confidence 95"), 2, "confidence")
     refused(run("audit", mechanism, "--counts", counts, "--json", counts), 2, "--json", "--counts")
     refused(run("audit", mechanism, "--counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
     assert not (tmp_path / "report.json").exists()

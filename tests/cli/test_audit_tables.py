@@ -9,63 +9,51 @@ import pytest
 
 from jaxpriv import datasets
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import refused, strict_json
+from tests.cases import raw
+from tests.cli.conftest import answered, printed, refused, run
+from tests.release.conftest import write
 
-COLUMNS = ("--private", "income", "--useful", "town", "--useful", "age", "--bins", "age=edges:0,40,60,inf")
-CENSUS = ("--private", "income", "--useful", "age", "--useful", "sex", "--bins", "age=edges:17,30,40,50,60,inf")
-COMPAS = ("--private", "race", "--useful", "age_cat", "--useful", "sex")
-
-
-def write(path, columns):
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return path
+TOWN_AND_AGE = "--private income --useful town --useful age"
+COLUMNS = f"{TOWN_AND_AGE} --bins age=edges:0,40,60,inf"
+CENSUS = "income", "age", "sex", "--bins age=edges:17,30,40,50,60,inf"
+COMPAS = "race", "age_cat", "sex", ""
+QUICKLY = "--measures mutual-information --bootstrap 0"
 
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     """Records and the mapping that `jaxpriv solve` makes of them, with its codebook."""
-    from typer.testing import CliRunner
-
-    from jaxpriv.cli import app
-
     folder, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(4)
     age, town = rng.integers(18, 80, 900), rng.choice(["n", "s", "=w"], 900)
     income = np.where(rng.random(900) < 0.2 + 0.4 * (age > 50) + 0.1 * (town == "n"), "high", "low")
     table = write(folder / "t.csv", {"age": age, "town": town, "income": income})
     files = {"table": table, "mapping": folder / "m.npz", "book": folder / "b.json", "design": folder / "d.zip"}
-    line = [table, *COLUMNS, "--budget", "0.2"]
-    made = ["solve", *line, "--out", files["mapping"], "--codebook-out", files["book"]]
-    for words in (made, ["fit", *line, "--out", files["design"]]):
-        assert CliRunner().invoke(app, list(map(str, words))).exit_code == 0
+    line = (table, COLUMNS, "--budget 0.2 --out")
+    printed("solve", *line, files["mapping"], "--codebook-out", files["book"])
+    printed("fit", *line, files["design"])
     return files
 
 
 @pytest.mark.parametrize("option", ["--counts", "--joint"])
-def test_columns_in_place_of_the_codebook(run, people, option):
-    line = ("audit", people["mapping"], option, people["table"], "--bootstrap", 0, "--json", "-")
-    by_book = strict_json(run(*line, "--codebook", people["book"]).stdout)
-    found = run(*line, *COLUMNS)
-    assert found.exit_code == 0, found.output
-    assert strict_json(found.stdout)["measures"] == by_book["measures"]
+def test_columns_in_place_of_the_codebook(people, option):
+    line = ("audit", people["mapping"], option, people["table"], "--bootstrap 0")
+    by_book = answered(*line, "--codebook", people["book"])
+    assert answered(*line, COLUMNS)["measures"] == by_book["measures"]
     has_bound = by_book["measures"][0]["upper"] is not None
     assert has_bound == (option == "--counts")
 
 
-def test_other_columns_are_not_those_of_the_mapping(run, people, save):
+def test_other_columns_are_not_those_of_the_mapping(people, save):
     line = ("audit", people["mapping"], "--counts", people["table"])
     refused(run(*line), 2, "--private and --useful", "--codebook")
-    other = COLUMNS[:-1]
-    refused(run(*line, *other, "age=edges:0,30,60,inf"), 2, "other useful columns or classes")
-    refused(run(*line, *COLUMNS, "--codebook", people["book"]), 2, "--codebook has its own columns")
-    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts", counts, *COLUMNS), 2, "--private", "a table in --counts")
-    plain = save("plain.npz", mechanism=np.eye(9))
-    refused(run("audit", plain, "--counts", people["table"], *COLUMNS), 2, "attributes")
-    refused(run("audit", people["design"], "--counts", people["table"], *COLUMNS), 2, "a design has its own columns")
-    refused(run("audit", "--pairs", people["table"], "--private", "income", "--released", "town", "--useful", "age"), 2)
+    refused(run(*line, TOWN_AND_AGE, "--bins age=edges:0,30,60,inf"), 2, "other useful columns or classes")
+    refused(run(*line, COLUMNS, "--codebook", people["book"]), 2, "--codebook has its own columns")
+    save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts c.npz", COLUMNS), 2, "--private", "a table in --counts")
+    save("plain.npz", mechanism=np.eye(9))
+    refused(run("audit plain.npz --counts", people["table"], COLUMNS), 2, "attributes")
+    refused(run("audit", people["design"], "--counts", people["table"], COLUMNS), 2, "a design has its own columns")
+    refused(run("audit --pairs", people["table"], "--private income --released town --useful age"), 2)
 
 
 def released_by(mapping, people, name, seed=1):
@@ -77,37 +65,34 @@ def released_by(mapping, people, name, seed=1):
     return write(people["table"].with_name(name), {k: v.tolist() for k, v in design.labels_of(y).items()})
 
 
-def test_a_released_table_row_for_row(run, people, tmp_path):
+def test_a_released_table_row_for_row(people, tmp_path):
     design = Mechanism.load(people["design"])
     own, swapped = design.matrix(), design.matrix().copy()
     swapped[[0, 5]] = swapped[[5, 0]]
     for mapping, sound in ((own, True), (swapped, False)):
         path = released_by(mapping, people, f"r{sound}.csv")
-        line = ("audit", people["design"], "--counts", people["table"], "--bootstrap", 0, "--releases", path)
-        found = strict_json(run(*line, "--json", "-").stdout)["conformity"]
+        line = ("audit", people["design"], "--counts", people["table"], "--bootstrap 0 --releases", path)
+        found = answered(*line)["conformity"]
         assert (found["p_value"] > 1e-3) == sound
         assert found["detectable"] is not None
-    text = " ".join(run(*line).stdout.split())
+    text = " ".join(printed(*line).split())
     assert "test of the claim that they come from this mapping: p = 0" in text
     assert "by a bound that needs no simulation" in text
     # What `release` writes, cells that look like formulas too; the same of the mapping of `solve`, another one.
-    out, order = tmp_path / "out.csv", tmp_path / "order.zip"
-    files = ("--out", out, "--receipt", tmp_path / "r.json", "--order-out", order)
-    made = run("release", people["table"], "--design", people["design"], *files)
-    assert made.exit_code == 0, made.output
+    out = tmp_path / "out.csv"
+    files = "--out out.csv --receipt r.json --order-out order.zip"
+    printed("release", people["table"], "--design", people["design"], files)
     assert "'=w" in out.read_text()
-    for mapping, words in ((people["design"], ()), (people["mapping"], COLUMNS)):
-        line = ("audit", mapping, "--counts", people["table"], *words, "--releases", out, "--row-order", order)
-        found = run(*line, "--json", "-")
-        assert found.exit_code == 0, found.output
-        tested = strict_json(found.stdout)["conformity"]
+    for mapping, columns in ((people["design"], ""), (people["mapping"], COLUMNS)):
+        line = ("audit", mapping, "--counts", people["table"], columns, "--releases out.csv --row-order order.zip")
+        tested = answered(*line)["conformity"]
         assert tested["tables"] in (99, 999)
         assert tested["impossible"] == []
         if mapping == people["design"]:
             assert tested["p_value"] > 1e-3
 
 
-def test_releases_that_do_not_fit(run, people, tmp_path, save):
+def test_releases_that_do_not_fit(people, tmp_path, save):
     short = write(tmp_path / "short.csv", {"town": ["n"], "age": ["[0, 40)"]})
     line = ("audit", people["design"], "--counts", people["table"], "--row-order", people["design"])
     refused(run(*line), 2, "--row-order is about")
@@ -116,28 +101,23 @@ def test_releases_that_do_not_fit(run, people, tmp_path, save):
     refused(run(*line, short), 2, "has 1 rows, the records 900")
     odd = write(tmp_path / "odd.csv", {"town": ["secret"] * 900, "age": ["[0, 40)"] * 900})
     refused(run(*line, odd), 2, "'town', row 0", "no class that the mapping releases", "such rows: 900")
-    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts", counts, "--releases", short), 2, "row for row")
-    refused(run("audit", people["mapping"], "--counts", counts, "--released", "town"), 2, "--released is about")
-    line = ("audit", people["mapping"], "--counts", people["table"], *COLUMNS, "--releases", people["table"])
-    refused(run(*line, "--released", "town"), 2, "names 1 columns, the mapping releases 2")
+    save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts c.npz --releases", short), 2, "row for row")
+    refused(run("audit", people["mapping"], "--counts c.npz --released town"), 2, "--released is about")
+    line = ("audit", people["mapping"], "--counts", people["table"], COLUMNS, "--releases", people["table"])
+    refused(run(*line, "--released town"), 2, "names 1 columns, the mapping releases 2")
 
 
 # -- somebody else's releases of the census and of COMPAS ----------------------------------------------------------
 
 
 def census(shared):
-    if not (shared / "data" / "adult.data").exists():
-        pytest.skip(f"the raw census files are not in {shared / 'data'}")
-    columns = datasets.load_adult(shared / "data")
+    columns = datasets.load_adult(raw(shared, "adult.data").parent)
     return {name: columns[name] for name in ("age", "sex", "income")}
 
 
 def compas(shared):
-    path = shared / "data" / "compas-scores-two-years.csv"
-    if not path.exists():
-        pytest.skip(f"the raw COMPAS file is not in {shared / 'data'}")
-    with path.open(newline="") as file:
+    with raw(shared, "compas-scores-two-years.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     return {name: np.array([row[name] for row in rows]) for name in ("age_cat", "sex", "race")}
 
@@ -160,45 +140,30 @@ def others(columns, private, first, second, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("data", "line"), [(census, CENSUS), (compas, COMPAS)], ids=["the census", "COMPAS"])
-def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
+@pytest.mark.parametrize(("data", "names"), [(census, CENSUS), (compas, COMPAS)], ids=["the census", "COMPAS"])
+def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
     columns = data(shared)
-    private, first, second = line[1], line[3], line[5]
+    private, first, second, bins = names
+    line = f"--private {private} --useful {first} --useful {second}"
     if first == "age":
         ages = np.digitize(columns["age"], [30, 40, 50, 60])
         columns["age"] = np.array([17, 30, 40, 50, 60])[ages]
     table = write(tmp_path / "t.csv", {**columns, **others(columns, private, first, second)})
-    made = run("solve", table, *line, "--budget", 0.4, "--out", tmp_path / "m.npz")
-    assert made.exit_code == 0, made.output
+    printed("solve", table, line, bins, "--budget 0.4 --out m.npz")
     found = {}
     for kind in ("rr", "m", "syn"):
-        names = ("--released", f"{first}_{kind}", "--released", f"{second}_{kind}")
-        pairs = ("audit", "--pairs", table, "--private", private, *names, "--measures", "mutual-information")
-        audited = strict_json(run(*pairs, "--bootstrap", 0, "--permutations", 99, "--json", "-").stdout)["measures"][0]
-        compared = run("excess", table, *line[:6], *names, "--json", "-")
-        assert compared.exit_code == 0, compared.output
-        other = strict_json(compared.stdout)
+        released = f"--released {first}_{kind} --released {second}_{kind}"
+        pairs = ("audit --pairs", table, "--private", private, released, "--permutations 99", QUICKLY)
+        audited = answered(*pairs)["measures"][0]
+        other = answered("excess", table, line, released)
         assert audited["lower"] <= other["leakage"] <= audited["upper"]
         assert 0 <= other["lower_bound"] <= other["optimum"] <= other["leakage"]
         assert other["least"] <= other["leakage"] - other["optimum"] + 1e-12 <= other["most"] + 2e-12
         found[kind] = other
         if kind == "m":
             continue
-        releases = (
-            "audit",
-            tmp_path / "m.npz",
-            "--counts",
-            table,
-            *line,
-            "--measures",
-            "mutual-information",
-            "--bootstrap",
-            0,
-            "--releases",
-            table,
-            *names,
-        )
-        tested = strict_json(run(*releases, "--json", "-").stdout)["conformity"]
+        mapping = ("audit m.npz --counts", table, line, bins, QUICKLY)
+        tested = answered(*mapping, "--releases", table, released)["conformity"]
         assert tested["p_value"] <= 0.001  # none of them was made by this mapping
         assert 0 < tested["detectable"] < 0.2
     # A merged attribute says nothing of S beyond X; the synthetic record was drawn by S alone.
@@ -211,7 +176,7 @@ def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
 
 def test_a_full_disk_behind_standard_output_is_named(people):
     """Tables are laid out in memory: nothing but the writer of results meets the fault, and says what it is."""
-    line = [sys.executable, "-m", "jaxpriv", "audit", people["mapping"], "--joint", people["table"], *COLUMNS]
+    line = [sys.executable, "-m", "jaxpriv", "audit", people["mapping"], "--joint", people["table"], *COLUMNS.split()]
     line += ["--measures", "mutual-information"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -219,25 +184,19 @@ def test_a_full_disk_behind_standard_output_is_named(people):
     assert "cannot write to standard output: No space left on device" in done.stderr
 
 
-def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(run, people, tmp_path):
+def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(people):
     """Its objective is the leakage; only a design of least distortion has a gap of something else."""
-    design, private = tmp_path / "d.zip", tmp_path / "a.zip"
-    made = run("fit", people["table"], *COLUMNS, "--disclosure", 0.5, "--out", design, "--private-out", private)
-    assert made.exit_code == 0, made.output
-    line = ("audit", design, "--counts", people["table"], "--bootstrap", 0, "--certificate", private, "--json", "-")
-    found = run(*line)
-    assert found.exit_code == 0, found.output
-    (row,) = [one for one in strict_json(found.stdout)["measures"] if one["name"] == "mutual-information"]
+    printed("fit", people["table"], COLUMNS, "--disclosure 0.5 --out d.zip --private-out a.zip")
+    line = ("audit d.zip --counts", people["table"], "--bootstrap 0 --certificate a.zip")
+    (row,) = [one for one in answered(*line)["measures"] if one["name"] == "mutual-information"]
     assert 0 <= row["gap"] <= 1e-4
 
 
-def test_sets_of_quasi_identifiers(run, people):
+def test_sets_of_quasi_identifiers(people):
     """The numbers of records counted one by one; the optimum is no more than the guess from the columns themselves."""
-    line = ("audit", "--pairs", people["table"], "--private", "income", "--released", "town", "--released", "age")
-    line = (*line, "--bins", "age=edges:0,40,60,inf")
-    found = run(*line, "--subsets", 2, "--optimum", 5, "--json", "-")
-    assert found.exit_code == 0, found.output
-    rows = strict_json(found.stdout)["rows"]
+    columns = "--private income --released town --released age --bins age=edges:0,40,60,inf"
+    line = ("audit --pairs", people["table"], columns)
+    rows = answered(*line, "--subsets 2 --optimum 5")["rows"]
     assert [row["columns"] for row in rows] == [[], ["town"], ["age"], ["town", "age"]]
     with people["table"].open() as file:
         records = [(row["town"], row["income"]) for row in csv.DictReader(file)]
@@ -245,15 +204,15 @@ def test_sets_of_quasi_identifiers(run, people):
     assert rows[1]["guess"] == pytest.approx(sum(best) / len(records))
     assert all(row["lower"] <= row["guess"] <= row["upper"] for row in rows)
     assert all(row["least"] <= row["optimum"] <= row["guess"] for row in rows)
-    assert "optimum >=" in run(*line, "--subsets", 1, "--optimum", 5).stdout
-    refused(run(*line, "--optimum", 5), 2, "--optimum is about --subsets")
-    refused(run(*line, "--subsets", 1, "--measures", "correct-guess"), 2, "--subsets")
+    assert "optimum >=" in printed(*line, "--subsets 1 --optimum 5")
+    refused(run(*line, "--optimum 5"), 2, "--optimum is about --subsets")
+    refused(run(*line, "--subsets 1 --measures correct-guess"), 2, "--subsets")
 
 
-def test_two_draws_for_the_same_records(run, people, tmp_path, save):
+def test_two_draws_for_the_same_records(people, save):
     """Together they are the mapping P(y, y' | x) = W(y|x) W'(y'|x), which discloses more than one draw."""
-    line = ("audit", people["design"], "--counts", people["table"], "--bootstrap", 0, "--json", "-")
-    once, twice = (strict_json(run(*line, *words).stdout) for words in ((), ("--again", people["design"])))
+    line = ("audit", people["design"], "--counts", people["table"], "--bootstrap 0")
+    once, twice = (answered(*line, *words) for words in ((), ("--again", people["design"])))
     design = Mechanism.load(people["design"])
     w = design.matrix()
     records = design.codebook.encode(people["table"])
@@ -268,9 +227,8 @@ def test_two_draws_for_the_same_records(run, people, tmp_path, save):
     assert value["fitted"] <= value["upper"] <= value["cap"]
     assert any("2 draws for each record" in one for one in twice["assumptions"]["statements"])
     refused(run(*line, "--again", people["design"], "--certificate", people["design"]), 2, "--again is about")
-    other = tmp_path / "other.zip"
-    assert run("fit", people["table"], *COLUMNS[:4], "--budget", 0.2, "--out", other).exit_code == 0
-    refused(run(*line, "--again", other), 2, "has other useful columns")
+    printed("fit", people["table"], "--private income --useful town --budget 0.2 --out other.zip")
+    refused(run(*line, "--again other.zip"), 2, "has other useful columns")
     counts, mechanism = save("c.npz", counts=[[9, 1], [2, 8]]), save("m.npz", mechanism=np.eye(2))
-    three = save("w.npz", mechanism=np.eye(3))
-    refused(run("audit", mechanism, "--counts", counts, "--again", three), 2, "--again has 3 rows")
+    save("w.npz", mechanism=np.eye(3))
+    refused(run("audit", mechanism, "--counts", counts, "--again w.npz"), 2, "--again has 3 rows")

@@ -1,38 +1,34 @@
 """`jaxpriv compare` and `jaxpriv counts` on a release that the other commands made."""
 
-import json
-
 import numpy as np
 import pytest
 
+from tests.cli.conftest import answered, printed, run
+
 
 @pytest.fixture
-def files(run, tmp_path):
+def files(tmp_path):
     rng = np.random.default_rng(0)
     age, town = rng.integers(0, 3, 600), rng.choice(["north", "south"], 600)
     rich = np.where(rng.random(600) < 0.1 + 0.25 * age, "high", "low")
     table = tmp_path / "people.csv"
     lines = [f"{k},{a},{t},{r}" for k, (a, t, r) in enumerate(zip(age, town, rich, strict=True))]
     table.write_text("\n".join(["id,age,town,income", *lines]) + "\n")
-    columns = ["--private", "income", "--useful", "age", "--useful", "town"]
-    assert run("fit", table, *columns, "--budget", 0.2, "--out", tmp_path / "design.zip").exit_code == 0
-    made = ["--out", tmp_path / "released.csv", "--receipt", tmp_path / "r.json", "--order-out", tmp_path / "order.zip"]
-    result = run("release", table, "--design", tmp_path / "design.zip", *made, "--keep", "id")
-    assert result.exit_code == 0, result.output
+    columns = "--private income --useful age --useful town"
+    printed("fit people.csv", columns, "--budget 0.2 --out design.zip")
+    made = "--out released.csv --receipt r.json --order-out order.zip"
+    printed("release people.csv --design design.zip", made, "--keep id")
     return tmp_path
 
 
-def test_paired_by_order_and_by_identity(run, files):
+def test_paired_by_order_and_by_identity(files):
     line = ["compare", files / "people.csv", files / "released.csv", "--design", files / "design.zip"]
-    records = []
-    for pairing in (["--row-order", files / "order.zip"], ["--id", "id"]):
-        result = run(*line, *pairing, "--target", "income", "--json", "-")
-        assert result.exit_code == 0, result.output
-        records.append(json.loads(result.stdout))
+    pairings = ["--row-order", files / "order.zip"], ["--id", "id"]
+    records = [answered(*line, *pairing, "--target income") for pairing in pairings]
     assert records[0] == records[1]
     assert records[0]["paired"] is True
     assert 0 < sum(one["changed"] for one in records[0]["columns"]) < 0.4
-    text = run(*line, "--id", "id", "--target", "income").output
+    text = run(*line, "--id id --target income").output
     assert "changed in" in text
     assert "█" in text
     assert "income is predicted rightly" in text
@@ -40,9 +36,9 @@ def test_paired_by_order_and_by_identity(run, files):
     assert "distributions alone" in alone
 
 
-def test_without_a_design(run, files):
-    line = ["compare", files / "people.csv", files / "people.csv", "--useful", "age", "--bins", "age=edges:0,1,2"]
-    record = json.loads(run(*line, "--same-order", "--json", "-").stdout)
+def test_without_a_design(files):
+    line = ("compare", files / "people.csv", files / "people.csv", "--useful age --bins age=edges:0,1,2")
+    record = answered(*line, "--same-order")
     (column,) = record["columns"]
     assert column["changed"] == 0
     assert column["labels"] == ["[0, 1)", "[1, 2]"]
@@ -51,20 +47,20 @@ def test_without_a_design(run, files):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--design"),
-        (["--useful", "age", "--same-order", "--id", "id"], "give one of"),
-        (["--useful", "agee"], "agee"),
+        ("", "--design"),
+        ("--useful age --same-order --id id", "give one of"),
+        ("--useful agee", "agee"),
     ],
 )
-def test_bad_lines(run, files, options, message):
-    result = run("compare", files / "people.csv", files / "released.csv", *options)
+def test_bad_lines(files, options, message):
+    result = run("compare", files / "people.csv", files / "released.csv", options)
     assert result.exit_code == 2
     assert message in result.output
 
 
-def test_counts_of_the_original(run, files):
+def test_counts_of_the_original(files):
     line = ["counts", files / "released.csv", "--design", files / "design.zip"]
-    record = json.loads(run(*line, "--json", "-").stdout)["columns"]
+    record = answered(*line)["columns"]
     lines = (files / "people.csv").read_text().splitlines()[1:]
     for place, name in ((1, "age"), (2, "town")):
         one = record[name]

@@ -9,21 +9,20 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import plotting
 from jaxpriv._runtime.files import load_npz_safely
-from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
+from tests.cli.conftest import DISTORTION, JOINT, answered, printed, refused, run, strict_json
 
 BUDGETS = (0.05, 0.1, 0.2)
 
 
 @pytest.fixture
-def curve(run, problem, tmp_path):
+def curve(problem, tmp_path):
     """The files of one curve, and the same curve from the library."""
     files = {kind: tmp_path / f"curve.{kind}" for kind in ("npz", "csv", "json")}
     for kind, path in files.items():
         extra = ("--picture", tmp_path / "curve.svg", "--json", tmp_path / "same.json") if kind == "npz" else ()
-        result = run("frontier", problem, "--budget", *BUDGETS, "--out", path, *extra)
-        assert result.exit_code == 0, result.output
+        shown = printed("frontier problem.npz --budget", *BUDGETS, "--out", path, *extra)
     asked = jp.DistortionProblem(JOINT / JOINT.sum(), DISTORTION, budget=0.1)
-    return files, jp.frontier(asked, budgets=np.array(BUDGETS)), result.stdout
+    return files, jp.frontier(asked, budgets=np.array(BUDGETS)), shown
 
 
 def test_every_file_holds_the_curve(curve, tmp_path):
@@ -42,10 +41,10 @@ def test_every_file_holds_the_curve(curve, tmp_path):
         assert ((JOINT.sum(axis=0) / JOINT.sum())[:, None] * DISTORTION * mechanism).sum() <= budget + 1e-9
 
 
-def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
+def test_a_stored_curve_is_drawn_as_it_was(curve, tmp_path):
     files, known, _ = curve
     again = tmp_path / "again.svg"
-    assert run("plot", files["npz"], "--out", again, "--units", "bits").exit_code == 0
+    printed("plot", files["npz"], "--out again.svg --units bits")
     assert again.read_text().count("I(S;Y) (bits)") == 1
     assert "I(S;Y) (nats)" in (tmp_path / "curve.svg").read_text()
     stored = plotting.DrawnCurve.of_arrays(load_npz_safely(files["npz"], plotting.DrawnCurve.names()))
@@ -53,80 +52,75 @@ def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
     assert (stored.name, stored.unit, stored.across) == (fresh.name, fresh.unit, fresh.across)
     np.testing.assert_allclose(stored.high, fresh.high, atol=3e-6)
     both = tmp_path / "both.png"
-    assert run("plot", files["npz"], files["npz"], "--out", both).exit_code == 0
+    printed("plot", files["npz"], files["npz"], "--out both.png")
     assert both.read_bytes().startswith(b"\x89PNG")
     line = tmp_path / "line.svg"
-    assert run("plot", files["npz"], "--out", line, "--line", "--units", "bits").exit_code == 0
+    printed("plot", files["npz"], "--out line.svg --line --units bits")
     assert line.read_text().count("<use ") < again.read_text().count("<use ")  # marks
 
 
-def test_a_number_of_targets_goes_from_little_to_a_constant_release(run, problem, save):
-    record = strict_json(run("frontier", problem, "--count", 4, "--json", "-").stdout)
+def test_a_number_of_targets_goes_from_little_to_a_constant_release(problem, save):
+    record = answered("frontier problem.npz --count 4")
     mass = JOINT.sum(axis=0) / JOINT.sum()
     assert record["target"][-1] == pytest.approx((mass @ DISTORTION).min())
     assert record["value"][-1] <= 1e-6
-    told = strict_json(run("frontier", save("joint.npz", joint=JOINT), "--count", 3, "--json", "-").stdout)
+    told = answered("frontier", save("joint.npz", joint=JOINT), "--count 3")
     assert told["form"] == "disclosure"
     assert told["target"][-1] == pytest.approx(-(mass * np.log(mass)).sum())
     assert told["status"] == ["optimal"] * 3
     assert np.all(np.diff(told["value"]) >= -1e-6)
-    most = strict_json(
-        run("frontier", save("joint.npz", joint=JOINT), "--bottleneck", "--count", 3, "--json", "-").stdout
-    )
+    most = answered("frontier", save("joint.npz", joint=JOINT), "--bottleneck --count 3")
     assert np.all(np.array(most["value"]) >= np.array(told["value"]) - 1e-6)
 
 
-def test_targets_that_no_mapping_meets_are_said(run, problem):
-    record = strict_json(run("frontier", problem, "--budget=-0.1", "0.1", "--json", "-").stdout)
+def test_targets_that_no_mapping_meets_are_said(problem):
+    record = answered("frontier problem.npz --budget -0.1 0.1")
     assert record["status"] == ["infeasible", "optimal"]
     assert record["value"][0] == "inf"
 
 
-def test_mappings_are_drawn(run, problem, tmp_path):
-    mapping, picture = tmp_path / "mapping.npz", tmp_path / "mapping.svg"
-    assert run("solve", problem, "--budget", 0.2, "--out", mapping).exit_code == 0
-    assert run("plot", mapping, "--out", picture, "--title", "a mapping").exit_code == 0
+def test_mappings_are_drawn(problem, tmp_path):
+    picture = tmp_path / "mapping.svg"
+    printed("solve problem.npz --budget 0.2 --out mapping.npz")
+    printed("plot mapping.npz --out mapping.svg --title", ["a mapping"])
     assert "a mapping" in picture.read_text()
-    refused(run("plot", mapping, mapping, "--out", picture), 2, "several results")
-    refused(run("plot", mapping, "--out", picture, "--line"), 2, "--line is about curves")
-    refused(run("plot", problem, "--out", tmp_path / "x.png"), 2, "neither a mapping")
-    refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
+    refused(run("plot mapping.npz mapping.npz --out mapping.svg"), 2, "several results")
+    refused(run("plot mapping.npz --out mapping.svg --line"), 2, "--line is about curves")
+    refused(run("plot problem.npz --out x.png"), 2, "neither a mapping")
+    refused(run("plot mapping.npz --out x.txt"), 2, ".png")
     (tmp_path / "curve.csv").touch()
-    refused(run("plot", tmp_path / "curve.csv", "--out", tmp_path / "x.png"), 2, "curve.csv", "--out CURVE.npz")
+    refused(run("plot curve.csv --out x.png"), 2, "curve.csv", "--out CURVE.npz")
 
 
-def test_a_mapping_is_written_as_a_table_where_the_name_says_so(run, problem, tmp_path):
+def test_a_mapping_is_written_as_a_table_where_the_name_says_so(problem, tmp_path):
     paths = [tmp_path / f"mapping.{kind}" for kind in ("npz", "csv")]
     for path in paths:
-        assert run("solve", problem, "--budget", 0.2, "--out", path).exit_code == 0
+        printed("solve problem.npz --budget 0.2 --out", path)
     head, *rows = [line.split(",") for line in paths[1].read_text().splitlines()]
     with np.load(paths[0]) as arrays:
         assert np.array_equal(np.array(rows, dtype=float)[:, 1:], arrays["mechanism"])
     assert head == ["x", *(f"y={y}" for y in range(len(head) - 1))]
-    refused(run("solve", problem, "--budget", 0.2, "--out", tmp_path / "mapping.txt"), 2, "--out must end in .npz or")
+    refused(run("solve problem.npz --budget 0.2 --out mapping.txt"), 2, "--out must end in .npz or")
     assert not (tmp_path / "mapping.txt").exists()
 
 
-def test_what_is_wrong_is_said_before_the_work(run, problem, tmp_path):
-    refused(run("frontier", problem), 2, "exactly one", "none given")
-    refused(run("frontier", problem, "--budget", 0.1, "--count", 3), 2, "several given")
-    refused(run("frontier", problem, "--budget", 0.1, "--out", tmp_path / "x.txt"), 2, "--out", ".csv")
-    refused(run("frontier", problem, "--budget", 0.1, "--solver", "newton"), 2, "'newton'", "interior-point")
-    refused(run("frontier", problem, "--budget", 0.1, "--bottleneck"), 2, "--disclosure")
-    refused(run("solve", problem, "--budget", 0.1, "--solver", "newton"), 2, "'newton'", "interior-point")
-    refused(run("funnel", problem, "--disclosure", 9.0), 2 + 1, "--disclosure", "H(X) =")
+def test_what_is_wrong_is_said_before_the_work(problem):
+    refused(run("frontier problem.npz"), 2, "exactly one", "none given")
+    refused(run("frontier problem.npz --budget 0.1 --count 3"), 2, "several given")
+    refused(run("frontier problem.npz --budget 0.1 --out x.txt"), 2, "--out", ".csv")
+    refused(run("frontier problem.npz --budget 0.1 --solver newton"), 2, "'newton'", "interior-point")
+    refused(run("frontier problem.npz --budget 0.1 --bottleneck"), 2, "--disclosure")
 
 
-def test_a_result_says_its_leakage_once(run, problem):
-    printed = run("solve", problem, "--budget", 0.2).stdout
-    assert printed.count("leakage") == 1
-    assert "\nleakage" in run("solve", problem, "--leakage-budget", 0.1).stdout
-    assert run("funnel", problem, "--disclosure", 0.5).stdout.count("leakage") == 1
+def test_a_result_says_its_leakage_once(problem):
+    assert printed("solve problem.npz --budget 0.2").count("leakage") == 1
+    assert "\nleakage" in printed("solve problem.npz --leakage-budget 0.1")
+    assert printed("funnel problem.npz --disclosure 0.5").count("leakage") == 1
 
 
 @pytest.mark.parametrize("option", ["--budget", "--leakage-budget", "--multiplier", "--disclosure"])
-def test_a_target_that_is_no_number_is_named_as_the_option(run, problem, option):
-    refused(run("frontier", problem, option, 0.1, "nan"), 2, f"{option}[1]")
+def test_a_target_that_is_no_number_is_named_as_the_option(problem, option):
+    refused(run("frontier problem.npz", option, "0.1 nan"), 2, f"{option}[1]")
 
 
 @pytest.mark.parametrize(
@@ -138,13 +132,13 @@ def test_a_target_that_is_no_number_is_named_as_the_option(run, problem, option)
     ],
     ids=["nested words", "no informed", "no numbers"],
 )
-def test_a_damaged_curve_is_no_internal_error(run, problem, tmp_path, name, value):
-    assert run("frontier", problem, "--count", 3, "--out", tmp_path / "curve.npz").exit_code == 0
+def test_a_damaged_curve_is_no_internal_error(problem, tmp_path, name, value):
+    printed("frontier problem.npz --count 3 --out curve.npz")
     arrays = dict(np.load(tmp_path / "curve.npz"))
     np.savez(
         tmp_path / "bad.npz",
         **{**arrays, name: np.broadcast_to(value, arrays[name].shape) if value is np.nan else value},
     )
-    done = run("plot", tmp_path / "bad.npz", "--out", tmp_path / "curve.png")
+    done = run("plot bad.npz --out curve.png")
     assert done.exit_code == 5
     assert "drawn_" in done.stderr

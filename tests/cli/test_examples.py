@@ -18,14 +18,15 @@ from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
 from tests.cases import thorough
+from tests.cli.conftest import printed
 
 COMMANDS = sorted(one.name or one.callback.__name__ for one in app.registered_commands)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_ends_with_the_example(run, name):
+def test_help_ends_with_the_example(name):
     """First the command itself, then the lines that make what it reads; each line once."""
-    example = run(name, "--help").stdout.rpartition("\nExample:\n\n")[2]
+    example = printed(name, "--help").rpartition("\nExample:\n\n")[2]
     first, _, rest = example.partition("\nWhat it reads, for a first try in an empty folder:\n\n")
     own, making = ([line[2:] for line in part.splitlines()] for part in (first, rest))
     assert all(line.startswith(f"jaxpriv {name}") for line in own)
@@ -50,9 +51,9 @@ def test_every_option_stands_in_a_panel_and_no_line_is_too_long(columns, monkeyp
         assert max(map(len, text.partition("\nExample:")[0].splitlines())) <= columns
 
 
-def test_commands_are_listed_by_what_they_are_for(run):
+def test_commands_are_listed_by_what_they_are_for():
     """In the order of use, each of them once."""
-    text = run("--help").stdout
+    text = printed("--help")
     places = [text.index(f"\u2500 {panel} ") for panel in PANELS_OF_COMMANDS]
     assert places == sorted(places)
     listed = [name for names in PANELS_OF_COMMANDS.values() for name in names]

@@ -6,7 +6,7 @@ import pytest
 from jaxpriv.errors import InputError
 from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.audit import excess
-from tests.cli.conftest import refused, strict_json
+from tests.cli.conftest import answered, printed, refused, run
 
 
 def triples(joint, mapping, records=4000):
@@ -79,40 +79,38 @@ def tables(tmp_path):
     return path, other
 
 
-def test_releases_of_tables(run, tables):
+def test_releases_of_tables(tables):
     path, other = tables
-    line = ("excess", path, "--private", "income", "--useful", "age")
-    record = strict_json(run(*line, "--released", "noisy", "--json", "-").stdout)
+    line = ("excess", path, "--private income --useful age")
+    record = answered(*line, "--released noisy")
     assert record["at"] == "distortion"
     assert 0.25 < record["distortion"] < 0.35
     assert record["status"] == "optimal"
     assert 0.001 < record["least"] <= record["most"] <= record["least"] + 2e-6
-    merged = strict_json(run(*line, "--released", "merged", "--at", "disclosure", "--json", "-").stdout)
+    merged = answered(*line, "--released merged --at disclosure")
     assert merged["at"] == "disclosure"
     assert merged["least"] + 1e-6 >= 0
-    both = run("excess", path, "--private", "income", "--useful", "age", "--useful", "town", "--released-table", other)
-    assert both.exit_code == 0, both.output
-    assert "excess over the optimum" in both.stdout
+    assert "excess over the optimum" in printed(*line, "--useful town --released-table", other)
     refused(run(*line), 2, "--released")
-    refused(run(*line, "--released", "age"), 2, "'age' is released as it is")
-    refused(run("excess", path, "--released", "noisy"), 2, "--private")
+    refused(run(*line, "--released age"), 2, "'age' is released as it is")
+    refused(run("excess", path, "--released noisy"), 2, "--private")
     short = path.with_name("short.csv")
     short.write_text("age\n1\n")
     refused(run(*line, "--released-table", short), 2, "1 rows", "3000")
 
 
-def test_rows_in_a_random_order(run, tables):
+def test_rows_in_a_random_order(tables):
     """By the order file the same numbers as row for row; without it the pairs are others."""
     path, other = tables
-    line = ("excess", path, "--private", "income", "--useful", "age", "--useful", "town", "--json", "-")
-    expected = strict_json(run(*line, "--released-table", other).stdout)
+    line = ("excess", path, "--private income --useful age --useful town")
+    expected = answered(*line, "--released-table", other)
     head, *rows = other.read_text().splitlines(keepends=True)
     place = np.random.default_rng(1).permutation(len(rows))
     other.write_text("".join([head, *(rows[record] for record in place)]))
     order = path.with_name("order.zip")
     order.write_bytes(_order_bytes(place, other.read_bytes()))
-    assert strict_json(run(*line, "--released-table", other, "--row-order", order).stdout) == expected
-    assert strict_json(run(*line, "--released-table", other).stdout)["distortion"] > 2 * expected["distortion"]
-    refused(run(*line, "--released", "noisy", "--row-order", order), 2, "--row-order is about --released-table")
+    assert answered(*line, "--released-table", other, "--row-order", order) == expected
+    assert answered(*line, "--released-table", other)["distortion"] > 2 * expected["distortion"]
+    refused(run(*line, "--released noisy --row-order", order), 2, "--row-order is about --released-table")
     other.write_text("".join([head, *rows]))
     refused(run(*line, "--released-table", other, "--row-order", order), 5, "order of another released file")

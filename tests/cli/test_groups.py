@@ -8,10 +8,10 @@ import pytest
 from jaxpriv._runtime.files import write_together
 from jaxpriv.release import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
 from jaxpriv.verifier import archive
-from tests.cli.conftest import refused, strict_json
+from tests.cli.conftest import answered, printed, refused, run, strict_json
 from tests.report.test_report import Checked
 
-GROUPS = ("--group", "a,b", "--group", "c,d")
+GROUPS = "--group a,b --group c,d"
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,10 @@ def people(tmp_path_factory):
 @pytest.fixture(scope="module")
 def designed(people):
     """The files and the JSON of a design of two groups."""
-    from typer.testing import CliRunner
-
-    from jaxpriv.cli import app
-
     design, audit = people.with_name("design.zip"), people.with_name("audit.zip")
-    line = ["fit", people, "--private", "s", *GROUPS, "--budget", 0.3, "--out", design, "--private-out", audit]
-    done = CliRunner().invoke(app, [str(word) for word in [*line, "--json", people.with_name("fit.json")]])
-    assert done.exit_code == 0, done.output
-    return design, audit, strict_json(people.with_name("fit.json").read_text()), done.stdout
+    line = ("fit", people, "--private s", GROUPS, "--budget 0.3 --out", design, "--private-out", audit)
+    shown = printed(*line, "--json", people.with_name("fit.json"))
+    return design, audit, strict_json(people.with_name("fit.json").read_text()), shown
 
 
 def test_what_is_printed_and_stored_is_what_the_library_finds(people, designed):
@@ -60,41 +55,36 @@ def test_what_is_printed_and_stored_is_what_the_library_finds(people, designed):
 
 
 @pytest.mark.usefixtures("surely")
-def test_one_release_of_all_groups_with_one_ledger(run, people, designed, tmp_path):
+def test_one_release_of_all_groups_with_one_ledger(people, designed, tmp_path):
     design, audit, *_ = designed
-    out, receipt = tmp_path / "out.csv", tmp_path / "receipt.json"
-    line = ["release", people, "--design", design, "--private", audit, "--id", "id"]
-    line += ["--ledger", tmp_path / "ledger", "--keep", "id"]
-    done = run(*line, "--out", out, "--receipt", receipt, "--json", "-")
-    assert done.exit_code == 0, done.output
-    record = strict_json(done.stdout)
+    out = tmp_path / "out.csv"
+    line = ("release", people, "--design", design, "--private", audit, "--id id --keep id --ledger ledger")
+    record = answered(*line, "--out out.csv --receipt receipt.json")
     assert record["receipt"]["columns"] == ["a", "b", "c", "d"]
     assert [len(one["columns"]) for one in record["drift"]] == [3, 3]
     head, *rows = out.read_text().splitlines()
     assert (head, len(rows)) == ("a,b,c,d,id", 600)
-    again = run(*line, "--out", tmp_path / "2.csv", "--receipt", tmp_path / "2.json")
+    again = run(*line, "--out 2.csv --receipt 2.json")
     assert "600 records were in the ledger" in again.stdout
     assert sorted((tmp_path / "2.csv").read_text().splitlines()[1:]) == sorted(rows)
-    checked = run("verify", receipt, "--design", design, "--private", audit, "--released", out)
-    assert checked.exit_code == 0, checked.output
-    assert "group 2 leakage: [" in checked.stdout
-    assert "every record is one that the design releases" in checked.stdout
-    compared = run("compare", people, out, "--design", design, "--id", "id")
-    assert compared.exit_code == 0, compared.output
-    assert "d: changed in" in compared.stdout
-    counts = strict_json(run("counts", out, "--design", design, "--json", "-").stdout)
+    checked = printed("verify receipt.json --design", design, "--private", audit, "--released out.csv")
+    assert "group 2 leakage: [" in checked
+    assert "every record is one that the design releases" in checked
+    compared = printed("compare", people, "out.csv --design", design, "--id id")
+    assert "d: changed in" in compared
+    counts = answered("counts out.csv --design", design)
     assert list(counts["columns"]) == ["a", "b", "c", "d"]
-    line = ("verify", receipt, "--design", design, "--released", out, "--records", people)
-    assert "the tests find no departure of its totals" in run(*line).stdout
-    assert "the tests find no departure of its pairs" in run(*line, "--id", "id").stdout
+    line = ("verify receipt.json --design", design, "--released out.csv --records", people)
+    assert "the tests find no departure of its totals" in printed(*line)
+    assert "the tests find no departure of its pairs" in printed(*line, "--id id")
     out.write_text(out.read_text().replace("\n1,", "\n7,", 1))
-    refused(run("verify", design, "--released", out), 5, "other columns")
+    refused(run("verify", design, "--released out.csv"), 5, "other columns")
 
 
-def test_a_page_of_all_groups(run, designed, tmp_path):
+def test_a_page_of_all_groups(designed, tmp_path):
     design, audit, record, _ = designed
     out = tmp_path / "report.html"
-    assert run("report", design, "--private", audit, "--out", out).exit_code == 0
+    printed("report", design, "--private", audit, "--out report.html")
     page = Checked(out.read_text())
     assert "The group a, b" in page.text
     assert "to change the useful columns by at most 0.3 on average" in page.text
@@ -104,17 +94,15 @@ def test_a_page_of_all_groups(run, designed, tmp_path):
     population = float(re.search(r"In the population it is at most ([\d.]+) nats", page.text)[1])
     assert record["population"]["leakage"] <= population <= 1.001 * record["population"]["leakage"]
     assert {"slider-2", "origin-2", "curve-title-2"} <= set(page.identities)
-    assert run("report", design, "--out", out).exit_code == 0
+    printed("report", design, "--out report.html")
     public = Checked(out.read_text())
     assert "read side by side" not in public.text
     assert {"origin-1", "origin-2"} <= set(public.identities)
 
 
-def test_what_needs_one_design_says_how_to_get_it(run, designed, tmp_path):
+def test_what_needs_one_design_says_how_to_get_it(designed):
     design, _, *_ = designed
-    refused(
-        run("plot", design, "--out", tmp_path / "p.png"), 2, "a design for each of 2 groups", "python -m zipfile -e"
-    )
+    refused(run("plot", design, "--out p.png"), 2, "a design for each of 2 groups", "python -m zipfile -e")
 
 
 def forged(design, change):
@@ -124,11 +112,11 @@ def forged(design, change):
     return archive.pack(members)
 
 
-def test_a_file_that_was_changed_is_refused(run, people, designed, tmp_path):
+def test_a_file_that_was_changed_is_refused(people, designed, tmp_path):
     design, audit, *_ = designed
     data = design.read_bytes()
     path = tmp_path / "design.zip"
-    line = ("release", people, "--design", path, "--out", tmp_path / "out.csv", "--receipt", tmp_path / "r.json")
+    line = ("release", people, "--design design.zip --out out.csv --receipt r.json")
 
     def swapped(members):
         members["group_1.zip"], members["group_2.zip"] = members["group_2.zip"], members["group_1.zip"]
@@ -141,59 +129,46 @@ def test_a_file_that_was_changed_is_refused(run, people, designed, tmp_path):
     for content in (*changed, forged(design, swapped), forged(design, dropped)):
         path.write_bytes(content)
         refused(run(*line), 5)
-        refused(run("verify", path), 5)
+        refused(run("verify design.zip"), 5)
     assert not (tmp_path / "out.csv").exists()
     other = tmp_path / "audit.zip"
     members = archive.unpack(audit.read_bytes(), "audit")
     records = bytearray(members["records.npy"])
     records[-8] ^= 1
     write_together({other: forged(audit, lambda own: own.update({"records.npy": bytes(records)}))}, private=[other])
-    refused(run("verify", design, "--private", other), 5, "does not have the hash")
+    refused(run("verify", design, "--private audit.zip"), 5, "does not have the hash")
 
 
-def test_too_many_combinations_name_the_line_that_fits(run, people, tmp_path):
+def test_too_many_combinations_name_the_line_that_fits(people, tmp_path):
     """The line is run as it stands in the message."""
     import shlex
 
-    line = ("--private", "s", "--useful", "a", "--useful", "b", "--useful", "c", "--useful", "d")
+    line = "--private s --useful a --useful b --useful c --useful d"
     out = tmp_path / "design.zip"
     text = people.read_text().splitlines()
     few = tmp_path / "few people.csv"
     few.write_text("\n".join(text[:120]) + "\n")
-    done = run("fit", few, *line, "--budget", "0.3", "--out", out)
+    done = run("fit", few, line, "--budget 0.3 --out design.zip")
     refused(done, 2, "fewer than 5 rows each", "--group a,b,c --group d")
     command = done.stderr[done.stderr.index("(jaxpriv fit") + 1 : done.stderr.rindex(")")]
     words = shlex.split(command)
     assert words[2] == str(few)
-    assert run(*words[1:]).exit_code == 0
+    printed(words[1:])
     assert len(GroupedMechanism.load(out).parts) == 2
-    crowded = run("fit", few, "--private", "s", "--group", "a,b,c,d", "--budget", "0.3", "--out", out)
+    crowded = run("fit", few, "--private s --group a,b,c,d --budget 0.3 --out design.zip")
     refused(crowded, 2)
     assert "jaxpriv fit" not in crowded.stderr  # it would leave out the other groups
-    advised = run("advise", few, *line, "--split", "0.2")
+    advised = run("advise", few, line, "--split 0.2")
     refused(advised, 2, "too many for", "--group", "--split 0.2")
 
 
-def test_options_that_groups_do_not_have(run, people, tmp_path):
-    line = ("fit", people, "--private", "s", *GROUPS, "--out", tmp_path / "design.zip")
-    for option in (("--disclosure", "0.1"), ("--budget", "0.1", "--leakage", "maximal-leakage")):
-        refused(run(*line, *option), 2, f"{option[-2]} goes without --group")
-    refused(run(*line, "--target-leakage", "0"), 2, "--target-leakage goes without --group")
-    refused(run(*line, "--budget", "0.1", "--group", "c\nd"), 2, "--group: ")
-    refused(run(*line, "--budget", "0.1", "--grouped"), 2, "not both")
-    refused(run(*line, "--budget", "0.1", "--group", "b"), 2, "named once")
-    chosen = (
-        "fit",
-        people,
-        "--private",
-        "s",
-        "--useful",
-        "a",
-        "--useful",
-        "c",
-        "--grouped",
-        "--leakage-budget",
-        "0.02",
-    )
-    assert run(*chosen, "--out", tmp_path / "chosen.zip").exit_code == 0
+def test_options_that_groups_do_not_have(people, tmp_path):
+    line = ("fit", people, "--private s", GROUPS, "--out design.zip")
+    for option in ("--disclosure 0.1", "--budget 0.1 --leakage maximal-leakage", "--target-leakage 0"):
+        refused(run(*line, option), 2, f"{option.split()[-2]} goes without --group")
+    refused(run(*line, "--budget 0.1 --group", ["c\nd"]), 2, "--group: ")
+    refused(run(*line, "--budget 0.1 --grouped"), 2, "not both")
+    refused(run(*line, "--budget 0.1 --group b"), 2, "named once")
+    chosen = ("fit", people, "--private s --useful a --useful c --grouped")
+    printed(*chosen, "--leakage-budget 0.02 --out chosen.zip")
     assert GroupedMechanism.load(tmp_path / "chosen.zip").released_columns == ("a", "c")

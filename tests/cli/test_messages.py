@@ -7,7 +7,7 @@ import pytest
 
 from jaxpriv.cli._app import in_options
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import refused
+from tests.cli.conftest import refused, run
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
 
@@ -36,15 +36,15 @@ def test_arguments_become_options(message, shown):
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (["--budget", "half"], "error: --budget"),
-        (["--budget", "0.2", "--max-steps", "1.5"], "error: --max-steps"),
-        (["--budget", "0.2", "--units", "bit"], "'nats', 'bits'"),
-        (["--budget", "0.2", "--multiplier", "1"], "(--budget and --multiplier given)"),
+        ("--budget half", "error: --budget"),
+        ("--budget 0.2 --max-steps 1.5", "error: --max-steps"),
+        ("--budget 0.2 --units bit", "'nats', 'bits'"),
+        ("--budget 0.2 --multiplier 1", "(--budget and --multiplier given)"),
     ],
 )
-def test_values_of_a_wrong_kind(run, problem, options, shown):
+def test_values_of_a_wrong_kind(problem, options, shown):
     """One line with the option and what it takes, in no words of the library that reads the line."""
-    found = run("solve", problem, *options)
+    found = run("solve problem.npz", options)
     refused(found, 2, shown)
     assert not any(word in found.stderr for word in ("Invalid", "Value error", "Input", "parse"))
 
@@ -60,38 +60,35 @@ def people(tmp_path):
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (["--leakage-budget", "-1"], "--leakage-budget must be"),
-        (["--budget", "0.1", "--seed", "-1"], "--seed must be"),
-        (["--budget", "0.1", "--tol", "0"], "--tol must be"),
-        (["--budget", "0.1", "--population"], "--population is about --leakage-budget and --target-leakage"),
-        (
-            ["--target-leakage", "0.1", "--leakage", "ldp"],
-            "--target-leakage is about lift leakage; leave out --leakage",
-        ),
-        (["--disclosure", "0.1", "--leakage", "ldp"], "not ldp"),
-        (["--budget", "0.1", "--leakage", "sibson"], "sibson needs --order"),
-        (["--budget", "0.1", "--useful", "number"], "with --sparse"),
-        (["--budget", "0.1", "--useful", "group"], "name it in --shared"),
+        ("--leakage-budget -1", "--leakage-budget must be"),
+        ("--budget 0.1 --seed -1", "--seed must be"),
+        ("--budget 0.1 --tol 0", "--tol must be"),
+        ("--budget 0.1 --population", "--population is about --leakage-budget and --target-leakage"),
+        ("--target-leakage 0.1 --leakage ldp", "--target-leakage is about lift leakage; leave out --leakage"),
+        ("--disclosure 0.1 --leakage ldp", "not ldp"),
+        ("--budget 0.1 --leakage sibson", "sibson needs --order"),
+        ("--budget 0.1 --useful number", "with --sparse"),
+        ("--budget 0.1 --useful group", "name it in --shared"),
     ],
 )
-def test_fit(run, people, tmp_path, options, shown):
+def test_fit(people, tmp_path, options, shown):
     out = tmp_path / "design.zip"
-    found = run("fit", people, "--private", "group", "--useful", "kind", *options, "--out", out)
+    found = run("fit people.csv --private group --useful kind", options, "--out design.zip")
     refused(found, 2, shown)
     assert not out.exists()
 
 
-def test_fit_says_why_the_watchdog_withholds_everything(run, people, tmp_path):
+def test_fit_says_why_the_watchdog_withholds_everything(people):
     """A private class with one record: no symbol is released, and the output names the cause."""
-    asked = ["--private", "group", "--useful", "kind", "--target-leakage", "0.3", "--split", "1"]
-    found = run("fit", people, *asked, "--out", tmp_path / "design.zip")
+    asked = "--private group --useful kind --target-leakage 0.3 --split 1"
+    found = run("fit people.csv", asked, "--out design.zip")
     assert "because of private symbol 3 (from 0), which has 1 record" in found.stdout
 
 
-def test_a_log_ratio_is_in_the_units_asked_for(run, people, tmp_path):
+def test_a_log_ratio_is_in_the_units_asked_for(people, tmp_path):
     """ln P(y|x)/P(y|x') in bits is no exponent of e: the label names the logarithm."""
-    asked = ["--private", "group", "--useful", "kind", "--budget", "0.3", "--units", "bits"]
-    found = run("fit", people, *asked, "--out", tmp_path / "design.zip")
+    asked = "--private group --useful kind --budget 0.3 --units bits"
+    found = run("fit people.csv", asked, "--out design.zip")
     (line,) = (line for line in found.stdout.splitlines() if "largest ln P" in line)
     bound = Mechanism.load(tmp_path / "design.zip").guarantees["ldp"].upper
     assert line.endswith(" bits")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import refused, strict_json
+from tests.cli.conftest import answered, printed, refused, run
 from tests.cli.test_tables import COLUMNS, table  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).parents[2]
@@ -21,49 +21,40 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def designed(table, tmp_path_factory):  # noqa: F811
     """A design and its audit."""
-    from typer.testing import CliRunner
-
-    from jaxpriv.cli import app
-
     folder = tmp_path_factory.mktemp("design")
-    line = ["fit", table, *COLUMNS, "--budget", 0.15, "--out", folder / "design.zip"]
-    line += ["--private-out", folder / "audit.zip"]
-    assert CliRunner().invoke(app, [str(word) for word in line]).exit_code == 0
-    return folder / "design.zip", folder / "audit.zip"
+    design, audit = folder / "design.zip", folder / "audit.zip"
+    printed("fit", table, COLUMNS, "--budget 0.15 --out", design, "--private-out", audit)
+    return design, audit
 
 
-def test_released_and_verified(run, table, designed, tmp_path):  # noqa: F811
+def test_released_and_verified(table, designed, tmp_path):  # noqa: F811
     design, audit = designed
-    out, receipt = tmp_path / "out.csv", tmp_path / "receipt.json"
-    line = ("release", table, "--design", design, "--out", out, "--receipt", receipt)
-    result = run(*line, "--json", "-")
-    assert result.exit_code == 0, result.output
-    record = strict_json(result.stdout)
+    out = tmp_path / "out.csv"
+    line = ("release", table, "--design", design, "--out out.csv --receipt receipt.json")
+    record = answered(*line)
     assert (record["rows"], record["unseen"], record["served"]) == (600, 0, 0)
     assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [design.parent] * 2
     refused(run(*line), 2, "second draw")
-    files = ("--design", design, "--private", audit, "--released", out, "--records", table, "--order", record["order"])
-    result = run("verify", receipt, *files, "--json", "-")
-    assert result.exit_code == 0, result.output
-    found = strict_json(result.stdout)
+    files = ("--design", design, "--private", audit, "--released out.csv --records", table, "--order", record["order"])
+    found = answered("verify receipt.json", *files)
     assert found["released_rows"] == 600
     assert found["on_the_design"]["excess"]["upper"] == "0"
     assert 0 < float(found["conformity"]["p_value"]) <= 1
-    text = run("verify", design, "--private", audit).stdout
+    text = printed("verify", design, "--private", audit)
     assert "lower_bound: at least 0.0" in text
     assert "on the records of the design" in text
     out.write_bytes(out.read_bytes() + b"\n")
-    refused(run("verify", receipt, *files), 5, "not the file that the receipt is about")
+    refused(run("verify receipt.json", *files), 5, "not the file that the receipt is about")
     damaged = tmp_path / "damaged.zip"
     damaged.write_bytes(design.read_bytes()[:-1])
-    refused(run("verify", damaged), 5, "damaged")
-    refused(run("release", table, "--design", damaged, "--out", tmp_path / "2.csv", "--receipt", tmp_path / "2"), 5)
-    refused(run("verify", tmp_path / "absent.zip"), 2, "does not exist")
-    assert run("verify", "--unknown").exit_code == 2
-    assert "AUDIT.zip" in run("verify", "--help").stdout
+    refused(run("verify damaged.zip"), 5, "damaged")
+    refused(run("release", table, "--design damaged.zip --out 2.csv --receipt 2"), 5)
+    refused(run("verify absent.zip"), 2, "does not exist")
+    assert run("verify --unknown").exit_code == 2
+    assert "AUDIT.zip" in printed("verify --help")
 
 
-def test_a_release_compares_the_table_with_the_records_of_the_design(run, table, designed, tmp_path):  # noqa: F811
+def test_a_release_compares_the_table_with_the_records_of_the_design(table, designed, tmp_path):  # noqa: F811
     """A line for each useful column and one for all together; a warning for a table of another population alone."""
     design, audit = (Path(shutil.copy(path, tmp_path)) for path in designed)
     rows = table.read_text().splitlines()
@@ -73,35 +64,33 @@ def test_a_release_compares_the_table_with_the_records_of_the_design(run, table,
     for source, drifted in ((table, False), (older, True)):
         files = ("--out", tmp_path / f"{drifted}.csv", "--receipt", tmp_path / f"{drifted}.json")
         line = ("release", source, "--design", design, *files, "--private", audit)
-        result = run(*line)
-        assert result.exit_code == 0, result.output
-        assert "  all useful columns together: total variation 0." in result.stdout
-        assert "I(S;Y) is at most I(X;Y)" in result.stdout
-        assert ("warning: a corrected p is below 0.01" in result.stdout) == drifted
-        record = strict_json(run(*line, "--force", "--json", "-").stdout)["drift"]
+        result = printed(*line)
+        assert "  all useful columns together: total variation 0." in result
+        assert "I(S;Y) is at most I(X;Y)" in result
+        assert ("warning: a corrected p is below 0.01" in result) == drifted
+        record = answered(*line, "--force")["drift"]
         assert record["unseen"] == 0
         assert (min(one["adjusted"] for one in record["columns"]) < 0.01) == drifted
         assert float(record["information"]["upper"]) > 0
 
 
-def test_a_ledger_and_bad_lines(run, table, designed, problem, tmp_path):  # noqa: F811
+def test_a_ledger_and_bad_lines(table, designed, problem, tmp_path):  # noqa: F811
     line = ("release", table, "--design", designed[0], "--receipt", tmp_path / "receipt.json", "--out")
-    options = ("--ledger", tmp_path / "ledger", "--force")
-    assert run(*line, tmp_path / "out.csv", *options).exit_code == 0
+    options = "--ledger ledger --force"
+    printed(*line, "out.csv", options)
     first = (tmp_path / "out.csv").read_bytes()
-    result = run(*line, tmp_path / "out.csv", *options)
-    assert result.exit_code == 0
-    assert "600 records were in the ledger" in result.stdout
+    result = printed(*line, "out.csv", options)
+    assert "600 records were in the ledger" in result
     assert (tmp_path / "out.csv").read_bytes() == first
-    refused(run(*line, tmp_path / "out.xls"), 2, ".csv and .parquet")
+    refused(run(*line, "out.xls"), 2, ".csv and .parquet")
     refused(run(*line, table), 2, "same file")
-    refused(run(*line, tmp_path / "absent" / "out.csv"), 6, "cannot write")
-    refused(run("release", problem, *line[2:], tmp_path / "2.csv"), 2, "tables are read from")
-    new = ("release", table, "--design", designed[0], "--receipt", tmp_path / "2.json", "--out", tmp_path / "2.csv")
-    refused(run(*new, "--keep", "income"), 2, "'income' is private")
-    refused(run(*new, "--id", "age"), 2, "--ledger: row", "other values")
-    refused(run(*new, "--id", "age", "--no-ledger"), 2, "--no-ledger goes without")
-    refused(run(*new, "--keep", "absent"), 2, "no column 'absent'")
+    refused(run(*line, "absent/out.csv"), 6, "cannot write")
+    refused(run("release problem.npz", *line[2:], "2.csv"), 2, "tables are read from")
+    new = ("release", table, "--design", designed[0], "--receipt 2.json --out 2.csv")
+    refused(run(*new, "--keep income"), 2, "'income' is private")
+    refused(run(*new, "--id age"), 2, "--ledger: row", "other values")
+    refused(run(*new, "--id age --no-ledger"), 2, "--no-ledger goes without")
+    refused(run(*new, "--keep absent"), 2, "no column 'absent'")
     assert not (tmp_path / "2.csv").exists()
 
 
@@ -115,7 +104,7 @@ def copied(designed, tmp_path):
     return design, audit
 
 
-def test_the_ledger_by_default(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
+def test_the_ledger_by_default(table, copied, tmp_path, monkeypatch):  # noqa: F811
     design, audit = copied
 
     def line(name, *options):
@@ -140,13 +129,13 @@ def test_the_ledger_by_default(run, table, copied, tmp_path, monkeypatch):  # no
     assert "600 records were in the ledger" in line("moved", "--private", audit).stdout
     assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order
     other = tmp_path / "other.csv"
-    other.write_text("\n".join(Path(table).read_text().splitlines()[:-1]) + "\n")
-    files = ("--design", design, "--out", tmp_path / "o.csv", "--receipt", tmp_path / "o.json")
-    assert "without --id it does not notice" in run("release", other, *files).stdout
+    other.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
+    files = ("--design", design, "--out o.csv --receipt o.json")
+    assert "without --id it does not notice" in printed("release other.csv", *files)
     link = tmp_path / "elsewhere" / "link.zip"
     link.symlink_to(design)  # the folder is that of the file, not of the link
     files = ("--design", link, "--out", tmp_path / "l.csv", "--receipt", tmp_path / "l.json")
-    assert "600 records were in the ledger" in run("release", table, *files).stdout
+    assert "600 records were in the ledger" in printed("release", table, *files)
     refused(line("4", "--private", design), 5, "audit.json")
     damaged = tmp_path / "damaged.zip"
     damaged.write_bytes(audit.read_bytes()[:-1])
@@ -165,73 +154,67 @@ def test_the_ledger_by_default(run, table, copied, tmp_path, monkeypatch):  # no
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser writes everywhere")
-def test_a_folder_that_cannot_be_written_is_an_error(run, table, copied, tmp_path):  # noqa: F811
+def test_a_folder_that_cannot_be_written_is_an_error(table, copied, tmp_path):  # noqa: F811
     design, audit = copied
     (tmp_path / "out").mkdir()
-    files = ("--design", design, "--out", tmp_path / "out" / "o.csv", "--receipt", tmp_path / "out" / "r.json")
+    files = ("--design", design, "--out out/o.csv --receipt out/r.json")
     audit.parent.chmod(0o500)
     tmp_path.chmod(0o500)
     try:
         for options in ((), ("--private", audit)):
             refused(run("release", table, *files, *options), 6, "--ledger", "cannot write")
-        assert run("release", table, *files, "--ledger", tmp_path / "out" / "ledger").exit_code == 0
+        printed("release", table, *files, "--ledger out/ledger")
     finally:
         tmp_path.chmod(0o700)
         audit.parent.chmod(0o700)
 
 
-def test_rows_and_their_order(run, table, copied, tmp_path, monkeypatch):  # noqa: F811
+def test_rows_and_their_order(table, copied, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
-    design, _ = copied
-    lines = Path(table).read_text().splitlines()
-    people = tmp_path / "people.csv"
-    head, *rows = lines
-    people.write_text("\n".join([f"id,{head}", *(f"p{k},{row}" for k, row in enumerate(rows))]) + "\n")
-    order, receipt, page = tmp_path / "order.zip", tmp_path / "r.json", tmp_path / "page.html"
-    out = tmp_path / "out.csv"
-    files = ("--design", design, "--out", out, "--receipt", receipt)
-    made = run("release", people, *files, "--keep", "id", "--id", "id", "--order-out", order)
-    assert made.exit_code == 0, made.output
-    assert f"rows are in a random order, for the owner alone in {order}" in made.stdout
-    assert "kept columns single out 600 of 600 rows" in made.stdout
-    ids = [line.rsplit(",", 1)[1] for line in out.read_text().splitlines()[1:]]
+    head, *rows = table.read_text().splitlines()
+    rows = [f"p{k},{row}" for k, row in enumerate(rows)]
+    (tmp_path / "people.csv").write_text("\n".join([f"id,{head}", *rows]) + "\n")
+    page = tmp_path / "page.html"
+    line = "release people.csv --design design.zip --out out.csv --receipt r.json"
+    made = printed(line, "--keep id --id id --order-out order.zip")
+    assert "rows are in a random order, for the owner alone in order.zip" in made
+    assert "kept columns single out 600 of 600 rows" in made
+    ids = [line.rsplit(",", 1)[1] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
     assert sorted(ids) == sorted(f"p{k}" for k in range(600))
     assert ids != [f"p{k}" for k in range(600)]
-    assert "id" not in json.loads(receipt.read_text())["columns"]
-    given = ("verify", receipt, "--design", design, "--released", out, "--records", people)
+    assert "id" not in json.loads((tmp_path / "r.json").read_text())["columns"]
+    given = "verify r.json --design design.zip --released out.csv --records people.csv"
     for options, paired in (
-        (("--order", order), "order"),
-        (("--id", "id"), "id"),
-        (("--id", "id", "--order", order), "order"),
-        ((), None),
+        ("--order order.zip", "order"),
+        ("--id id", "id"),
+        ("--id id --order order.zip", "order"),
+        ("", None),
     ):
-        found = run(*given, *options, "--json", "-")
-        assert found.exit_code == 0, found.output
-        assert strict_json(found.stdout)["paired"] == paired
-        text = run(*given, *options).stdout
+        assert answered(given, options)["paired"] == paired
+        text = printed(given, options)
         assert ("only how often each combination was released is compared" in text) == (paired is None)
-    refused(run(*given, "--id", "town", "--order", order), 2, "identify no record")
-    refused(run(*given, "--id", "town"), 2, "was not kept")
-    refused(run(*given, "--order", design), 5, "order.json")
-    line = ("audit", design, "--counts", people, "--bootstrap", 0, "--releases", out, "--json", "-")
-    assert strict_json(run(*line, "--row-order", order).stdout)["conformity"]["p_value"] > 1e-2
-    assert strict_json(run(*line).stdout)["conformity"]["p_value"] <= 1e-3  # row for row they are not pairs
-    assert run("report", design, "--receipt", receipt, "--out", page).exit_code == 0
+    refused(run(given, "--id town --order order.zip"), 2, "identify no record")
+    refused(run(given, "--id town"), 2, "was not kept")
+    refused(run(given, "--order design.zip"), 5, "order.json")
+    audit = "audit design.zip --counts people.csv --bootstrap 0 --releases out.csv"
+    assert answered(audit, "--row-order order.zip")["conformity"]["p_value"] > 1e-2
+    assert answered(audit)["conformity"]["p_value"] <= 1e-3  # row for row they are not pairs
+    printed("report design.zip --receipt r.json --out page.html")
     assert "Rows are in a random order" in page.read_text()
     assert "Released as they are, covered by no audit: id." in page.read_text()
-    made = run("release", people, *files, "--force", "--keep-order", "--no-ledger")
-    assert "stated in the receipt: rows are in the order of the table" in made.stdout
-    text = run(*given).stdout
+    made = printed(line, "--force --keep-order --no-ledger")
+    assert "stated in the receipt: rows are in the order of the table" in made
+    text = printed(given)
     assert "receipt: rows are in the order of the table" in text
     assert "receipt: no ledger was kept" in text
     assert "only how often" not in text
-    assert run("report", design, "--receipt", receipt, "--out", page).exit_code == 0
+    printed("report design.zip --receipt r.json --out page.html")
     assert "No ledger was kept" in page.read_text()
     assert "Rows are in the order of the table" in page.read_text()
-    assert run("report", design, "--out", page).exit_code == 0
+    printed("report design.zip --out page.html")
     assert "does not say whether a ledger was kept" in page.read_text()
-    refused(run("report", design, "--receipt", design, "--out", page), 5, "JSON")
-    help_text = " ".join(run("release", "--help").stdout.split())
+    refused(run("report design.zip --receipt design.zip --out page.html"), 5, "JSON")
+    help_text = " ".join(printed("release --help").split())
     for words in ("private-ledger-", "It does not see releases from another folder", "for the owner: do not publish"):
         assert words in help_text
 
@@ -253,21 +236,60 @@ def test_verify_imports_the_standard_library_only(designed, tmp_path):
         assert "lower_bound" in done.stdout
 
 
-def test_a_design_is_audited_on_a_table(run, table, designed, save, tmp_path):  # noqa: F811
+def test_a_design_is_audited_on_a_table(table, designed, save, tmp_path):  # noqa: F811
     design, _ = designed
-    result = run("audit", design, "--counts", table, "--json", "-")
-    assert result.exit_code == 0, result.output
-    found = strict_json(result.stdout)
+    found = answered("audit", design, "--counts", table)
     assert found["assumptions"]["records"] == 600
     assert found["holds_for"] == "all mechanisms"
     # The same as of the arrays that the table and the design make.
     mechanism = Mechanism.load(design)
     mechanism.codebook.save(tmp_path / "book.json")
-    line = ("joint", table, "--codebook", tmp_path / "book.json", "--out", tmp_path / "problem.npz")
-    assert run(*line).exit_code == 0
+    line = ("joint", table, "--codebook book.json --out problem.npz")
+    printed(*line)
     counts = np.load(tmp_path / "problem.npz")["counts"]
     arrays = save("mechanism.npz", mechanism=mechanism.matrix()), save("counts.npz", counts=counts)
-    other = strict_json(run("audit", arrays[0], "--counts", arrays[1], "--json", "-").stdout)
+    other = answered("audit", arrays[0], "--counts", arrays[1])
     assert found["measures"] == other["measures"]
     refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
-    refused(run("audit", design, "--joint", tmp_path / "problem.npz"), 2, "audited on a table")
+    refused(run("audit", design, "--joint problem.npz"), 2, "audited on a table")
+
+
+def test_a_second_release_of_the_same_records(table, copied, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
+    design, audit = copied
+    private = audit.parent / "finer.zip"
+
+    def line(name, one, *options):
+        return "release", table, "--design", one, f"--out {name}.csv --receipt {name}.json", *options
+
+    fit = ("fit", table, "--private income --after", design, "--out finer.zip --private-out", private)
+    assert "leakage, both releases together" in printed(*fit, "--budget 0.1")
+    refused(run(*fit, "--budget 0.1 --useful age"), 2, "--after goes without --useful")
+    refused(run(*fit, "--disclosure 0.1"), 2, "--after goes with --budget or --leakage-budget")
+    refused(run(*fit, "--budget 0.1 --bins age=quantiles:2"), 2, "--after")
+    refused(run(*line("2", "finer.zip", "--private", private)), 2, "--ledger: no ledger has a draw")
+    refused(run(*line("2", design, "--limit 1")), 2, "go with --after")
+    printed(*line("1", design, "--private", audit))
+    second = printed(*line("2", "finer.zip", "--private", private))
+    assert "receivers of both have at most" in second
+    assert "stated in the receipt: with the earlier release: on records of the design" in second
+    stated = "verify 2.json --design finer.zip --released 2.csv"
+    printed(stated, "--private", private)
+    assert "together agrees with both designs" in printed(stated, "--after", design)
+    refused(run(stated, "--after finer.zip"), 2, "follows another earlier design")
+    printed("report finer.zip --receipt 2.json --out page.html --private", private)
+    page = Path("page.html").read_text()
+    assert "are about readers of both" in page
+    assert "With the earlier release" in page
+    measured = ("audit --bootstrap 0 --measures mutual-information --counts", table)
+    both = answered(*measured, "finer.zip")
+    assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
+    refused(run(*measured, design, "--again finer.zip"), 2, "--again: ", "looks at earlier draws")
+    options = ("--private", private, "--after", design, "--limit")
+    own = ("--private", audit, "--after", design, "--limit 1")
+    refused(run(*line("3", design, *own)), 2, "the design itself")
+    refused(run(*line("3", design, "--after finer.zip")), 2, "--after needs")
+    refused(run(*line("3", "finer.zip", *options, 0.0001)), 2, "--limit: receivers of both would have")
+    assert "600 records were in the ledger" in printed(*line("3", "finer.zip", *options, 1))
+    disclosed = answered(*line("4", "finer.zip", *options, 1))["disclosed"]
+    assert float(disclosed["together"]["upper"]) >= float(disclosed["alone"]["upper"])

@@ -10,7 +10,7 @@ import pytest
 from jaxpriv import datasets
 from jaxpriv.cli import reproduce
 from jaxpriv.errors import ResourceError
-from tests.cli.conftest import refused
+from tests.cli.conftest import printed, refused, run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -45,29 +45,28 @@ def test_the_gallery_is_that_of_the_experiments(gallery):
         assert (gallery.GALLERY / file).read_text() == text, f"{file}: run scripts/build_gallery.py"
 
 
-def test_stored_numbers_are_drawn_elsewhere(run, tmp_path, monkeypatch):
+def test_stored_numbers_are_drawn_elsewhere(tmp_path, monkeypatch):
     figures = {path: path.read_bytes() for path in (ROOT / "docs" / "figures").glob("binary-funnel.png")}
     monkeypatch.chdir(tmp_path)
-    done = run("reproduce", "binary_funnel", "--draw")  # with --out: the example of the help text
-    assert done.exit_code == 0, done.output
+    done = printed("reproduce binary_funnel --draw")
     folder = Path("out") / "binary_funnel"
     assert sorted(path.name for path in folder.iterdir()) == ["binary-funnel.png", "binary.csv"]
     assert {path: path.read_bytes() for path in figures} == figures
-    assert done.stdout.splitlines()[-1] == f"wrote {folder / 'binary-funnel.png'}"
+    assert done.splitlines()[-1] == f"wrote {folder / 'binary-funnel.png'}"
 
 
-def test_the_list_names_all(run, gallery):
-    listed = run("reproduce", "--list").stdout
+def test_the_list_names_all(gallery):
+    listed = printed("reproduce --list")
     assert all(name in listed for name in gallery.experiments())
     assert max(map(len, listed.splitlines())) < 80
 
 
-def test_what_is_wrong_is_said(run, tmp_path):
+def test_what_is_wrong_is_said(tmp_path):
     refused(run("reproduce"), 2, "--list")
-    refused(run("reproduce", "gausian_funnel"), 2, "gaussian_funnel")
-    refused(run("reproduce", "gaussian_funnel", "--draw", "--", "--fast"), 2, "--draw")
+    refused(run("reproduce gausian_funnel"), 2, "gaussian_funnel")
+    refused(run("reproduce gaussian_funnel --draw -- --fast"), 2, "--draw")
     (tmp_path / "file").write_text("")
-    refused(run("reproduce", "gaussian_funnel", "--draw", "--out", tmp_path / "file"), 2, "not a folder")
+    refused(run("reproduce gaussian_funnel --draw --out file"), 2, "not a folder")
 
 
 @pytest.fixture
@@ -84,17 +83,17 @@ def offline(monkeypatch):
     return programs
 
 
-def test_the_embedded_table_is_taken_where_raw_files_are_absent(run, tmp_path, offline):
-    done = run("reproduce", "census_funnel", "--out", tmp_path)
+def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offline):
+    done = run("reproduce census_funnel --out", tmp_path)
     assert offline == [("run.py", "--embedded"), ("plot.py",)]
     assert "Needs the original adult.data" in done.stderr
     assert "three of the five binnings" in done.stderr
     offline.clear()
-    run("reproduce", "census_funnel", "--out", tmp_path, "--", "--adult=folder")
+    run("reproduce census_funnel --out", tmp_path, "-- --adult=folder")
     assert offline == [("run.py", "--adult=folder"), ("plot.py",)]
 
 
-def test_what_cannot_be_had_is_said_before_anything_runs(run, tmp_path, offline, monkeypatch):
+def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else found(name))
     for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
@@ -118,9 +117,9 @@ def test_binnings_that_were_not_computed_have_empty_axes(tmp_path):
     assert figure != (ROOT / "docs" / "figures" / "census-funnel.png").read_bytes()
 
 
-def test_an_experiment_that_fails_leaves_nothing(run, tmp_path, monkeypatch):
+def test_an_experiment_that_fails_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "fetch_census", lambda: tmp_path)
-    done = run("reproduce", "census_funnel", "--out", tmp_path / "new", "--", "--unknown")
+    done = run("reproduce census_funnel --out new -- --unknown")
     assert done.exit_code == 6
     assert "ended with code 2" in done.stderr
     assert list((tmp_path / "new").iterdir()) == []

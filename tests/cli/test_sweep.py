@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from .conftest import JOINT, refused, strict_json
+from tests.cli.conftest import JOINT, answered, printed, refused, run, strict_json
 
 
 @pytest.fixture
@@ -17,16 +17,14 @@ def study(tmp_path, save):
     return path
 
 
-def test_a_study_is_planned_computed_and_gone_on_with(run, study, tmp_path):
+def test_a_study_is_planned_computed_and_gone_on_with(study, tmp_path):
     out = tmp_path / "out"
-    planned = run("sweep", study, "--out", out, "--dry-run", "--json", "-")
-    assert planned.exit_code == 0, planned.output
-    plan = strict_json(planned.stdout)
+    plan = answered("sweep study.toml --out out --dry-run")
     assert (plan["problems"], plan["chunks"], plan["refused"]) == (3, 3, {})
     assert plan["predicted"]["seconds"] > 0
     assert not out.exists()
 
-    first = run("sweep", study, "--out", out, "--json", tmp_path / "first.json", "--progress")
+    first = run("sweep study.toml --out out --json first.json --progress")
     assert first.exit_code == 0, first.output
     assert "3 of 3 done" in first.stdout
     assert "3/3 problems" in first.stderr
@@ -38,54 +36,54 @@ def test_a_study_is_planned_computed_and_gone_on_with(run, study, tmp_path):
     assert table["target"].to_list() == [0.2, 0.4, 0.6]
     assert table["value"].to_list() == sorted(table["value"], reverse=True)
 
-    again = strict_json(run("sweep", study, "--out", out, "--json", "-").stdout)
+    again = answered("sweep study.toml --out out")
     assert again["chunks"] == {"total": 3, "new": 0, "redone": 0}
     assert again["study"] == record["study"]
 
 
-def test_rows_that_are_not_certified_end_with_code_4(run, study, tmp_path):
+def test_rows_that_are_not_certified_end_with_code_4(study, tmp_path):
     study.write_text(study.read_text() + 'max_steps = 1\ntol = 1e-9\nsolver = "blahut-arimoto"\n')
-    result = run("sweep", study, "--out", tmp_path / "out")
+    result = run("sweep study.toml --out out")
     assert result.exit_code == 4
     assert "3 problems are not certified" in result.stderr
     assert (tmp_path / "out" / "table.parquet").exists()
     assert "not certified" in result.stdout
 
 
-def test_a_time_limit_ends_with_code_4_and_keeps_what_is_done(run, study, tmp_path):
-    result = run("sweep", study, "--out", tmp_path / "out", "--time-limit", "0")
+def test_a_time_limit_ends_with_code_4_and_keeps_what_is_done(study):
+    result = run("sweep study.toml --out out --time-limit 0")
     assert result.exit_code == 4
     assert "time limit: 3 problems are not done" in result.stderr
-    assert run("sweep", study, "--out", tmp_path / "out").exit_code == 0
+    printed("sweep study.toml --out out")
 
 
-def test_a_part_is_done_where_its_chunks_are(run, study, tmp_path):
+def test_a_part_is_done_where_its_chunks_are(study, tmp_path):
     out = tmp_path / "out"
-    assert run("sweep", study, "--out", out, "--part", "2/2").exit_code == 0
-    planned = strict_json(run("sweep", study, "--out", out, "--dry-run", "--json", "-").stdout)
+    printed("sweep study.toml --out out --part 2/2")
+    planned = answered("sweep study.toml --out out --dry-run")
     assert (planned["chunks"], planned["missing"]) == (3, 2)
-    assert run("sweep", study, "--out", out, "--part", "1/2").exit_code == 0
+    printed("sweep study.toml --out out --part 1/2")
     assert (out / "table.parquet").exists()
     for text in ("3/2", "0/2", "1", "a/b"):
-        refused(run("sweep", study, "--out", out, "--part", text), 2, "--part")
+        refused(run("sweep study.toml --out out --part", text), 2, "--part")
 
 
-def test_bad_input(run, study, tmp_path):
-    refused(run("sweep", tmp_path / "absent.toml", "--out", tmp_path / "out"), 2, "does not exist")
-    refused(run("sweep", study, "--out", study), 2, "is not a folder")
-    refused(run("sweep", study, "--out", tmp_path / "out", "--workers", "0"), 2, "--workers")
+def test_bad_input(study, tmp_path):
+    refused(run("sweep absent.toml --out out"), 2, "does not exist")
+    refused(run("sweep study.toml --out study.toml"), 2, "is not a folder")
+    refused(run("sweep study.toml --out out --workers 0"), 2, "--workers")
     study.write_text("[[grid]]\n")
-    refused(run("sweep", study, "--out", tmp_path / "out"), 2, "grid[0] needs exactly one of")
+    refused(run("sweep study.toml --out out"), 2, "grid[0] needs exactly one of")
     assert not (tmp_path / "out").exists()
 
 
-def test_another_study_and_another_format(run, study, tmp_path):
+def test_another_study_and_another_format(study, tmp_path):
     out = tmp_path / "out"
-    assert run("sweep", study, "--out", out).exit_code == 0
+    printed("sweep study.toml --out out")
     text = study.read_text()
     study.write_text(text.replace("0.6", "0.7"))
-    refused(run("sweep", study, "--out", out), 2, "holds another study")
+    refused(run("sweep study.toml --out out"), 2, "holds another study")
     study.write_text(text)
     record = json.loads((out / "study.json").read_text())
     (out / "study.json").write_text(json.dumps({**record, "format": 2}))
-    refused(run("sweep", study, "--out", out), 5, "format 2")
+    refused(run("sweep study.toml --out out"), 5, "format 2")

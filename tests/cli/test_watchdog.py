@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics.tables import Quantiles, count_table
-from tests.cli.conftest import JOINT, refused, strict_json
+from tests.cli.conftest import JOINT, answered, printed, refused, run
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +21,14 @@ def people(tmp_path_factory):
     return path
 
 
-TABLE = ("--private", "income", "--useful", "age", "--useful", "town", "--bins", "age=quantiles:2")
+COLUMNS = "--private income --useful age --useful town"
+TABLE = f"{COLUMNS} --bins age=quantiles:2"
 
 
 @pytest.mark.parametrize("merge", ["marginal", "uniform", "single", "subsets", "randomised-response"])
-def test_the_mapping_has_the_leakage_that_is_printed(run, problem, tmp_path, merge):
+def test_the_mapping_has_the_leakage_that_is_printed(problem, tmp_path, merge):
     out = tmp_path / "mechanism.npz"
-    result = run("watchdog", problem, "--epsilon", 0.8, "--merge", merge, "--measures", "--out", out, "--json", "-")
-    assert result.exit_code == 0, result.output
-    record = strict_json(result.stdout)
+    record = answered("watchdog problem.npz --epsilon 0.8 --merge", merge, "--measures --out mechanism.npz")
     mechanism = np.load(out)["mechanism"]
     outputs = JOINT / JOINT.sum() @ mechanism
     used = outputs.sum(axis=0) > 0
@@ -44,147 +43,130 @@ def test_the_mapping_has_the_leakage_that_is_printed(run, problem, tmp_path, mer
     assert (record["bounds"] is None) == (merge in ("subsets", "randomised-response"))
 
 
-def test_empty_cells_have_the_class_that_was_declared(run, tmp_path):
+def test_empty_cells_have_the_class_that_was_declared(tmp_path):
     path, book = tmp_path / "gaps.csv", tmp_path / "book.json"
     path.write_text("s,town\n" + "".join(f"{i % 2},{('n', 's', '')[i % 3]}\n" for i in range(60)))
-    line = ("watchdog", path, "--private", "s", "--useful", "town", "--epsilon", 1)
-    refused(run(*line), 2, "'town'", "missing")
-    result = run(*line, "--missing", "town=nobody knows", "--codebook-out", book, "--json", "-")
-    assert result.exit_code == 0, result.output
-    assert len(strict_json(result.stdout)["released"]) == 3
+    line = "watchdog gaps.csv --private s --useful town --epsilon 1"
+    refused(run(line), 2, "'town'", "missing")
+    assert len(answered(line, "--codebook-out book.json --missing", ["town=nobody knows"])["released"]) == 3
     assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
     for text in ("town", "town=", "=label"):
-        refused(run(*line, "--missing", text), 2, "is not COL=LABEL")
-    refused(run(*line, "--missing", "town=a", "--missing", "town=b"), 2, "twice")
-    refused(run(*line, "--missing", "age=a"), 2, "--missing is about column 'age'")
-    refused(run(*line, "--missing", "town=n"), 2, "column 'town'", "repeats an earlier label")
+        refused(run(line, "--missing", text), 2, "is not COL=LABEL")
+    refused(run(line, "--missing town=a --missing town=b"), 2, "twice")
+    refused(run(line, "--missing age=a"), 2, "--missing is about column 'age'")
+    refused(run(line, "--missing town=n"), 2, "column 'town'", "repeats an earlier label")
     for label in (" ", "a\nb"):
-        refused(run(*line, "--missing", f"town={label}"), 2, "--missing, column 'town'", "not blank")
+        refused(run(line, "--missing", [f"town={label}"]), 2, "--missing, column 'town'", "not blank")
 
 
-def test_infinite_bounds_are_text_with_their_reason(run, problem):
-    record = strict_json(run("watchdog", problem, "--epsilon", "inf", "--json", "-").stdout)
+def test_infinite_bounds_are_text_with_their_reason(problem):
+    record = answered("watchdog problem.npz --epsilon inf")
     assert record["epsilon"] == "inf"
     assert record["bounds"]["gamma"] == "inf"
     assert "complement" in record["bounds"]["explanation"]
     assert record["utility"] == record["entropy"]
-    text = run("watchdog", problem, "--epsilon", "inf").stdout
+    text = printed("watchdog problem.npz --epsilon inf")
     assert "gamma: every symbol with mass is released" in text
 
 
-def test_targets(run, problem):
-    record = strict_json(run("watchdog", problem, "--target-leakage", 0.7, "--json", "-").stdout)
+def test_targets(problem):
+    record = answered("watchdog problem.npz --target-leakage 0.7")
     assert record["leakage"] <= 0.7
-    record = strict_json(run("watchdog", problem, "--target-utility", 0.5, "--json", "-").stdout)
+    record = answered("watchdog problem.npz --target-utility 0.5")
     assert record["utility"] >= 0.5
-    refused(run("watchdog", problem, "--target-utility", 5), 3, "H(X)")
+    refused(run("watchdog problem.npz --target-utility 5"), 3, "H(X)")
 
 
-def test_bits_are_for_people(run, problem):
-    nats = strict_json(run("watchdog", problem, "--epsilon", 0.8, "--json", "-").stdout)
-    text = run("watchdog", problem, "--epsilon", 0.8, "--units", "bits").stdout
+def test_bits_are_for_people(problem):
+    nats = answered("watchdog problem.npz --epsilon 0.8")
+    text = printed("watchdog problem.npz --epsilon 0.8 --units bits")
     line = next(line for line in text.splitlines() if line.startswith("lift leakage, exact"))
-    printed = float(line.split()[-2])
     assert line.endswith("bits")
-    assert nats["leakage"] / np.log(2) <= printed <= nats["leakage"] / np.log(2) * (1 + 1e-5)
+    assert nats["leakage"] / np.log(2) <= float(line.split()[-2]) <= nats["leakage"] / np.log(2) * (1 + 1e-5)
 
 
-def test_a_table_is_the_joint_of_its_records(run, people, save, tmp_path):
+def test_a_table_is_the_joint_of_its_records(people, save, tmp_path):
     out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
-    line = ("--target-leakage", 0.2, "--out", out, "--codebook-out", book, "--json", "-")
-    result = run("watchdog", people, *TABLE, *line)
-    assert result.exit_code == 0, result.output
-    record = strict_json(result.stdout)
+    line = "--target-leakage 0.2 --out mechanism.npz --codebook-out book.json"
+    record = answered("watchdog", people, TABLE, line)
     assert record["rows"] == 600
     assert not record["sparse"]
     table = count_table(people, private="income", useful=["age", "town"], rules={"age": Quantiles(2)})
     assert np.array_equal(np.load(out)["attributes"], table.dataset.useful_attributes)
     assert table.codebook.to_json() == book.read_text()
     # The same from the joint, and from the stored classes.
-    joint = save(joint=table.dataset.joint)
-    again = strict_json(run("watchdog", joint, "--target-leakage", 0.2, "--json", "-").stdout)
-    stored = strict_json(run("watchdog", people, "--codebook", book, "--target-leakage", 0.2, "--json", "-").stdout)
+    save(joint=table.dataset.joint)
+    again = answered("watchdog problem.npz --target-leakage 0.2")
+    stored = answered("watchdog", people, "--codebook book.json --target-leakage 0.2")
     for name in ("epsilon", "leakage", "utility", "released", "scores"):
         assert record[name] == again[name] == stored[name]
     # Neither values nor counts of people are in what can be given away.
     content = json.dumps(json.loads(book.read_text())["columns"]["age"])
     assert str(int(table.dataset.counts.max())) not in content
     assert set(np.load(out).files) == {"mechanism", "attributes", "classes"}
-    text = run("watchdog", people, *TABLE, "--epsilon", 0.3).stdout
+    text = printed("watchdog", people, TABLE, "--epsilon 0.3")
     assert "600 records" in text
 
 
-def test_bad_options(run, problem, people, tmp_path):
-    epsilon = ("--epsilon", 0.5)
-    refused(run("watchdog", problem), 2, "exactly one of --epsilon")
-    refused(run("watchdog", problem, *epsilon, "--target-leakage", 1), 2, "exactly one of --epsilon")
-    refused(run("watchdog", problem, "--epsilon", "nan"), 2, "--epsilon must be")
-    refused(run("watchdog", problem, "--target-leakage", "-1"), 2, "--target-leakage must be")
-    refused(run("watchdog", problem, *epsilon, "--merge", "secretly"), 2, "--merge")
-    refused(run("watchdog", problem, *epsilon, "--private", "income"), 2, "--private is for tables")
-    refused(run("watchdog", problem, *epsilon, "--codebook-out", tmp_path / "b.json"), 2, "codebooks are for tables")
-    refused(run("watchdog", problem, *epsilon, "--out", problem), 2, "--out is the same file")
-    refused(run("watchdog", tmp_path / "absent.npz", *epsilon), 2, "does not exist")
-    refused(run("watchdog", tmp_path / "absent.csv", *TABLE, *epsilon), 2, "does not exist")
-    refused(run("watchdog", people, *epsilon), 2, "--private and --useful")
-    refused(
-        run("watchdog", people, "--codebook", problem, "--private", "income", *epsilon), 2, "--codebook has its own"
-    )
-    refused(run("watchdog", people, "--codebook", problem, *epsilon), 5, "not a codebook")
-    refused(
-        run("watchdog", people, *TABLE, "--useful", "income", *epsilon), 2, "'income' is private and useful", "shared"
-    )
-    refused(
-        run("watchdog", people, "--private", "income", "--useful", "Town", *epsilon), 2, "no column 'Town'", "'town'"
-    )
+def test_bad_options(problem, people, tmp_path):
+    epsilon = "--epsilon 0.5"
+    refused(run("watchdog problem.npz"), 2, "exactly one of --epsilon")
+    refused(run("watchdog problem.npz", epsilon, "--target-leakage 1"), 2, "exactly one of --epsilon")
+    refused(run("watchdog problem.npz --epsilon nan"), 2, "--epsilon must be")
+    refused(run("watchdog problem.npz --target-leakage -1"), 2, "--target-leakage must be")
+    refused(run("watchdog problem.npz", epsilon, "--merge secretly"), 2, "--merge")
+    refused(run("watchdog problem.npz", epsilon, "--out problem.npz"), 2, "--out is the same file")
+    refused(run("watchdog absent.npz", epsilon), 2, "does not exist")
+    refused(run("watchdog absent.csv", TABLE, epsilon), 2, "does not exist")
+    refused(run("watchdog", people, "--codebook problem.npz --private income", epsilon), 2, "--codebook has its own")
+    refused(run("watchdog", people, "--codebook problem.npz", epsilon), 5, "not a codebook")
+    refused(run("watchdog", people, TABLE, "--useful income", epsilon), 2, "'income' is private and useful", "shared")
+    refused(run("watchdog", people, "--private income --useful Town", epsilon), 2, "no column 'Town'", "'town'")
     few = tmp_path / "few.csv"
     few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
-    refused(run("watchdog", few, "--private", "income", "--useful", "town", *epsilon), 2, "3 rows make 3", "sparse")
-    assert "too few" in run("watchdog", few, "--private", "income", "--useful", "town", "--sparse", *epsilon).stdout
+    refused(run("watchdog few.csv --private income --useful town", epsilon), 2, "3 rows make 3", "sparse")
+    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse", epsilon)
 
 
 @pytest.mark.parametrize(
     "rule", ["age", "=quantiles:2", "age=quantiles", "age=quantiles:x", "age=edges:", "age=trees:3"]
 )
-def test_bad_rules(run, people, rule):
-    refused(run("watchdog", people, *TABLE[:-2], "--bins", rule, "--epsilon", 1), 2, "--bins", "COL=quantiles:N")
+def test_bad_rules(people, rule):
+    refused(run("watchdog", people, COLUMNS, "--epsilon 1 --bins", rule), 2, "--bins", "COL=quantiles:N")
 
 
-def test_rules_that_cannot_be(run, people):
-    line = ("watchdog", people, *TABLE[:-2], "--epsilon", 1, "--bins")
+def test_rules_that_cannot_be(people):
+    line = ("watchdog", people, COLUMNS, "--epsilon 1 --bins")
     refused(run(*line, "age=edges:5,1"), 2, "--bins", "rising")
     refused(run(*line, "age=edges:20,50"), 2, "column 'age', row", "outside of the edges")
-    refused(run(*line, "age=quantiles:2", "--bins", "age=categories"), 2, "twice")
+    refused(run(*line, "age=quantiles:2 --bins age=categories"), 2, "twice")
     refused(run(*line, "home=categories"), 2, "column 'home'")
-    assert run(*line, "age=edges:0,30,60,inf").exit_code == 0
+    printed(*line, "age=edges:0,30,60,inf")
 
 
-def test_nothing_is_written_where_something_is_wrong(run, people, tmp_path):
+def test_nothing_is_written_where_something_is_wrong(people, tmp_path):
     out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
-    line = ("--target-utility", 50, "--out", out, "--codebook-out", book)
-    refused(run("watchdog", people, *TABLE, *line), 3, "H(X)")
+    line = "--target-utility 50 --out mechanism.npz --codebook-out book.json"
+    refused(run("watchdog", people, TABLE, line), 3, "H(X)")
     assert not out.exists()
     assert not book.exists()
 
 
-def test_what_is_withheld_has_a_reason(run, tmp_path):
+def test_what_is_withheld_has_a_reason(tmp_path):
     """Eight private classes, one with a single record: without a word everything would be hidden."""
     path = tmp_path / "people.csv"
     rows = [f"{i % 7},{i % 3}" for i in range(420)]
     path.write_text("\n".join(["s,town", *rows, "7,0"]))
-    line = ("watchdog", path, "--private", "s", "--useful", "town", "--epsilon", 0.5)
-    result = run(*line)
-    assert result.exit_code == 0, result.output
-    (sentence,) = (one for one in result.stdout.splitlines() if one.startswith("withheld"))
+    line = "watchdog people.csv --private s --useful town --epsilon 0.5"
+    (sentence,) = (one for one in printed(line).splitlines() if one.startswith("withheld"))
     assert "3 symbols, 100.00% of the mass, because of private symbol 7 (from 0), which has 1 record; 2 of" in sentence
     assert "Without that private symbol 100.00% of the mass would be released" in sentence
-    (cause,) = strict_json(run(*line, "--json", "-").stdout)["withheld"]
+    (cause,) = answered(line)["withheld"]
     assert (cause["private"], cause["excluded"]) == (7, 2)
 
 
-def test_one_symbol_is_one(run, tmp_path):
+def test_one_symbol_is_one(tmp_path):
     path = tmp_path / "people.csv"
     rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}" for i in range(600)]
     path.write_text("\n".join(["income,age,town", *rows]))
-    columns = ("--private", "income", "--useful", "age", "--useful", "town")
-    assert "withheld: 1 symbol, " in run("watchdog", path, *columns, "--target-leakage", 0.5).stdout
+    assert "withheld: 1 symbol, " in printed("watchdog people.csv", COLUMNS, "--target-leakage 0.5")

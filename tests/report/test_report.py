@@ -16,15 +16,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from jaxpriv.cli import app
 from jaxpriv.errors import InputError
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.release.report import report
 from jaxpriv.release.report.page import _down, _up, heat_maps, numbers
 from jaxpriv.statistics.tables import Quantiles
-from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
+from tests.cli.conftest import printed, run
+from tests.release.conftest import COLUMNS, every, fitted, people, saved, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}
 
@@ -223,17 +222,13 @@ def test_labels_are_text_and_nothing_else():
 
 
 def test_the_command(fitted, tmp_path):  # noqa: F811
-    design, audit, out = (tmp_path / name for name in ("design.zip", "audit.zip", "report.html"))
-    fitted.mechanism.save(design)
-    fitted.evidence.save(audit, fitted.mechanism)
-    for options, mode in ((["--private", str(audit)], 0o600), ([], None)):
+    (design, audit), out = saved(fitted, tmp_path), tmp_path / "report.html"
+    for options, mode in ((["--private", audit], 0o600), ([], None)):
         out.unlink(missing_ok=True)
-        result = CliRunner().invoke(app, ["report", str(design), "--out", str(out), *options])
-        assert result.exit_code == 0, result.output
+        printed("report", design, "--out", out, *options)
         Checked(out.read_text(encoding="utf-8"))
         assert mode is None or stat.S_IMODE(os.stat(out).st_mode) == mode
-    result = CliRunner().invoke(app, ["report", str(audit), "--out", str(out)])
-    assert result.exit_code == 5
+    assert run("report", audit, "--out", out).exit_code == 5
     for level in (2, 1):
         with pytest.raises(InputError, match="confidence"):
             report(fitted.mechanism, confidence=level)

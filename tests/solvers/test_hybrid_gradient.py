@@ -12,9 +12,9 @@ import jaxpriv as jp
 from jaxpriv import PrimalDualHybridGradient
 from jaxpriv import leakage as lk
 from jaxpriv.program.lower import limits_of, measured_program
-from tests.cases import assert_one_optimum, assert_proved, further, refused, uniform_joint
+from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused
 
-JOINT = uniform_joint(0, 3, 5)
+JOINT = drawn_joint(0, 3, 5)
 COSTS = abs(np.arange(5.0)[:, None] - np.arange(5.0))
 
 # A measure of every rule set, average and worst outcome, in every form that it has.

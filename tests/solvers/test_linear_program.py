@@ -9,9 +9,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, assert_proved, distances, further, uniform_joint
+from tests.cases import assert_one_optimum, assert_proved, distances, drawn_joint, further
 
-LAW, OTHER = (uniform_joint(seed, n, 6) for seed, n in ((0, 4), (1, 3)))
+LAW, OTHER = (drawn_joint(seed, n, 6) for seed, n in ((0, 4), (1, 3)))
 COSTS, WIDE = (abs(np.subtract.outer(np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, n))) for n in (6, 9))
 VARIATION = lk.FInformation(lk.TotalVariation())
 

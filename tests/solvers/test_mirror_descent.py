@@ -17,7 +17,7 @@ from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, further, refused, uniform_joint
+from tests.cases import assert_one_optimum, distances, drawn_joint, further, refused
 
 TABLE = distances(4)
 
@@ -165,7 +165,7 @@ def test_longer_steps_pay():
 
 # -- budgets ---------------------------------------------------------------------------------------
 
-STALLING = jp.DistortionProblem(uniform_joint(0, 3, 4), TABLE, budget=0.2)
+STALLING = jp.DistortionProblem(drawn_joint(0, 3, 4), TABLE, budget=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,7 @@ UNROLLED = BlahutArimoto(unrolled=3000)
 
 
 def line(budget):
-    joint = uniform_joint(0, 2, 4)
+    joint = drawn_joint(0, 2, 4)
     return jp.DistortionProblem(joint, distances(4), budget=budget)
 
 

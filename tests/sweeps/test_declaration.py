@@ -84,7 +84,6 @@ def test_the_hash_is_that_of_the_problems():
         ({"joint": None}, r"grid\[0\].joint must name a file or a family"),
         ({"joint": {"family": "gaussian"}}, r"grid\[0\].joint.family is unknown; known: dirichlet, correlated"),
         ({"joint": {"family": "dirichlet", "private": 0, "useful": 2}}, r"joint.private must be a whole number >= 1"),
-        ({"joint": {"family": "dirichlet", "private": True, "useful": 2}}, r"joint.private must be a whole number"),
         ({"joint": {"family": "dirichlet", "private": 2, "useful": 2, "rho": 1}}, r"joint has an unknown key 'rho'"),
         ({"joint": {"family": "dirichlet", "private": 2, "useful": 2, "zeros": 2}}, r"joint.zeros must be in \[0, 1\]"),
         ({"joint": "absent.npz"}, r"grid\[0\].joint: .*does not exist"),
@@ -93,10 +92,6 @@ def test_the_hash_is_that_of_the_problems():
         ({"leakage": "entropy"}, r"grid\[0\].leakage: .*known"),
         ({"leakage": "sibson"}, r"grid\[0\].leakage: sibson needs order"),
         ({"solver": "simplex"}, r"grid\[0\].solver is unknown"),
-        ({"tol": 0}, r"grid\[0\].tol must be positive"),
-        ({"tol": float("nan")}, r"grid\[0\].tol must be a finite number"),
-        ({"budget_share": "0.1"}, r"grid\[0\].budget_share must be a finite number"),
-        ({"max_steps": 0.5}, r"grid\[0\].max_steps must be a whole number"),
         ({"bugdet": 1}, r"grid\[0\] has an unknown key 'bugdet'"),
         ({"tol": [1e-6, 1e-6]}, r"the same problem twice, as numbers 0 and 1"),
     ],
@@ -159,22 +154,18 @@ def test_arrays_that_are_no_joints(shape, tmp_path):
 
 def test_files_that_are_no_declarations(tmp_path):
     path = tmp_path / "study.toml"
-    with pytest.raises(InputError, match="does not exist"):
-        Study.of(path)
-    path.write_text("[[grid]\n")
-    with pytest.raises(InputError, match="is not TOML"):
-        Study.of(path)
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="is not TOML"):
-        Study.of(path)
-    path.write_text("name = 3\n[[grid]]\n")
-    with pytest.raises(InputError, match="name must be a string"):
-        Study.of(path)
-    path.write_text("")
-    with pytest.raises(InputError, match=r"no \[\[grid\]\]"):
-        Study.of(path)
-    with pytest.raises(InputError, match="must be a path"):
-        Study.of(3)
+    for given, words in ((path, "does not exist"), (3, "must be a path")):
+        with pytest.raises(InputError, match=words):
+            Study.of(given)
+    for content, words in (
+        (b"[[grid]\n", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+        (b"name = 3\n[[grid]]\n", "name must be a string"),
+        (b"", r"no \[\[grid\]\]"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            Study.of(path)
 
 
 def test_a_declaration_is_a_regular_file_of_a_size_that_people_write(tmp_path):

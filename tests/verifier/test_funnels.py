@@ -14,7 +14,8 @@ from jaxpriv.verifier import bounds, verify
 from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
 from jaxpriv.verifier.claims import SCALE, Counted
 from jaxpriv.verifier.designs import BY_SOLVER, read_audit, read_design
-from tests.mechanism.conftest import COLUMNS, people
+from tests.cli.conftest import printed
+from tests.release.conftest import COLUMNS, people, saved, write
 
 
 def counted(counts) -> Counted:
@@ -132,9 +133,8 @@ def three():
 
 
 def files(fitted, tmp_path):
-    fitted.mechanism.save(tmp_path / "d.zip")
-    fitted.evidence.save(tmp_path / "a.zip", fitted.mechanism)
-    return verify(tmp_path / "d.zip", private=tmp_path / "a.zip")
+    design, audit = saved(fitted, tmp_path)
+    return verify(design, private=audit)
 
 
 def test_two_private_symbols_from_the_files_alone(two, tmp_path):
@@ -144,7 +144,7 @@ def test_two_private_symbols_from_the_files_alone(two, tmp_path):
     assert 0 < float(found.claims["lower_bound"].lower) <= float(found.claims["value"].upper)
     assert float(found.claims["gap"].upper) <= 1.1e-6
     assert not set(BY_SOLVER) & set(found.claims)
-    loaded = Evidence.load(tmp_path / "a.zip", Mechanism.load(tmp_path / "d.zip"))
+    loaded = Evidence.load(tmp_path / "audit.zip", Mechanism.load(tmp_path / "design.zip"))
     np.testing.assert_array_equal(loaded.prices, two.evidence.prices)
     np.testing.assert_array_equal(loaded.line, two.evidence.line)
 
@@ -187,19 +187,12 @@ def test_scores_are_no_part_of_a_funnel(two):
 
 
 def test_the_command_prints_the_bound(tmp_path):
-    from typer.testing import CliRunner
-
-    from jaxpriv.cli import app
-    from tests.mechanism.test_journeys import write
-
-    write(tmp_path / "t.csv", people())
-    line = ["fit", tmp_path / "t.csv", "--private", "income", "--useful", "age", "--useful", "town", "--bins"]
-    line += ["age=quantiles:3", "--disclosure", 2.0, "--out", tmp_path / "d.zip"]
-    done = CliRunner().invoke(app, list(map(str, line)))
-    assert done.exit_code == 0
-    claims = json.loads(CliRunner().invoke(app, [*map(str, line), "--json", "-"]).stdout)["on_the_design"]
-    assert "no mapping has less leakage than  " in done.stdout
-    assert f"{float(claims['lower_bound']['lower']):.4g}"[:5] in done.stdout
+    table = write(tmp_path / "t.csv", people())
+    columns = "--private income --useful age --useful town --bins age=quantiles:3"
+    text = printed("fit", table, columns, "--disclosure 2.0 --out", tmp_path / "d.zip", "--json", tmp_path / "d.json")
+    claims = json.loads((tmp_path / "d.json").read_text())["on_the_design"]
+    assert "no mapping has less leakage than  " in text
+    assert f"{float(claims['lower_bound']['lower']):.4g}"[:5] in text
     # Utility is rounded down in print.
-    shown = next(row for row in done.stdout.splitlines() if "utility I(X;Y)  " in row).split()[-2]
+    shown = next(row for row in text.splitlines() if "utility I(X;Y)  " in row).split()[-2]
     assert Fraction(shown) <= Fraction(claims["disclosure"]["lower"])

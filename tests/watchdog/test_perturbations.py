@@ -8,10 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxpriv import watchdog
 from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog import (
+    CompleteMerging,
+    EstimatedStaircase,
+    EstimatedWatchdog,
+    RandomisedResponse,
+    SubsetMerging,
+    compare,
+    estimated_staircase,
+    estimated_watchdog,
+    log_lift,
+    scores,
+    staircase,
+    watchdog,
+)
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, zero_shares
 
@@ -21,7 +33,7 @@ from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, se
 @given(seeds, st.sampled_from([0.05, 0.2, 0.5, 1.0]), zero_shares)
 def test_no_perturbation_leaks_less_than_complete_merging(seed, epsilon, zeros):
     joint = random_joint(seed, useful=10, zeros=zeros)
-    plain = watchdog.watchdog(joint, epsilon=epsilon)
+    plain = watchdog(joint, epsilon=epsilon)
     rng = np.random.default_rng(seed)
     hidden = np.flatnonzero(~plain.released)
     if hidden.size:
@@ -29,7 +41,7 @@ def test_no_perturbation_leaks_less_than_complete_merging(seed, epsilon, zeros):
         any_channel[np.ix_(hidden, hidden)] = rng.dirichlet(np.full(len(hidden), 0.5), len(hidden))
         assert plain.leakage <= by_definition(joint, any_channel)[0] + 1e-12
     for perturbation in PERTURBATIONS[3:]:
-        other = watchdog.watchdog(joint, epsilon=epsilon, perturbation=perturbation)
+        other = watchdog(joint, epsilon=epsilon, perturbation=perturbation)
         # With no limit of its own it may leak as much, and never more.
         assert other.leakage <= plain.leakage + 1e-12
         assert other.utility >= plain.utility - 1e-12
@@ -39,7 +51,7 @@ def test_no_perturbation_leaks_less_than_complete_merging(seed, epsilon, zeros):
 @given(seeds, st.sampled_from([0.1, 0.3, 0.8, 2.0]))
 def test_alternatives_use_what_the_target_allows(seed, target):
     joint = random_joint(seed, useful=10)
-    found = watchdog.compare(joint, target_leakage=target)
+    found = compare(joint, target_leakage=target)
     assert list(found) == ["complete merging", "subset merging", "randomised response"]
     plain = found["complete merging"]
     for dog in found.values():
@@ -59,7 +71,7 @@ def test_alternatives_use_what_the_target_allows(seed, target):
 def test_subsets_of_the_census_are_far_more_useful():
     """Figures of the experiment: at half a nat the merged symbols keep most of what they are."""
     joint = census().joint.reshape(7, 2, 55).sum(axis=0)
-    found = watchdog.compare(joint, target_leakage=0.5)
+    found = compare(joint, target_leakage=0.5)
     assert found["complete merging"].utility == pytest.approx(1.3084, abs=1e-3)
     assert found["subset merging"].utility > 2.3
     assert found["complete merging"].utility < found["randomised response"].utility
@@ -68,17 +80,17 @@ def test_subsets_of_the_census_are_far_more_useful():
 def test_subsets_of_two_pairs_that_cancel():
     """x = 0 and 1 together are independent of S, and so are 2 and 3: two groups, not one."""
     joint = np.array([[0.2, 0.05, 0.08, 0.17], [0.05, 0.2, 0.17, 0.08]])
-    dog = watchdog.watchdog(joint, epsilon=0.1, perturbation=SubsetMerging(limit=0.01))
+    dog = watchdog(joint, epsilon=0.1, perturbation=SubsetMerging(limit=0.01))
     assert dog.group.tolist() == [0, 0, 1, 1]
     assert dog.leakage == pytest.approx(0, abs=1e-12)
     assert dog.utility == pytest.approx(math.log(2))
-    assert watchdog.watchdog(joint, epsilon=0.1).utility == pytest.approx(0, abs=1e-12)
+    assert watchdog(joint, epsilon=0.1).utility == pytest.approx(0, abs=1e-12)
 
 
 def test_randomised_response_is_warners():
     joint = np.array([[0.4, 0.1], [0.1, 0.4]])
     limit = 0.2
-    dog = watchdog.watchdog(joint, epsilon=0.0, perturbation=RandomisedResponse(limit=limit))
+    dog = watchdog(joint, epsilon=0.0, perturbation=RandomisedResponse(limit=limit))
     # P(s|y) = 1/2 +- 0.3 keep lies within the factors e^-limit and e^limit of 1/2; the lower one is reached first.
     assert dog.keep == pytest.approx((1 - math.exp(-limit)) / 0.6, abs=1e-9)
     assert dog.leakage == pytest.approx(limit, abs=1e-9)
@@ -87,15 +99,15 @@ def test_randomised_response_is_warners():
 
 def test_a_limit_below_complete_merging_is_refused_with_the_least_leakage():
     joint = random_joint(2)
-    plain = watchdog.watchdog(joint, epsilon=0.8)
+    plain = watchdog(joint, epsilon=0.8)
     assert plain.leakage > 0.1
     for kind in (SubsetMerging, RandomisedResponse):
         with pytest.raises(InfeasibleError, match="lower epsilon") as caught:
-            watchdog.watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage / 2))
+            watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage / 2))
         assert caught.value.proof["least"] == plain.leakage
-        exactly = watchdog.watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage))
+        exactly = watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage))
         assert exactly.leakage <= plain.leakage + 1e-12
-        everything = watchdog.watchdog(joint, epsilon=0.0, perturbation=kind(limit=INF))
+        everything = watchdog(joint, epsilon=0.0, perturbation=kind(limit=INF))
         assert everything.utility == pytest.approx(everything.entropy)
 
 
@@ -131,13 +143,13 @@ BAD = {
 def test_bad_input(case):
     joint, options, message = BAD[case]
     with pytest.raises(InputError, match=message) as caught:
-        watchdog.watchdog(joint, **options)
+        watchdog(joint, **options)
     assert "secret" not in str(caught.value)
 
 
 def test_not_inside_a_traced_function():
     with pytest.raises(InputError, match="on the host"):
-        jax.jit(watchdog.scores)(GOOD)
+        jax.jit(scores)(GOOD)
 
 
 # -- records with estimated scores -----------------------------------------------------------------
@@ -150,7 +162,7 @@ def records():
     rng = np.random.default_rng(1)
     drawn = rng.choice(12, size=500, p=joint.reshape(-1))
     s, x = drawn // 6, drawn % 6
-    return joint, s, x, watchdog.log_lift(joint).T[x], joint.sum(axis=1)
+    return joint, s, x, log_lift(joint).T[x], joint.sum(axis=1)
 
 
 def test_true_scores_of_every_symbol_give_the_exact_watchdog():
@@ -158,18 +170,18 @@ def test_true_scores_of_every_symbol_give_the_exact_watchdog():
     counts = np.array([[10, 4, 3, 8], [5, 4, 9, 7]])
     joint = counts / counts.sum()
     s, x = (np.repeat(part, counts.reshape(-1)) for part in np.divmod(np.arange(8), 4))
-    table, prior = watchdog.log_lift(joint).T[x], joint.sum(axis=1)
-    exact = watchdog.staircase(joint)
+    table, prior = log_lift(joint).T[x], joint.sum(axis=1)
+    exact = staircase(joint)
     for options in ({}, {"labels": s}):
-        found = watchdog.estimated_staircase(table, prior, symbols=x, **options)
+        found = estimated_staircase(table, prior, symbols=x, **options)
         assert found.basis == ("labels" if options else "scores")
         assert found.epsilon == pytest.approx(exact.epsilon, abs=ACCURACY)
         assert found.estimated_leakage == pytest.approx(exact.leakage, abs=ACCURACY)
         assert found.estimated_utility == pytest.approx(exact.utility, abs=ACCURACY)
         assert found.released_fraction == pytest.approx(exact.released_mass, abs=ACCURACY)
         assert found.estimated_gamma == pytest.approx(exact.gamma, abs=1e-9)
-        one = watchdog.estimated_watchdog(table, prior, epsilon=0.3, symbols=x, **options)
-        dog = watchdog.watchdog(joint, epsilon=0.3)
+        one = estimated_watchdog(table, prior, epsilon=0.3, symbols=x, **options)
+        dog = watchdog(joint, epsilon=0.3)
         assert np.array_equal(one.released, dog.released[x])
         assert one.estimated_leakage == pytest.approx(dog.leakage, abs=ACCURACY)
         assert one.estimated_utility == pytest.approx(dog.utility, abs=ACCURACY)
@@ -178,11 +190,11 @@ def test_true_scores_of_every_symbol_give_the_exact_watchdog():
 
 def test_records_without_symbols_are_all_different(records):
     _, s, x, table, prior = records
-    found = watchdog.estimated_watchdog(table, prior, epsilon=INF)
+    found = estimated_watchdog(table, prior, epsilon=INF)
     assert found.estimated_utility == pytest.approx(math.log(500))
     assert found.released.all()
     assert found.estimated_leakage_complement == 0
-    joined = watchdog.estimated_watchdog(table, prior, epsilon=INF, symbols=x, labels=s)
+    joined = estimated_watchdog(table, prior, epsilon=INF, symbols=x, labels=s)
     shares = np.bincount(x) / 500
     assert joined.estimated_utility == pytest.approx(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
 
@@ -190,30 +202,30 @@ def test_records_without_symbols_are_all_different(records):
 def test_estimated_targets(records):
     _, s, x, table, prior = records
     for options in ({}, {"labels": s}, {"symbols": x}):
-        stairs = watchdog.estimated_staircase(table, prior, **options)
-        found = watchdog.estimated_watchdog(table, prior, target_leakage=0.4, **options)
+        stairs = estimated_staircase(table, prior, **options)
+        found = estimated_watchdog(table, prior, target_leakage=0.4, **options)
         assert found.estimated_leakage <= 0.4
         assert found.estimated_utility == stairs.estimated_utility[stairs.estimated_leakage <= 0.4].max()
         assert found.released.mean() == pytest.approx(found.released_fraction)
-        found = watchdog.estimated_watchdog(table, prior, target_utility=1.0, **options)
+        found = estimated_watchdog(table, prior, target_utility=1.0, **options)
         assert found.estimated_utility >= 1.0
         assert found.estimated_leakage == stairs.estimated_leakage[stairs.estimated_utility >= 1.0].min()
         with pytest.raises(InfeasibleError):
-            watchdog.estimated_watchdog(table, prior, target_utility=7.0, **options)
+            estimated_watchdog(table, prior, target_utility=7.0, **options)
 
 
 def test_a_target_that_no_threshold_meets():
     """Records with a score of exactly 0 go out at eps = 0, and leave labels that are not balanced behind."""
     table = np.log([[1.0, 1.0], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]])
     with pytest.raises(InfeasibleError, match="least estimate") as caught:
-        watchdog.estimated_watchdog(table, np.array([0.5, 0.5]), target_leakage=0.01, labels=np.array([1, 0, 0, 1]))
+        estimated_watchdog(table, np.array([0.5, 0.5]), target_leakage=0.01, labels=np.array([1, 0, 0, 1]))
     assert caught.value.proof["least"] > 0.01
 
 
 def test_estimates_have_fields_of_their_own(records):
     """Nothing that was estimated can be read as an exact value or a proved bound."""
     exact = {"leakage", "leakage_released", "leakage_complement", "utility", "entropy", "bounds", "tight", "gamma"}
-    for kind in (watchdog.EstimatedWatchdog, watchdog.EstimatedStaircase):
+    for kind in (EstimatedWatchdog, EstimatedStaircase):
         assert not exact & set(kind.__dataclass_fields__)
 
 
@@ -221,7 +233,7 @@ def test_bad_records(records):
     _, s, _, table, prior = records
 
     def refuse(message, *arguments, **options):
-        for function in (watchdog.estimated_staircase, lambda *a, **o: watchdog.estimated_watchdog(*a, epsilon=1, **o)):
+        for function in (estimated_staircase, lambda *a, **o: estimated_watchdog(*a, epsilon=1, **o)):
             with pytest.raises(InputError, match=message):
                 function(*arguments, **options)
 
@@ -240,4 +252,4 @@ def test_bad_records(records):
     refuse("some class of prior has no record", table, prior, labels=np.zeros(500, dtype=int))
     refuse(r"symbols\[\d+\] is that of an earlier record with another score", table, prior, symbols=s)
     with pytest.raises(InputError, match="exactly one"):
-        watchdog.estimated_watchdog(table, prior)
+        estimated_watchdog(table, prior)

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxpriv import watchdog
 from jaxpriv.data.datasets import census_small
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
 
 from .cases import ACCURACY, INF, PERTURBATIONS, random_joint, seeds, zero_shares
 
@@ -18,26 +17,28 @@ from .cases import ACCURACY, INF, PERTURBATIONS, random_joint, seeds, zero_share
 @given(seeds, zero_shares)
 def test_the_staircase_is_every_watchdog(seed, zeros):
     joint = random_joint(seed, zeros=zeros, useful=10)
-    stairs = watchdog.staircase(joint)
+    stairs = staircase(joint)
     assert (np.diff(stairs.epsilon) > 0).all()
     assert (np.diff(stairs.released) >= 0).all()
     assert (np.diff(stairs.utility) >= -1e-12).all()
     for k, epsilon in enumerate(stairs.epsilon):
-        dog = watchdog.watchdog(joint, epsilon=epsilon)
+        dog = watchdog(joint, epsilon=epsilon)
         assert stairs.released[k] == dog.released.sum()
         for name in ("leakage", "leakage_released", "leakage_complement", "utility", "released_mass"):
             assert getattr(stairs, name)[k] == pytest.approx(getattr(dog, name), abs=ACCURACY)
+        bounds = dog.bounds
+        assert [stairs.tight[k], stairs.gamma[k]] == pytest.approx([bounds.tight, bounds.gamma], abs=1e-9)
     between = (stairs.epsilon[:-1] + stairs.epsilon[1:]) / 2
     for k, epsilon in enumerate(between):
         if np.isfinite(epsilon):
-            assert watchdog.watchdog(joint, epsilon=epsilon).released.sum() == stairs.released[k]
+            assert watchdog(joint, epsilon=epsilon).released.sum() == stairs.released[k]
 
 
 @given(seeds, st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.5, INF]))
 def test_a_target_of_leakage_is_met_with_the_most_utility(seed, target):
     joint = random_joint(seed, useful=10)
-    dog = watchdog.watchdog(joint, target_leakage=target)
-    stairs = watchdog.staircase(joint)
+    dog = watchdog(joint, target_leakage=target)
+    stairs = staircase(joint)
     assert dog.leakage <= target + 1e-12
     assert dog.utility == pytest.approx(stairs.utility[stairs.leakage <= target + 1e-12].max(), abs=ACCURACY)
 
@@ -47,9 +48,9 @@ def test_a_target_below_the_last_bit_of_the_joint_is_refused():
     joint = np.array([[0.5, 1e-17], [0.5, 0.0]])
     for target in (0.0, 0.1):
         with pytest.raises(InfeasibleError, match=r"at eps = 0.* inf nats leak") as caught:
-            watchdog.watchdog(joint, target_leakage=target)
+            watchdog(joint, target_leakage=target)
         assert caught.value.proof["least"] == INF
-    assert watchdog.watchdog(joint, target_leakage=INF).released.all()
+    assert watchdog(joint, target_leakage=INF).released.all()
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -61,26 +62,26 @@ def test_a_target_that_is_the_leakage_of_a_threshold(seed, kind):
     twins = np.tile(rng.gamma(2.0, size=(3, 3)), 2)
     for table in (near, twins, twins[:, ::-1] * rng.gamma(1.0, size=6)):
         joint = table / table.sum()
-        stairs = watchdog.staircase(joint)
+        stairs = staircase(joint)
         for target in stairs.leakage[np.isfinite(stairs.leakage)]:
-            assert watchdog.watchdog(joint, target_leakage=target, perturbation=kind).leakage <= target + 1e-12
+            assert watchdog(joint, target_leakage=target, perturbation=kind).leakage <= target + 1e-12
         for target in stairs.utility:
-            assert watchdog.watchdog(joint, target_utility=target, perturbation=kind).utility >= target - 1e-12
+            assert watchdog(joint, target_utility=target, perturbation=kind).utility >= target - 1e-12
 
 
 @given(seeds, st.floats(0, 1))
 def test_a_target_of_utility_is_met_with_the_least_leakage(seed, share):
     joint = random_joint(seed, useful=10)
-    stairs = watchdog.staircase(joint)
+    stairs = staircase(joint)
     target = share * float(stairs.utility[-1])
-    dog = watchdog.watchdog(joint, target_utility=target)
+    dog = watchdog(joint, target_utility=target)
     assert dog.utility >= target - 1e-12
     assert dog.leakage == pytest.approx(stairs.leakage[stairs.utility >= target].min(), abs=ACCURACY)
 
 
 def test_leakage_is_no_monotone_function_of_the_threshold():
     """So a target is searched for on the whole staircase."""
-    stairs = watchdog.staircase(census_small().joint)
+    stairs = staircase(census_small().joint)
     assert (np.diff(stairs.leakage) < -0.01).any() or (stairs.leakage[:-1] > stairs.epsilon[:-1] + 0.01).any()
 
 
@@ -88,15 +89,15 @@ def test_leakage_is_no_monotone_function_of_the_threshold():
 def test_a_perturbation_that_is_none(perturbation):
     """A class in place of an instance was complete merging, without a word."""
     with pytest.raises(InputError, match="perturbation must be"):
-        watchdog.watchdog(random_joint(0), epsilon=0.3, perturbation=perturbation)
+        watchdog(random_joint(0), epsilon=0.3, perturbation=perturbation)
 
 
 def test_more_utility_than_there_is():
     joint = random_joint(6)
-    entropy = watchdog.watchdog(joint, epsilon=INF).entropy
-    assert watchdog.watchdog(joint, target_utility=entropy).utility == pytest.approx(entropy)
+    entropy = watchdog(joint, epsilon=INF).entropy
+    assert watchdog(joint, target_utility=entropy).utility == pytest.approx(entropy)
     with pytest.raises(InfeasibleError, match=r"I\(X;Y\) > H\(X\)") as caught:
-        watchdog.watchdog(joint, target_utility=entropy + 1e-6)
+        watchdog(joint, target_utility=entropy + 1e-6)
     assert caught.value.proof["entropy"] == pytest.approx(entropy)
 
 
@@ -104,8 +105,8 @@ def test_permuted_symbols_and_relabelled_classes():
     joint = random_joint(9, useful=8)
     order = np.random.default_rng(0).permutation(8)
     for perturbation in PERTURBATIONS:
-        one = watchdog.watchdog(joint, epsilon=0.4, perturbation=perturbation)
-        other = watchdog.watchdog(joint[::-1][:, order], epsilon=0.4, perturbation=perturbation)
+        one = watchdog(joint, epsilon=0.4, perturbation=perturbation)
+        other = watchdog(joint[::-1][:, order], epsilon=0.4, perturbation=perturbation)
         assert [other.leakage, other.utility] == pytest.approx([one.leakage, one.utility], abs=ACCURACY)
         assert np.array_equal(other.released, one.released[order])
 
@@ -115,6 +116,6 @@ def test_a_split_symbol_leaks_the_same():
     split = np.concatenate([joint, joint[:, :1] * 0.25], axis=1)
     split[:, 0] *= 0.75
     for epsilon in (0.2, 0.6, 1.5):
-        one, other = (watchdog.watchdog(table, epsilon=epsilon) for table in (joint, split))
+        one, other = (watchdog(table, epsilon=epsilon) for table in (joint, split))
         assert other.leakage == pytest.approx(one.leakage, abs=ACCURACY)
         assert other.released[0] == other.released[-1] == one.released[0]

@@ -96,13 +96,13 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
         return Numbers(None, None, None, None, None)
     joint = evidence.counts / evidence.counts.sum()
     kept = joint.any(axis=1)
-    outputs = joint[kept] @ mechanism.matrix()
+    outputs = joint[kept] @ mechanism.all_drawn()
     prior = outputs.sum(axis=1)
     named = evidence.private_labels
     labels = [", ".join(own[code] for own, code in zip(named, row, strict=True)) for row in evidence.private.tolist()]
     audit = None
     if evidence.held_out is not None and evidence.held_out.any():
-        audit = audit_mechanism(mechanism.matrix(), counts=evidence.held_out, confidence=confidence, held_out=True)
+        audit = audit_mechanism(mechanism.all_drawn(), counts=evidence.held_out, confidence=confidence, held_out=True)
     return Numbers(
         guesses=_guesses(outputs, [label for label, there in zip(labels, kept, strict=True) if there]),
         right_before=float(prior.max()),
@@ -124,11 +124,13 @@ def _guesses(outputs: np.ndarray, labels: list[str]) -> tuple[Guess, ...]:
 
 
 def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
-    """The certified curve of a design with a distortion and mutual information; None for another one."""
+    """The certified curve of a design with a distortion and mutual information; None for another one, and for one that
+    looks at earlier draws.
+    """
     from jaxpriv.solving.frontier import frontier
 
     asked = mechanism.asked
-    if mechanism.distortion is None or asked.leakage["name"] != "mutual-information":
+    if mechanism.distortion is None or asked.leakage["name"] != "mutual-information" or mechanism.earlier is not None:
         return None
     seen = evidence.counts.any(axis=0)
     joint = evidence.counts[:, seen] / evidence.counts.sum()
@@ -248,11 +250,19 @@ def _head(mechanism: Mechanism | GroupedMechanism, evidence: Evidence | None) ->
     records = ""
     if evidence is not None:
         records = f" It was made from {int(evidence.counts.sum())} records. {_OWNER}"
+    before = ""
+    for part in mechanism.parts:
+        if part.earlier is not None:
+            before = (
+                "<p>The same records are released by an earlier design too, at whose draws this one looks. What is "
+                "said here of a reader, and the leakage of the target, are about readers of both. Earlier design "
+                f"<code>{part.earlier.sha256}</code></p>"
+            )
     return (
         "<h1>What this release reveals</h1>"
         f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Released of '
         f"every record: <b>{_list(mechanism.released_columns)}</b>, drawn at random by fixed probabilities that depend "
-        f"on its useful columns only.</p><p>Target of the design: {escape(target)}.{records}</p>"
+        f"on its useful columns only.</p><p>Target of the design: {escape(target)}.{records}</p>{before}"
         f'<p class="soft">Design <code>{mechanism.sha256}</code></p>'
     )
 
@@ -415,14 +425,14 @@ def _grouped(codes: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, list
 
 def _mapping(mechanism: Mechanism, evidence: Evidence | None, number: int) -> str:
     """The pictures of the mapping, and a list of their rows in words."""
-    size = len(mechanism.table)
+    size = len(mechanism.useful)
     weights = np.ones(size) if evidence is None else evidence.counts.sum(axis=0)
     maps = heat_maps(mechanism, weights)
     rows = [_in_words(row, one.released) for one in maps for row in one.matrix]
     data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
     options = "".join(f"<option>{escape(name)}</option>" for one in maps for name in one.useful)
     averaged = ""
-    if max(mechanism.table.shape) > _DRAWN:
+    if max(size, len(mechanism.released)) > _DRAWN:
         over = f"the records of the design, of {size} combinations"
         if evidence is None:
             over = f"all {size} combinations of useful classes with equal weights, because their counts are not given"

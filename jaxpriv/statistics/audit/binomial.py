@@ -126,7 +126,7 @@ def lift(counts: np.ndarray, beta: float) -> float:
 #             powers of a/c.
 # Lemma.      alpha(c, x) <= (1+lambda)^(-1/2) exp( SLACK + ln(1+lambda)/2 (1 - 3 c x(1-x))_+ ) for 3 <= c <= `LARGEST`
 #             and the lambda of `MULTIPLIERS`: computed for every c, between two points of x by convexity in ln(x/(1-x))
-#             (tests/estimation/test_two_private_symbols.py). This is e^(-lambda z^2/2) averaged over a normal z, the
+#             (tests/statistics/test_two_private_symbols.py). This is e^(-lambda z^2/2) averaged over a normal z, the
 #             factor that Chernoff's bound leaves out.
 # Margin.     e^((lambda + zeta) n d(p^ || p')) <= C sum_i v_i e^(s_i n (p^ - p')) for every p^ within `_WINDOW`
 #             deviations of p': the v_i are those of Laplace's integral, C is the largest ratio over all numbers n p^ of

@@ -35,16 +35,18 @@ TINY = Network(8, 1)
 FEW = Training(batch=64, epochs=6, patience=3, learning_rate=1e-2)
 KEY = jax.random.key(3)
 TASKS = {task.name: task for task in known_tasks()}
+CHANNEL, PAIR = TASKS["channel, 3 x 8"], TASKS["Gaussian pair, sign"]
+LEARNER = NeuralLift(DonskerVaradhan(), TINY, FEW)
 
 
 @pytest.fixture(scope="module")
 def samples():
-    return TASKS["Gaussian pair, sign"].samples(0, 600)
+    return PAIR.samples(0, 600)
 
 
 @pytest.fixture(scope="module")
 def report(samples):
-    return estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, samples, splits=3)
+    return estimate(LEARNER, KEY, samples, splits=3)
 
 
 def test_scores_are_normalised_and_below_their_ceilings(samples, report):
@@ -96,7 +98,7 @@ class _Spy(AbstractLiftEstimator):
 
 
 def test_splits_are_disjoint_proportional_and_differ():
-    samples = TASKS["channel, 3 x 8"].samples(0, 1000)
+    samples = CHANNEL.samples(0, 1000)
     spy = _Spy([])
     found = estimate(spy, KEY, samples, splits=4, test=0.3, validation=0.2)
     (train, held), tested = spy.seen[0], found.test
@@ -109,18 +111,18 @@ def test_splits_are_disjoint_proportional_and_differ():
 
 
 def test_a_key_decides_everything(samples, report):
-    again = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, samples, splits=3)
+    again = estimate(LEARNER, KEY, samples, splits=3)
     assert np.array_equal(again.per_split, report.per_split)
     assert np.array_equal(again.scores, report.scores, equal_nan=True)
-    other = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), jax.random.key(4), samples, splits=3)
+    other = estimate(LEARNER, jax.random.key(4), samples, splits=3)
     assert not np.array_equal(other.per_split, report.per_split)
 
 
 def test_units_and_offsets_of_a_feature_do_not_matter(samples, report):
     moved = from_features(samples.private, 1e7 - 30.0 * samples.useful)
-    again = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, moved, splits=3)
+    again = estimate(LEARNER, KEY, moved, splits=3)
     flipped = from_features(samples.private, -samples.useful)
-    mirror = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, flipped, splits=3)
+    mirror = estimate(LEARNER, KEY, flipped, splits=3)
     assert again.scores == pytest.approx(mirror.scores, abs=1e-3, nan_ok=True)
     assert mirror.information.value == pytest.approx(report.information.value, abs=0.03)
 
@@ -142,7 +144,7 @@ def test_a_feature_that_is_mostly_one_value_has_a_scale():
 
 
 def test_splits_trained_together_are_splits_trained_alone(samples, report):
-    estimator = NeuralLift(DonskerVaradhan(), TINY, FEW)
+    estimator = LEARNER
     rows = np.random.default_rng(0).permuted(np.tile(np.arange(samples.size), (3, 1)), axis=1)
     train, held = rows[:, :336], rows[:, 336:420]  # the sizes of the report's splits
     keys = jax.random.split(KEY, 3)
@@ -182,13 +184,12 @@ def test_e_gamma(samples, report):
 
 
 def test_table_critic_and_plug_in_agree_with_the_truth_on_a_channel():
-    task = TASKS["channel, 3 x 8"]
-    samples = task.samples(1, 8000)
+    samples = CHANNEL.samples(1, 8000)
     table = NeuralLift(DonskerVaradhan(), Network(depth=0), Training(learning_rate=3e-2, epochs=40))
     for estimator in (PlugIn(), table):
         found = estimate(estimator, KEY, samples, splits=2)
-        assert found.information.agrees(task.information, 4.0)
-        assert np.abs(found.lifts[0](np.arange(8)) - task.lift(np.arange(8))).max() < 0.25
+        assert found.information.agrees(CHANNEL.information, 4.0)
+        assert np.abs(found.lifts[0](np.arange(8)) - CHANNEL.lift(np.arange(8))).max() < 0.25
         for check in found.marginal:
             assert check.agrees(1.0, 5.0)
 
@@ -205,21 +206,20 @@ def test_known_answers_are_right(task):
 
 
 def test_self_test():
-    (found,) = self_test(PlugIn(), KEY, n=4000, splits=2, tasks=(TASKS["channel, 3 x 8"],))
+    (found,) = self_test(PlugIn(), KEY, n=4000, splits=2, tasks=(CHANNEL,))
     assert abs(found.errors) < 5.0
     assert found.agrees == (abs(found.errors) <= 2.0)
 
 
 def test_temperature():
     """An overconfident log-lift is toned down to what it was; one that tells nothing goes to independence."""
-    task = TASKS["Gaussian pair, sign"]
-    samples = task.samples(2, 20_000)
-    lift = task.lift(samples.useful)
-    found = temperature(project(4.0 * lift, task.prior), samples.private, task.prior)
+    samples, prior = PAIR.samples(2, 20_000), PAIR.prior
+    lift = PAIR.lift(samples.useful)
+    found = temperature(project(4.0 * lift, prior), samples.private, prior)
     assert found == pytest.approx(0.25, rel=0.1)
     shuffled = np.random.default_rng(0).permutation(samples.private)
-    assert temperature(lift, shuffled, task.prior) < 0.1
-    assert temperature(-lift, samples.private, task.prior) == 0.0
+    assert temperature(lift, shuffled, prior) < 0.1
+    assert temperature(-lift, samples.private, prior) == 0.0
 
 
 def test_classifiers(samples):
@@ -256,7 +256,7 @@ def test_categories_beside_numbers_and_trimmed_scores():
 
 def test_prior_that_is_known(samples):
     prior = np.array([0.6, 0.4])
-    lift = PlugIn().fit(KEY, TASKS["channel, 3 x 8"].samples(0, 2000), prior=[0.5, 0.3, 0.2])
+    lift = PlugIn().fit(KEY, CHANNEL.samples(0, 2000), prior=[0.5, 0.3, 0.2])
     assert np.exp(lift(np.arange(8))) @ np.array([0.5, 0.3, 0.2]) == pytest.approx(np.ones(8), abs=1e-12)
     with pytest.raises(InputError, match="prior must be positive"):
         NeuralLift().fit(KEY, samples, prior=[1.0, 0.0])
@@ -274,11 +274,12 @@ def test_unknown_name():
         named("mine")
 
 
+FEW_ROWS, NUMBERS = CHANNEL.samples(0, 200), np.zeros((3, 1))
 BAD = {
     "private has a single value": lambda: from_features(np.zeros(9), np.zeros((9, 1))),
     "no row has code 1": lambda: from_features([0, 2, 2, 0], np.zeros((4, 1))),
-    r"private\[1\] is not a whole number": lambda: from_features([0, 0.5, 1], np.zeros((3, 1))),
-    r"private\[2\] is NaN": lambda: from_features([0, 1, np.nan], np.zeros((3, 1))),
+    r"private\[1\] is not a whole number": lambda: from_features([0, 0.5, 1], NUMBERS),
+    r"private\[2\] is NaN": lambda: from_features([0, 1, np.nan], NUMBERS),
     r"numeric\[1, 0\] is infinite": lambda: from_features([0, 1, 1], [[0.0], [np.inf], [1.0]]),
     "numeric has 2 rows; private has 3": lambda: from_features([0, 1, 1], np.zeros((2, 1))),
     "numeric or categories is needed": lambda: from_features([0, 1, 1]),
@@ -287,17 +288,11 @@ BAD = {
     ),
     "sizes has 2 entries": lambda: from_features([0, 1, 1], categories=[[0], [1], [1]], sizes=[2, 2]),
     "useful has 9 symbols and 3 rows": lambda: from_symbols([0, 1, 1], [0, 1, 2], useful_size=9),
-    "undersampled: 113 training rows for 3 x 8 cells, at least 120": lambda: estimate(
-        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200)
-    ),
+    "undersampled: 113 training rows for 3 x 8 cells, at least 120": lambda: estimate(PlugIn(), KEY, FEW_ROWS),
     "the samples have features": lambda: PlugIn().fit(KEY, from_features([0, 1] * 50, np.zeros((100, 1)))),
     "code 1 has too few rows": lambda: estimate(PlugIn(), KEY, from_symbols([0] * 50 + [1], [0] * 51)),
-    "test must be a number > 0 and < 1": lambda: estimate(
-        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200), test=1.0
-    ),
-    "splits must be a finite number >= 1": lambda: estimate(
-        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200), splits=0
-    ),
+    "test must be a number > 0 and < 1": lambda: estimate(PlugIn(), KEY, FEW_ROWS, test=1.0),
+    "splits must be a finite number >= 1": lambda: estimate(PlugIn(), KEY, FEW_ROWS, splits=0),
     "predict_proba": lambda: CalibratedClassifier(object()).fit(KEY, from_features([0, 1] * 50, np.zeros((100, 1)))),
     r"concentrations\[0\]": lambda: PlugIn((0.0,)),
     "limit must be": lambda: trimmed(0.0),
@@ -309,8 +304,8 @@ BAD = {
     "concentrations is empty": lambda: PlugIn(()),
     "lifts is empty": lambda: average([]),
     r"sizes\[0\] must be": lambda: encode(categories=[[0], [0]], sizes=[0]),
-    "private_size must be": lambda: from_features([0, 1, 1], np.zeros((3, 1)), private_size=-1),
-    "private: no row has code 2": lambda: from_features([0, 1, 1], np.zeros((3, 1)), private_size=10**12),
+    "private_size must be": lambda: from_features([0, 1, 1], NUMBERS, private_size=-1),
+    "private: no row has code 2": lambda: from_features([0, 1, 1], NUMBERS, private_size=10**12),
     "useful_size must be": lambda: from_symbols([0, 1, 1], [0, 1, 1], useful_size=0),
     "categories has 2 rows; numeric has 3": lambda: encode(np.zeros((3, 1)), categories=[[0], [1]]),
 }
@@ -340,7 +335,7 @@ def test_bad_rows_for_a_fitted_lift(samples, report):
         lift(np.zeros((3, 2)))
     with pytest.raises(InputError, match=r"useful\[1, 0\] is NaN"):
         lift([[0.0], [np.nan]])
-    symbols = PlugIn().fit(KEY, TASKS["channel, 3 x 8"].samples(0, 2000))
+    symbols = PlugIn().fit(KEY, CHANNEL.samples(0, 2000))
     with pytest.raises(InputError, match=r"useful\[0\] is not a whole number in 0 .. 7"):
         symbols([8])
 
@@ -360,4 +355,4 @@ class _Broken(AbstractLiftEstimator):
 
 def test_scores_that_are_not_numbers_are_refused():
     with pytest.raises(InputError, match=r"useful\[0\] has a score that is not finite"):
-        estimate(_Broken(), KEY, TASKS["channel, 3 x 8"].samples(0, 1000), splits=1)
+        estimate(_Broken(), KEY, CHANNEL.samples(0, 1000), splits=1)

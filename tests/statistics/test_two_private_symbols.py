@@ -9,7 +9,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
 from jaxpriv.statistics.audit.likelihood_ratio import from_pairs
-from tests.estimation.test_sharper_bounds import POPULATIONS, drawn
+from tests.statistics.test_sharper_bounds import POPULATIONS, drawn
 
 BETA = 0.05
 

@@ -9,7 +9,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import drift, fit
 from jaxpriv.statistics.tables import Edges
-from tests.mechanism.conftest import COLUMNS, people
+from tests.release.conftest import COLUMNS, people
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import drift, leakage_bounds, least_utility
 from jaxpriv.statistics.audit._information import entropy, entropy_change
 from jaxpriv.statistics.confidence import population, seen_through
-from tests.estimation.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
+from tests.statistics.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
 
 BETA = 0.05
 # A test of R coverages errs by chance with probability below this.
@@ -124,22 +124,24 @@ def test_entropies_change_by_no_more_than_stated():
 
 # -- coverage by simulation ------------------------------------------------------------------------
 
-CASES = [("independent", 150), ("weak", 3000), ("strong", 400), ("rare", 2000), ("unseen", 300), ("strong", 12)]
+CASES = [
+    ("independent", 150, False),
+    ("strong", 400, False),
+    ("unseen", 300, False),
+    *(
+        (name, draws, held_out)
+        for name, draws in (("weak", 3000), ("rare", 2000), ("strong", 12))
+        for held_out in (False, True)
+    ),
+]
 
 
-@pytest.mark.parametrize(("name", "draws"), CASES)
-def test_coverage_for_all_mechanisms(measures, truth, name, draws):
+@pytest.mark.parametrize(("name", "draws", "held_out"), CASES)
+def test_coverage(measures, truth, name, draws, held_out):
+    """For all mechanisms, and of counts that were held out; all measures at once."""
     counts = samples(JOINTS[name], draws)
     values = truth(JOINTS[name])
-    wrong = (uppers(counts, measures) < values[:, None] - 1e-12).any(axis=0)
-    assert not too_many_misses(wrong.sum(), len(counts))  # ALL measures at once
-
-
-@pytest.mark.parametrize(("name", "draws"), [("weak", 3000), ("rare", 2000), ("strong", 12)])
-def test_coverage_of_held_out_counts(measures, truth, name, draws):
-    counts = samples(JOINTS[name], draws)
-    values = truth(JOINTS[name])
-    wrong = (uppers(counts, measures, held_out=True) < values[:, None] - 1e-12).any(axis=0)
+    wrong = (uppers(counts, measures, held_out=held_out) < values[:, None] - 1e-12).any(axis=0)
     assert not too_many_misses(wrong.sum(), len(counts))
 
 

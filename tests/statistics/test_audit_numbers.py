@@ -11,7 +11,7 @@ from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, leakage_bound
 from jaxpriv.statistics.audit.bounds import _others
 from jaxpriv.statistics.confidence import population
 from jaxpriv.statistics.confidence.sets import DivergenceBall
-from tests.estimation.conftest import PRIVATE, RELEASED, USEFUL
+from tests.statistics.conftest import PRIVATE, RELEASED, USEFUL
 
 KINDS = ("equal rows", "almost equal rows", "deterministic", "sharp", "tiny entries", "dense")
 

@@ -1,15 +1,13 @@
 """`fit_groups`: ordinary designs, the leakage of all of them, and what the grouping costs."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
-from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier import verify
+from jaxpriv.verifier.releases import csv_line
+from tests.release.conftest import Released, saved
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -64,11 +62,6 @@ def design_rows(table) -> np.ndarray:
     """Those that `fit` designs on, by its seed."""
     total = len(table["s"])
     return np.random.default_rng(0).permutation(total)[: total // 2]
-
-
-def written(path, columns) -> None:
-    rows = [list(columns), *zip(*(map(str, own) for own in columns.values()), strict=True)]
-    path.write_text("\n".join(map(",".join, rows)) + "\n")
 
 
 def information(joint) -> float:
@@ -136,9 +129,7 @@ def test_the_population_leaks_no_more_than_its_bound(apart):
 
 
 def test_the_file_of_all_groups_gives_the_same_mechanisms_and_releases_all_columns(table, apart, tmp_path):
-    design, audit = tmp_path / "design.zip", tmp_path / "audit.zip"
-    apart.mechanism.save(design)
-    apart.evidence.save(audit, apart.mechanism)
+    design, audit = saved(apart, tmp_path)
     loaded = GroupedMechanism.load(design)
     assert loaded.to_bytes() == design.read_bytes()
     evidence = GroupedEvidence.load(audit, loaded)
@@ -168,27 +159,19 @@ def test_the_draws_of_two_groups_are_independent(table, tmp_path):
 
 @pytest.mark.usefixtures("surely")
 def test_the_pairs_of_every_group_are_tested_and_its_draws_against_those_of_the_others(table, limited, tmp_path):
-    records, out, receipt = tmp_path / "records.csv", tmp_path / "out.csv", tmp_path / "receipt.json"
-    written(records, table)
-    limited.mechanism.save(tmp_path / "design.zip")
-    found = release(records, limited.mechanism, out, receipt)
-    files = {"design": tmp_path / "design.zip", "released": out, "records": records}
-    paired = verify(receipt, **files, order=found.order_file)
+    files = Released(tmp_path, table, limited)
+    paired = files.verify(records=files.records, order=files.order)
     assert paired.paired == "order"
     assert 0 < paired.conformity.detectable < 1
-    assert verify(receipt, **files).paired is None
+    assert files.verify(records=files.records).paired is None
 
 
 @pytest.mark.usefixtures("surely")
 @pytest.mark.parametrize(("kind", "words"), [("unchanged", "come from the design"), ("together", "draw of group 1")])
 def test_what_one_group_releases_otherwise_is_found(table, limited, tmp_path, kind, words):
     """The last group, released as it is; and with its draws given out by those of the first group."""
-    records, out, receipt = tmp_path / "records.csv", tmp_path / "out.csv", tmp_path / "receipt.json"
-    written(records, table)
-    limited.mechanism.save(tmp_path / "design.zip")
-    found = release(records, limited.mechanism, out, receipt, keep_order=True)
-    files = {"design": tmp_path / "design.zip", "released": out, "records": records}
-    assert verify(receipt, **files).paired == "table"
+    files = Released(tmp_path, table, limited, keep_order=True)
+    assert files.verify(records=files.records).paired == "table"
     labels = {}
 
     def put(values, places, others):
@@ -196,7 +179,7 @@ def test_what_one_group_releases_otherwise_is_found(table, limited, tmp_path, ki
         values[places] = others
         return values
 
-    for one, y in zip(limited.mechanism.parts, found.outputs.T, strict=True):
+    for one, y in zip(limited.mechanism.parts, files.done.outputs.T, strict=True):
         labels |= one.labels_of(y)
     if kind == "unchanged":
         labels |= {"c": table["c"], "d": table["d"]}
@@ -205,14 +188,10 @@ def test_what_one_group_releases_otherwise_is_found(table, limited, tmp_path, ki
             rows = np.flatnonzero(2 * table["c"] + table["d"] == x)
             given, sorted_ = (rows[np.lexsort([labels[name][rows] for name in names])] for names in ("ab", "cd"))
             labels |= {name: put(labels[name], given, labels[name][sorted_]) for name in "cd"}
-    written(out, labels)
-    data = out.read_bytes()
-    record = json.loads(receipt.read_text())
-    del record["sha256"]
-    record["released"] |= {"sha256": archive.digest(data), "bytes": len(data)}
-    receipt.write_bytes(archive.sealed(record))
+    rows = zip(*(map(str, own) for own in labels.values()), strict=True)
+    files.forge("".join(map(csv_line, [list(labels), *rows])).encode())
     with pytest.raises(IntegrityError, match=words):
-        verify(receipt, **files)
+        files.verify(records=files.records)
 
 
 def test_a_column_that_is_private_too_is_in_one_group(table):
@@ -260,14 +239,11 @@ def test_groups_that_reveal_nothing_by_themselves_are_mixed_with_constants(tmp_p
 
 def test_each_design_is_released_and_verified_as_any_other(table, apart, tmp_path):
     for place, one in enumerate(apart.fitted):
-        design, audit = tmp_path / f"design-{place}.zip", tmp_path / f"audit-{place}.zip"
-        one.mechanism.save(design)
-        one.evidence.save(audit, one.mechanism)
-        out, receipt = tmp_path / f"released-{place}.csv", tmp_path / f"receipt-{place}.json"
-        release(table, Mechanism.load(design), out, receipt, keep_order=True)
-        assert len(out.read_text().splitlines()) == 4001
-        line = [sys.executable, "-m", "jaxpriv", "verify", str(design), "--private", str(audit)]
-        assert subprocess.run(line, capture_output=True).returncode == 0
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        files = Released(folder, table, one, keep_order=True)
+        assert len(files.rows) == 4001
+        assert verify(files.design, private=files.audit).claims
 
 
 def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():

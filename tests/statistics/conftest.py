@@ -1,9 +1,10 @@
-"""One shape for all audits, black boxes included, so that the measures are compiled once; joints of every kind."""
+"""One shape for all audits, black boxes included, so that the measures are compiled once; joints; columns."""
 
 import numpy as np
 import pytest
 
 from jaxpriv.leakage import by_name, evaluate_all, report
+from jaxpriv.statistics.tables.readers import read_columns
 
 PRIVATE, USEFUL, RELEASED = 3, 4, 4
 GENERATOR = np.random.default_rng(11)
@@ -19,6 +20,11 @@ JOINTS = {
     "rare": np.array([0.979, 0.02, 0.001])[:, None] * ROWS,
     "unseen": np.array([0.7 - 1e-7, 0.3, 1e-7])[:, None] * ROWS,
 }
+
+
+def column(values, name="a"):
+    """A column as the readers give it."""
+    return read_columns({name: values}, [name])[name]
 
 
 @pytest.fixture(scope="session")

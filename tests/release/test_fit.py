@@ -10,7 +10,7 @@ from jaxpriv.release.table import certified_groups
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table
 from jaxpriv.statistics.tables.rules import column_distortion
 from jaxpriv.verifier import verify
-from tests.mechanism.conftest import COLUMNS
+from tests.release.conftest import COLUMNS, saved
 
 
 def test_design_and_audit_share_no_record(table, fitted):
@@ -25,6 +25,8 @@ def test_design_and_audit_share_no_record(table, fitted):
 def test_another_seed_is_another_split_and_the_same_one_is_the_same(table, fitted):
     again = fit(table, **COLUMNS, budget=0.15)
     np.testing.assert_array_equal(again.evidence.counts, fitted.evidence.counts)
+    largest = [fit(table, **COLUMNS, budget=0.15, seed=2**53 - 1).evidence.counts for _ in range(2)]
+    np.testing.assert_array_equal(*largest)
     other = fit(table, **COLUMNS, budget=0.15, seed=1)
     assert (other.evidence.counts.sum(axis=0) != fitted.evidence.counts.sum(axis=0)).any()
 
@@ -55,6 +57,9 @@ def test_without_a_split_there_is_no_audit(table):
         ({"distortion": {"town": "absolute"}}, "no number"),
         ({"distortion": {"town": "far"}}, "must be one of"),
         ({"weights": {"town": -1.0}}, "weight of column 'town'"),
+        ({"confidence": float("nan")}, "confidence"),
+        *(({"seed": bad}, "seed") for bad in (-1, 0.5, None, True, "1", float("nan"))),
+        *(({"seed": large}, r"seed.*below 2\^53") for large in (2**53, 2**64 + 1, 1e300)),
     ],
 )
 def test_bad_input_is_refused(table, change, words):
@@ -203,9 +208,8 @@ def test_a_watchdog_for_the_population_is_a_design(table, tmp_path):
     assert found.audit is None
     assert set(np.unique(found.mechanism.table)) == {0, 2**62}  # the group of a record, no draw
     assert float(found.claims["leakage"].upper) <= 0.9
-    found.mechanism.save(tmp_path / "design.zip")
-    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
-    verify(tmp_path / "design.zip", private=tmp_path / "audit.zip")
+    design, audit = saved(found, tmp_path)
+    verify(design, private=audit)
     with pytest.raises(NotCertifiedError, match="held-out records cannot certify a lift"):
         fit(table, **COLUMNS, target_leakage=0.01, population=True)
     with pytest.raises(InputError, match="split below 1"):

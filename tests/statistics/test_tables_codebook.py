@@ -13,14 +13,10 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
-from jaxpriv.statistics.tables.readers import _from_array, read_columns
 from jaxpriv.statistics.tables.rules import _prices
+from tests.statistics.conftest import column
 
 INF = math.inf
-
-
-def column(values):
-    return read_columns({"a": values}, ["a"])["a"]
 
 
 # -- rules -----------------------------------------------------------------------------------------
@@ -194,44 +190,38 @@ def test_stored_codebooks_are_the_same(tmp_path):
 def test_every_damaged_codebook_is_refused(tmp_path):
     book = fit_codebook(TABLE, private="income", useful=["age", "town"], rules={"age": RULES["age"]})
     text = book.to_json()
-    record = json.loads(text)
+    columns = json.loads(text)["columns"]
+    ages = columns["age"]
 
-    def changed(path, value):
-        copy = json.loads(text)
-        place = copy
-        for key in path[:-1]:
+    def changed(path, *value):
+        """Without what is at the path, or with another value there."""
+        copy = place = json.loads(text)
+        *path, last = path.split(".")
+        for key in path:
             place = place[key]
-        if value is None:
-            del place[path[-1]]
-        else:
-            place[path[-1]] = value
+        place.pop(last, None)
+        place.update((last, one) for one in value)
         return json.dumps(copy)
 
+    others = {
+        "format": ["other"],
+        "version": [2],
+        "extra": [1],
+        "private": [["income", "income"], [], "income"],
+        "columns.extra": [ages],
+        "columns.age": [3],
+        "columns.age.extra": [1],
+        "columns.age.kind": ["pickle", ["edges"]],
+        "columns.age.edges": [[2, 1], [1, True], ["nan", 1], [1, 10**400], 7],
+        "columns.age.other": [7],
+        "columns.age.tokens": ["x"],
+        "columns.town.values": [[], ["a", "a"], [1]],
+    }
     damaged = [
-        *(changed([field], None) for field in record),
-        *(changed(["columns", "age", field], None) for field in record["columns"]["age"]),
-        *(changed(["columns", name], None) for name in record["columns"]),
-        changed(["format"], "other"),
-        changed(["version"], 2),
-        changed(["extra"], 1),
-        changed(["columns", "age", "extra"], 1),
-        changed(["columns", "extra"], record["columns"]["age"]),
-        changed(["private"], ["income", "income"]),
-        changed(["private"], []),
-        changed(["private"], "income"),
-        changed(["columns", "age"], 3),
-        changed(["columns", "age", "kind"], "pickle"),
-        changed(["columns", "age", "kind"], ["edges"]),
-        changed(["columns", "age", "edges"], [2, 1]),
-        changed(["columns", "age", "edges"], [1, True]),
-        changed(["columns", "age", "edges"], ["nan", 1]),
-        changed(["columns", "age", "edges"], [1, 10**400]),
-        changed(["columns", "age", "edges"], 7),
-        changed(["columns", "age", "other"], 7),
-        changed(["columns", "age", "tokens"], "x"),
-        changed(["columns", "town", "values"], []),
-        changed(["columns", "town", "values"], ["a", "a"]),
-        changed(["columns", "town", "values"], [1]),
+        *(changed(path) for path in json.loads(text)),
+        *(changed(f"columns.{name}") for name in columns),
+        *(changed(f"columns.age.{field}") for field in ages),
+        *(changed(path, value) for path, values in others.items() for value in values),
         text.replace('"version": 1,', '"version": 1, "version": 1,'),
         text.replace("18.0", "NaN"),
         text.replace("18.0", "Infinity"),
@@ -384,7 +374,7 @@ def test_no_edge_of_quantiles_is_a_value_of_a_record():
     generator = np.random.default_rng(0)
     for values in (generator.integers(0, 9, 200), generator.normal(size=200), [1, 2, 2, 3], [0.5, 0.25, 0.75, 1.0]):
         values = np.asarray(values)
-        edges = Quantiles(3).fit(_from_array("a", values)).edges
+        edges = Quantiles(3).fit(column(values)).edges
         assert not set(edges) & set(values.astype(float).tolist())
 
 

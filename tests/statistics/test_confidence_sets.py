@@ -178,7 +178,7 @@ def test_radii_are_monotone_and_meet_their_limits():
         assert values == sorted(values, reverse=True)
         levels = [radius(6, 50, beta) for beta in (0.5, 0.05, 1e-3, 1e-12)]
         assert levels == sorted(levels)
-        sizes = [radius(k, 1000, 0.05) for k in (1, 2, 3, 10, 65, 500)]
+        sizes = [radius(k, 1000, 0.05) for k in (1, 2, 3, 10, 64, 65, 500, 1100, 10**6)]
         assert sizes == sorted(sizes)
         assert sizes[0] == 0
     assert weissman_radius(6, 0, 0.05) == mcdiarmid_radius(6, 0, 0.05) == 2

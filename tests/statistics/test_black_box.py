@@ -19,7 +19,7 @@ from jaxpriv.statistics.audit import (
     split,
 )
 from jaxpriv.statistics.audit.evidence import permuted_tables
-from tests.estimation.conftest import JOINTS, MECHANISM
+from tests.statistics.conftest import JOINTS, MECHANISM
 
 ALPHA = 1e-8
 TABLE = np.array([[30, 10, 5, 5], [10, 30, 5, 5], [8, 8, 20, 4]])

@@ -10,10 +10,10 @@ import pytest
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.leakage import registry
 from jaxpriv.release import Asked, fit
-from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier import verify
 from jaxpriv.verifier.__main__ import run
 from jaxpriv.verifier.claims import MEASURES, ONE, Measure
-from tests.mechanism.conftest import COLUMNS
+from tests.release.conftest import COLUMNS, resealed, saved
 
 INFINITE = ("ldp", "lift", "min-lift", "inferential", "f-information")
 FINITE = tuple(name for name in MEASURES if name not in (*INFINITE, "maximal-alpha-leakage"))
@@ -27,7 +27,7 @@ def stated(name, **given):
     return {"name": name} | dict.fromkeys(("form", "order", "divergence", "gamma")) | given
 
 
-def saved(fitted, folder, leakage, target=1e-3, problem="leakage-budget", table=None):
+def stated_for(fitted, folder, leakage, target=1e-3, problem="leakage-budget", table=None):
     """The files of the identity, or of another table, with a target that somebody states."""
     size = len(fitted.mechanism.table)
     evidence = replace(fitted.evidence, scores=None, weights=None, multipliers=None, prices=None, line=None)
@@ -56,7 +56,7 @@ def code_of(folder, *more):
 def test_an_infinite_leakage_is_above_every_target(fitted, tmp_path, capsys, name):
     problem = "watchdog" if name == "watchdog" else "leakage-budget"
     for target in (1e-3, 1e300):
-        claims = saved(fitted, tmp_path, stated("lift" if name == "watchdog" else name), target, problem)
+        claims = stated_for(fitted, tmp_path, stated("lift" if name == "watchdog" else name), target, problem)
         assert claims["leakage"].upper is claims["excess"].upper is None
         with pytest.raises(NotCertifiedError, match="infinite"):
             verify(tmp_path / "design.zip", private=tmp_path / "audit.zip")
@@ -66,10 +66,10 @@ def test_an_infinite_leakage_is_above_every_target(fitted, tmp_path, capsys, nam
 
 @pytest.mark.parametrize("name", FINITE)
 def test_a_finite_leakage_is_compared_with_its_target(fitted, tmp_path, capsys, name):
-    value = float(saved(fitted, tmp_path, stated(name))["leakage"].upper)
+    value = float(stated_for(fitted, tmp_path, stated(name))["leakage"].upper)
     assert value > 1e-3
     assert code_of(tmp_path) == 4
-    saved(fitted, tmp_path, stated(name), value * (1 + 1e-9))
+    stated_for(fitted, tmp_path, stated(name), value * (1 + 1e-9))
     assert code_of(tmp_path) == 0
     assert capsys.readouterr().out.startswith("design ")
 
@@ -88,16 +88,16 @@ def test_a_gap_to_an_infinite_value_is_infinite(table):
 
 
 def test_a_limit_that_is_not_computed_is_named_first_and_has_a_code_of_its_own(fitted, tmp_path, capsys):
-    saved(fitted, tmp_path, stated("maximal-alpha-leakage"))
+    stated_for(fitted, tmp_path, stated("maximal-alpha-leakage"))
     assert code_of(tmp_path, "--json", str(tmp_path / "found.json")) == 7
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("not checked: the target of the design")
     assert "maximal-alpha-leakage" in first
     assert len(json.loads((tmp_path / "found.json").read_text())["not_checked"]) == 1
     # A limit on the distortion is checked whatever is minimised; the ends of the orders are computed.
-    saved(fitted, tmp_path, stated("maximal-alpha-leakage"), 0.5, "budget")
+    stated_for(fitted, tmp_path, stated("maximal-alpha-leakage"), 0.5, "budget")
     assert code_of(tmp_path) == 0
-    saved(fitted, tmp_path, stated("maximal-alpha-leakage", order=math.inf))
+    stated_for(fitted, tmp_path, stated("maximal-alpha-leakage", order=math.inf))
     assert code_of(tmp_path) == 4
     capsys.readouterr()
     assert run(["--help"]) == 0
@@ -117,11 +117,9 @@ def test_a_limit_that_is_not_computed_is_named_first_and_has_a_code_of_its_own(f
 )
 def test_an_unknown_measure_is_refused(fitted, tmp_path, capsys, leakage):
     for target in ("0.001", "1000.0"):
-        members = archive.unpack(fitted.mechanism.to_bytes(), "design")
-        record = json.loads(members.pop("design.json"))
-        del record["sha256"]
-        record["asked"] = Asked("leakage-budget", float(target), leakage).record
-        (tmp_path / "design.zip").write_bytes(archive.pack({"design.json": archive.sealed(record), **members}))
+        asked = Asked("leakage-budget", float(target), leakage).record
+        forged = resealed(fitted.mechanism.to_bytes(), lambda record, asked=asked: record.update(asked=asked))
+        (tmp_path / "design.zip").write_bytes(forged)
         assert run([str(tmp_path / "design.zip")]) == 5
         assert "asked.leakage" in capsys.readouterr().err
 
@@ -134,8 +132,7 @@ def test_designs_for_every_measure_meet_their_target_exactly(table, name, tmp_pa
     found = fit(table, **COLUMNS, leakage_budget=0.01, leakage=name, split=1.0, **given)
     assert found.claims["excess"].upper == "0"
     assert 0.009 < float(found.claims["leakage"].upper) <= 0.01
-    found.mechanism.save(tmp_path / "design.zip")
-    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
+    saved(found, tmp_path)
     assert code_of(tmp_path) == 0
 
 

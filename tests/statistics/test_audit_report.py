@@ -11,7 +11,7 @@ from jaxpriv._runtime import resources
 from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
-from tests.estimation.conftest import JOINTS, MECHANISM
+from tests.statistics.conftest import JOINTS, MECHANISM
 
 COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
 

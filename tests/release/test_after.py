@@ -1,0 +1,401 @@
+"""A second release of the same records: what each coalition of receivers has is computed, limited, stated, verified."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv._runtime.clock import Clock
+from jaxpriv.errors import InfeasibleError, InputError, IntegrityError
+from jaxpriv.release import Mechanism, fit, release
+from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release.following import least_after
+from jaxpriv.release.releasing import Ledger
+from jaxpriv.statistics.tables import Edges
+from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier.claims import ONE, Measure
+from jaxpriv.verifier.releases import conformity
+from jaxpriv.verifier.sequences import leakages
+from tests.release.conftest import COLUMNS, write
+
+
+@pytest.fixture(scope="module")
+def other(table):
+    """A second design of the same classes."""
+    return fit(table, **COLUMNS, budget=0.4)
+
+
+@pytest.fixture
+def people(tmp_path, table):
+    return write(tmp_path / "people.csv", {"id": range(1200), **table})
+
+
+def paths(folder, name):
+    return folder / f"{name}.csv", folder / f"{name}.json"
+
+
+def integer_table(rng, shape):
+    table = np.floor(rng.dirichlet(np.full(shape[1], 0.4), shape[0]) * ONE * 0.999).astype(np.uint64)
+    table[:, 0] += np.uint64(ONE) - table.sum(axis=1)
+    return table.tolist()
+
+
+def by_force(counts, earlier, rows, seen):
+    """I(S; what is seen) in nats, from the joint of every (s, x, z, y)."""
+    joint = {}
+    n = sum(map(sum, counts))
+    for s, x, z, y in product(range(len(counts)), range(len(earlier)), range(len(earlier[0])), range(len(rows[0]))):
+        mass = counts[s][x] / n * earlier[x][z] / ONE * rows[x * len(earlier[0]) + z][y] / ONE
+        key = s, *(part for part, one in zip((z, y), seen, strict=True) if one)
+        joint[key] = joint.get(key, 0.0) + mass
+    prior, outputs = {}, {}
+    for (s, *out), mass in joint.items():
+        prior[s] = prior.get(s, 0.0) + mass
+        outputs[tuple(out)] = outputs.get(tuple(out), 0.0) + mass
+    terms = (m * np.log(m / prior[s] / outputs[tuple(out)]) for (s, *out), m in joint.items() if m)
+    return sum(terms)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_coalition_has_what_brute_force_gives(seed):
+    rng = np.random.default_rng(seed)
+    s, x, z, y = rng.integers(2, 5, 4)
+    counts = rng.integers(0, 9, (s, x)).tolist()
+    earlier, rows = integer_table(rng, (x, z)), integer_table(rng, (x * z, y))
+    found = leakages(counts, earlier, rows, Measure("mutual-information"))
+    for name, seen in (("earlier", (True, False)), ("alone", (False, True)), ("together", (True, True))):
+        expected = by_force(counts, earlier, rows, seen)
+        assert float(found[name].lower) - 1e-12 <= expected <= float(found[name].upper) + 1e-12
+        assert float(found[name].upper) - float(found[name].lower) < 1e-10
+
+
+@pytest.mark.usefixtures("surely")
+def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, people, fitted, other):
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    with pytest.raises(InputError, match=r"by another design.*`after`.*`limit`"):
+        release(people, other.mechanism, *paths(tmp_path, "second"), **shared)
+    after = {"after": fitted.mechanism, "evidence": other.evidence}
+    with pytest.raises(InputError, match=r"limit: receivers of both would have .* more than 0.01; nothing"):
+        release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after, limit=0.01)
+    assert not (tmp_path / "second.csv").exists()
+    done = release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after, limit=0.7)
+    assert done.served == 0
+    stated = json.loads((tmp_path / "second.json").read_text())
+    assert stated["version"] == 3
+    assert stated["after"]["design"] == fitted.mechanism.sha256
+    counts = other.evidence.counts
+    joint = np.einsum("sx,xz,xy->szy", counts / counts.sum(), fitted.mechanism.matrix(), other.mechanism.matrix())
+    for name, axes in (("earlier", 2), ("alone", 1), ("together", None)):
+        seen = (joint if axes is None else joint.sum(axis=axes)).reshape(len(counts), -1)
+        apart = np.outer(seen.sum(axis=1), seen.sum(axis=0))
+        expected = (seen[seen > 0] * np.log(seen[seen > 0] / apart[seen > 0])).sum()
+        assert float(done.disclosed.leakage[name].upper) == pytest.approx(expected, abs=1e-12)
+        assert expected <= float(stated["after"]["leakage"][name]) <= expected * 1.01
+    # Again: both keep their draws, whichever release states the other.
+    again = release(people, other.mechanism, *paths(tmp_path, "again"), **shared, **after, limit=0.7)
+    assert again.served == 1200
+    assert (again.outputs == done.outputs).all()
+    assert release(people, fitted.mechanism, *paths(tmp_path, "third"), **shared).served == 1200
+    assert release(people, other.mechanism, *paths(tmp_path, "fourth"), **shared).served == 1200
+
+
+def test_a_third_design_is_refused_that_the_release_does_not_state(tmp_path, people, every, fitted, other):
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
+    release(people, fitted.mechanism, *paths(tmp_path, "1"), **shared)
+    release(people, other.mechanism, *paths(tmp_path, "2"), **shared, **after)
+    third = every["leakage-budget"]
+    with pytest.raises(InputError, match="by another design"):
+        release(people, third.mechanism, *paths(tmp_path, "3"), **shared, **(after | {"evidence": third.evidence}))
+
+
+@pytest.fixture
+def files(tmp_path, people, fitted, other):
+    fitted.mechanism.save(tmp_path / "earlier.zip")
+    other.mechanism.save(tmp_path / "design.zip")
+    other.evidence.save(tmp_path / "audit.zip", other.mechanism)
+    release(
+        people,
+        other.mechanism,
+        *paths(tmp_path, "out"),
+        after=fitted.mechanism,
+        evidence=other.evidence,
+        limit=0.7,
+        order_out=tmp_path / "order.zip",
+    )
+    return tmp_path
+
+
+def test_the_verifier_computes_the_statement_again(files, people, every):
+    given = {"design": files / "design.zip", "released": files / "out.csv"}
+    public = verify(files / "out.json", after=files / "earlier.zip", **given)
+    assert not public.not_checked
+    assert any("together agrees with both designs" in sentence for sentence in public.checked)
+    owner = verify(
+        files / "out.json",
+        after=files / "earlier.zip",
+        private=files / "audit.zip",
+        records=people,
+        order=files / "order.zip",
+        **given,
+    )
+    assert float(owner.claims["leakage_together"].upper) > float(owner.claims["leakage_alone"].upper)
+    assert "leakage_together" in owner.text
+    alone = verify(files / "out.json", **given)
+    assert alone.not_checked[0].startswith("what the receivers of two releases have together")
+    every["leakage-budget"].mechanism.save(files / "third.zip")
+    with pytest.raises(IntegrityError, match="after another design"):
+        verify(files / "out.json", after=files / "third.zip", **given)
+    with pytest.raises(InputError, match="after goes with the receipt"):
+        verify(files / "design.zip", after=files / "earlier.zip")
+
+
+@pytest.mark.parametrize("place", ["leakage", "guarantees", "limit", "design"])
+def test_a_statement_that_was_changed_is_refused(files, place):
+    record = json.loads((files / "out.json").read_text())
+    del record["sha256"]
+    after = record["after"]
+    if place == "leakage":
+        after["leakage"]["together"] = "0.0001"
+    elif place == "guarantees":
+        after["guarantees"]["together"]["maximal-leakage"]["upper"] = "0.1"
+    else:
+        after[place] = {"limit": "0.001", "design": "0" * 64}[place]
+    (files / "out.json").write_bytes(archive.sealed(record))
+    with pytest.raises(IntegrityError, match=r"out\.json"):
+        verify(
+            files / "out.json",
+            design=files / "design.zip",
+            after=files / "earlier.zip",
+            private=files / "audit.zip",
+        )
+
+
+def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fitted, other):
+    given = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
+    coarse = fit(table, private="income", useful=["town"], budget=0.1)
+    for edit, words in (
+        ({"limit": None}, "after needs a `limit`"),
+        ({"evidence": None}, "after needs a `limit` and the evidence"),
+        ({"limit": -1.0}, "limit"),
+        ({"evidence": fitted.evidence}, "another mechanism"),
+        ({"after": other.mechanism}, "the design itself"),
+        ({"after": coarse.mechanism}, "other useful columns"),
+        ({"after": every["disclosure"].mechanism, "limit": 0.0}, "limit: receivers of both"),
+        ({"after": None}, "go with `after`"),
+    ):
+        with pytest.raises((InputError, IntegrityError), match=words):
+            release(people, other.mechanism, *paths(tmp_path, "out"), **(given | edit))
+    assert not list(tmp_path.glob("*.json"))
+    assert not list(tmp_path.glob("private-*"))
+
+
+def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, people, fitted, other, monkeypatch):
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
+    release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    written, whole = [], releasing_module.write_together
+
+    def stop(files, **options):
+        written.append(files)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        return whole(files, **options)
+
+    monkeypatch.setattr(releasing_module, "write_together", stop)
+    with pytest.raises(KeyboardInterrupt):
+        release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+    assert not (tmp_path / "second.csv").exists()
+    monkeypatch.undo()
+    done = release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+    assert done.served == 1200
+    assert (tmp_path / "second.csv").read_bytes() == written[1][tmp_path / "second.csv"]
+
+
+def test_a_ledger_of_several_designs_is_read_as_it_was_written(tmp_path):
+    book = Ledger(b"k" * 32)
+    who = [b"%d" % k for k in range(50)]
+    for design, symbol in ((b"one", 1), (b"two", 2)):
+        asked = book.keyed(who, [design] * 50)
+        others = [book.keyed(who, [b"one"] * 50)]
+        assert (book.recorded(asked, others) == -1).all()
+        book.add(asked, np.full(50, symbol))
+    path = tmp_path / "ledger"
+    path.write_bytes(book.to_bytes())
+    read = Ledger.load(path)
+    assert len(read.entries) == 100
+    for design, symbol in ((b"one", 1), (b"two", 2)):
+        assert (read.recorded(read.keyed(who, [design] * 50)) == symbol).all()
+    third, stated = read.keyed(who, [b"three"] * 50), [read.keyed(who, [b"one"] * 50)]
+    with pytest.raises(InputError, match="by another design"):
+        read.recorded(third, stated)
+    assert (read.recorded(third, [*stated, read.keyed(who, [b"two"] * 50)]) == -1).all()
+
+
+# -- designs that look at the earlier draws ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def following(table, fitted):
+    return fit(table, private="income", after=fitted.mechanism, leakage_budget=0.03)
+
+
+@pytest.mark.parametrize("target", [{"leakage_budget": 0.03}, {"budget": 0.3}])
+def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, other, following, target):
+    found = following if "leakage_budget" in target else fit(table, private="income", after=fitted.mechanism, **target)
+    assert found.status == "optimal"
+    counts, earlier = found.evidence.counts, fitted.mechanism.table.tolist()
+    for name, seen in (("leakage_earlier", (True, False)), ("leakage_alone", (False, True)), ("leakage", (True, True))):
+        expected = by_force(counts.tolist(), earlier, found.mechanism.table.tolist(), seen)
+        assert float(found.claims[name].upper) == pytest.approx(expected, abs=1e-12)
+    assert found.claims["excess"].upper == "0"
+    assert float(found.claims["gap"].upper) < 2e-6
+    # The optimum of the problem in float64, by the same program without rounding, lies in the interval.
+    joint, costs = counts / counts.sum(), found.mechanism.distortion
+    problem = jp.sequential_release(joint, fitted.mechanism.matrix(), costs, **target)
+    best = float(jp.solve(problem).value)
+    assert float(found.claims["lower_bound"].lower) - 1e-6 <= best <= float(found.claims["value"].upper) + 1e-6
+    if "budget" in target:  # an independent release of no less distortion discloses more
+        more = joint @ np.einsum("xz,xy->xzy", fitted.mechanism.matrix(), other.mechanism.matrix()).reshape(
+            len(costs), -1
+        )
+        apart = np.outer(more.sum(axis=1), more.sum(axis=0))
+        assert float(found.claims["leakage"].upper) < (more[more > 0] * np.log((more / apart)[more > 0])).sum()
+    found.mechanism.save(tmp_path / "design.zip")
+    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
+    again = Mechanism.load(tmp_path / "design.zip")
+    assert again.to_bytes() == found.mechanism.to_bytes()
+    assert again.earlier.sha256 == fitted.mechanism.sha256
+    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == found.claims
+    assert np.allclose(again.matrix().sum(axis=1), 1.0)
+
+
+@pytest.mark.usefixtures("surely")
+def test_the_new_draw_is_from_the_row_of_the_record_and_its_earlier_draw(tmp_path, people, fitted, following):
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    first = release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    made = {"order_out": tmp_path / "order.zip", "evidence": following.evidence}
+    done = release(people, following.mechanism, *paths(tmp_path, "second"), **shared, **made)
+    assert (done.fresh, done.served) == (0, 0)
+    x = fitted.mechanism.symbols(people)
+    pairs = x * len(fitted.mechanism.released) + first.outputs
+    tested = conformity(following.mechanism.table.tolist(), pairs.tolist(), done.outputs.tolist(), None, tables=999)
+    assert tested.p_value > 1e-6
+    assert not tested.impossible
+    wrong = conformity(
+        following.mechanism.table.tolist(), pairs[::-1].tolist(), done.outputs.tolist(), None, tables=999
+    )
+    assert wrong.p_value < 0.01  # the test sees the earlier draws
+    again = release(people, following.mechanism, *paths(tmp_path, "again"), **shared)
+    assert again.served == 1200
+    assert (again.outputs == done.outputs).all()
+    assert release(people, fitted.mechanism, *paths(tmp_path, "repeated"), **shared).served == 1200
+    following.mechanism.save(tmp_path / "design.zip")
+    following.evidence.save(tmp_path / "audit.zip", following.mechanism)
+    checked = verify(
+        tmp_path / "second.json",
+        design=tmp_path / "design.zip",
+        private=tmp_path / "audit.zip",
+        released=tmp_path / "second.csv",
+        records=people,
+        order=tmp_path / "order.zip",
+    )
+    assert not checked.not_checked
+    assert checked.conformity.p_value > 1e-6
+    assert checked.claims["leakage_together"] == following.claims["leakage"]
+
+
+def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, fitted, following):
+    identified = {"id": np.arange(1200).astype(str).astype(object), **table}
+    some = {name: values[:1000] for name, values in identified.items()}
+    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+    with pytest.raises(InputError, match="no ledger has a draw of these records"):
+        release(some, following.mechanism, *paths(tmp_path, "no"), **shared)
+    assert not list(tmp_path.glob("*"))
+    first = release(some, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+    done = release(identified, following.mechanism, *paths(tmp_path, "second"), **shared)
+    assert done.fresh == 200
+    later = release(identified, fitted.mechanism, *paths(tmp_path, "later"), **shared)
+    assert later.served == 1200
+    assert (later.outputs[:1000] == first.outputs).all()
+    pairs = fitted.mechanism.symbols(identified) * len(fitted.mechanism.released) + later.outputs
+    assert (following.mechanism.table[pairs, done.outputs] > 0).all()
+    with pytest.raises(InputError, match="no_ledger: the design looks at"):
+        release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
+
+
+def test_a_third_design_follows_both(tmp_path, table, people, fitted, following):
+    third = fit(table, private="income", after=following.mechanism, leakage_budget=0.04)
+    assert third.status == "optimal"
+    assert third.claims["leakage_earlier"] == following.claims["leakage"]
+    third.mechanism.save(tmp_path / "design.zip")
+    third.evidence.save(tmp_path / "audit.zip", third.mechanism)
+    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == third.claims
+    with pytest.raises(InputError, match="no ledger has a draw"):
+        release(people, third.mechanism, *paths(tmp_path, "third"))
+    for name, one in (("first", fitted), ("second", following), ("third", third)):
+        done = release(people, one.mechanism, *paths(tmp_path, name))
+        assert done.served == 0
+    assert (tmp_path / "third.csv").exists()
+
+
+def test_what_a_following_design_does_not_take(table, fitted, following):
+    for given, words in (
+        ({"useful": ["age"], "budget": 0.2}, "leave out `useful`"),
+        ({"rules": {"age": Edges([18, 80])}, "budget": 0.2}, "leave out `useful`"),
+        ({"disclosure": 0.5}, "after goes with `budget`"),
+        ({"budget": 0.2, "leakage": "maximal-leakage"}, "after goes with `budget`"),
+        ({"budget": 0.2, "leakage_tolerance": 0.1}, "after goes with `budget`"),
+    ):
+        with pytest.raises(InputError, match=words):
+            fit(table, private="income", after=fitted.mechanism, **given)
+    with pytest.raises(InfeasibleError):  # below what the earlier release discloses
+        fit(table, private="income", after=fitted.mechanism, leakage_budget=0.001)
+    with pytest.raises(InputError, match="looks at earlier draws"):
+        following.mechanism.apply({"age": [20], "town": ["north"]})
+
+
+def test_no_changed_byte_of_a_following_design_is_accepted(following):
+    data = following.mechanism.to_bytes()
+    for place in np.random.default_rng(2).integers(0, 8 * len(data), 60):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << (place % 8)
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(bytes(changed))
+    members = archive.unpack(data, "design")
+    record = json.loads(members["design.json"])
+    del record["sha256"]
+    without = {name: content for name, content in members.items() if name != "earlier.zip"}
+    for edited in (members | {"design.json": archive.sealed(record | {"version": 1})}, without):
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(archive.pack(edited))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
+    rng = np.random.default_rng(seed)
+    s, x, z = rng.integers(2, 5, 3)
+    joint = rng.dirichlet(np.ones(s * x)).reshape(s, x)
+    earlier = rng.dirichlet(np.full(z, 0.3), x) * rng.integers(0, 2, (x, z))
+    earlier[:, 0] += 1.0 - earlier.sum(axis=1)
+    costs = np.abs(np.subtract.outer(np.arange(x), np.arange(x))) * 10.0 ** rng.integers(-2, 3)
+    least, most = 0.0, float((joint.sum(axis=0) @ costs).min())
+    for share in (0.05, 0.4, 0.9, 1.5):
+        budget = least + share * (most - least)
+        problem = jp.sequential_release(joint, earlier, costs, budget=budget)
+        best = jp.solve(problem, tol=1e-7)
+        limit = float(best.value) + 1e-9
+        other = jp.solve(jp.sequential_release(joint, earlier, costs, leakage_budget=limit), tol=1e-7)
+        for form, target, whole in (("budget", budget, best), ("leakage-budget", limit, other)):
+            found = least_after(joint, earlier, costs, form, target, 1e-6, Clock())
+            seen = np.einsum("sx,xz,xzy->szy", joint, earlier, found.mechanism).reshape(s, -1)
+            apart = np.outer(seen.sum(axis=1), seen.sum(axis=0))
+            leakage = (seen[seen > 0] * np.log(seen[seen > 0] / apart[seen > 0])).sum()
+            spent = np.einsum("sx,xz,xzy,xy->", joint, earlier, found.mechanism, costs)
+            reached, used = (leakage, spent) if form == "budget" else (spent, leakage)
+            assert found.status == "optimal"
+            assert used <= target * (1 + 1e-12) + 1e-15
+            assert float(whole.lower_bound) - 1e-9 <= reached <= float(whole.value) + 1e-6
