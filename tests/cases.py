@@ -12,6 +12,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage
+from jaxpriv.leakage import by_name
 from jaxpriv.testing import random_joint
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +53,18 @@ def distances(inputs: int, outputs: int | None = None) -> np.ndarray:
 
 # Of S, X and Y; the first is the largest, and one has a single private symbol.
 MIXED_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
+
+
+# Averages that a batch computes together, one of each kind of rules.
+AVERAGES = [
+    by_name("mutual-information"),
+    by_name("sibson", order=2.0),
+    by_name("sibson", order=0.5),
+    by_name("arimoto", order=3.0),
+    by_name("maximal-leakage"),
+    by_name("min-entropy"),
+    by_name("f-information", divergence="chi-squared"),
+]
 
 
 def budget_at(joint: np.ndarray, table: np.ndarray, share: float) -> float:

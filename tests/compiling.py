@@ -7,7 +7,12 @@ Python after which the library compiles its programs with few optimisations, in 
 import contextlib
 from collections.abc import Iterator
 
+import pytest
+
+from jaxpriv._runtime import native
 from jaxpriv.solvers.interior_point import whole
+
+kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 QUICKLY = "from jaxpriv._runtime import compilation; compilation._OPTIONS['xla_backend_optimization_level'] = 0\n"
 

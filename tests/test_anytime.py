@@ -9,11 +9,12 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import InteriorPoint
-from jaxpriv._runtime import compilation, native
+from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.solving import fallback, loops
 from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
+from tests.compiling import kernels
 from tests.information import information
 
 RNG = np.random.default_rng(17)
@@ -241,7 +242,7 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     assert record.seconds > 0
 
 
-@pytest.mark.skipif(native.absence() is not None, reason="compiled kernels are absent")
+@kernels
 @pytest.mark.parametrize("ended_by", ["time limit", "interrupt"])
 def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     monkeypatch.setattr(loops, "_PORTION", 0.0)  # every step is a long one

@@ -12,18 +12,10 @@ from jaxpriv.program.certificates import certify_program, interval_of
 from jaxpriv.program.certificates.verification import certify_stack
 from jaxpriv.program.lower import ProblemStack, measured_program, reading
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import AVERAGES
 
 _COUNT, _SIZES = 5, (3, 4, 3)
-_MEASURES = [
-    by_name("mutual-information"),
-    by_name("sibson", order=2.0),
-    by_name("sibson", order=0.5),
-    by_name("arimoto", order=3.0),
-    by_name("maximal-leakage"),
-    by_name("min-entropy"),
-    by_name("f-information", divergence="chi-squared"),
-    by_name("f-information", divergence="total-variation"),
-]
+_MEASURES = [*AVERAGES, by_name("f-information", divergence="total-variation")]
 
 
 def _problems(measure, joints, form):

@@ -9,8 +9,8 @@ import pytest
 from jax import export
 
 import jaxpriv as jp
-from jaxpriv._runtime import native
 from tests.cases import distances, drawn_joint, thorough
+from tests.compiling import kernels
 
 lk = jp.leakage
 JOINT = drawn_joint(0, 2, 3)
@@ -32,9 +32,6 @@ def value_of(form):
 
 def kernels_of(exported):
     return set(re.findall(r"custom_call @(jaxpriv_\w+)", exported.mlir_module()))
-
-
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 
 @kernels

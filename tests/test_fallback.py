@@ -13,7 +13,7 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.solving.sweeps.declaration import joint_of
-from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, drawn_joint, thorough
+from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, drawn_joint, further, thorough
 
 JOINT = drawn_joint(17, 3, 4)
 TABLE = distances(4)
@@ -43,13 +43,7 @@ UNEVEN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in ("sibson-20", "arimoto-20") else name
-        for name in UNEVEN
-    ],
-)
+@pytest.mark.parametrize("name", further(UNEVEN, UNEVEN.keys() - {"sibson-20", "arimoto-20"}))
 def test_cutting_planes_prove_what_newtons_method_does_not(name):
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3, leakage=UNEVEN[name])
     found = jp.solve(problem)

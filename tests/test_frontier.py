@@ -1,6 +1,7 @@
 """Curves: every point is the single solve, whatever its neighbours; and what is proved between the points."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest

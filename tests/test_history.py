@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import Progress
-from tests.cases import distances, spent
+from tests.cases import distances, further, spent
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)
@@ -24,13 +24,7 @@ CASES = {
 WITH_LENGTH = {"interior-point", "mirror-descent", "hybrid-gradient"}
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in ("accelerated", "hybrid-gradient") else name
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("solver", further(CASES, CASES.keys() - {"accelerated", "hybrid-gradient"}))
 def test_every_method_has_a_history_that_ends_with_its_result(solver):
     history = jp.History(every=5, mechanisms=True)
     found = jp.solve(CASES[solver], solver, tol=1e-3, max_steps=200, progress=history)

@@ -17,7 +17,7 @@ from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, re
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import MIXED_SIZES, assert_one_optimum, assert_proved, distances, random_problem, refused
+from tests.cases import AVERAGES, MIXED_SIZES, assert_one_optimum, assert_proved, distances, random_problem, refused
 
 _WORTH_COMPILING = kinds.WORTH_COMPILING
 
@@ -59,18 +59,7 @@ def test_private_symbols_stay_where_rules_are_more_than_one_row_each():
         assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(5, 8, 8)
 
 
-_MEASURES = [
-    by_name("mutual-information"),
-    by_name("sibson", order=2.0),
-    by_name("sibson", order=0.5),
-    by_name("arimoto", order=3.0),
-    by_name("maximal-leakage"),
-    by_name("min-entropy"),
-    by_name("f-information", divergence="chi-squared"),
-    by_name("max-information"),
-    by_name("max-lift"),
-    by_name("ldp"),
-]
+_MEASURES = [*AVERAGES, *map(by_name, ("max-information", "max-lift", "ldp"))]
 
 
 @pytest.mark.parametrize("measure", _MEASURES, ids=lambda one: type(one).__name__)

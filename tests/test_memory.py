@@ -18,11 +18,11 @@ from jaxpriv import (
     rate_distortion,
     watchdog,
 )
-from jaxpriv._runtime.native import absence
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
 from jaxpriv.statistics.audit import audit_mechanism
 from tests.cases import drawn_joint
+from tests.compiling import kernels
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
 HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
@@ -85,7 +85,7 @@ def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, free_memory, m
         choice.pick_solver("interior-point", cube, Goal(1e-6, 0.0))
 
 
-@pytest.mark.skipif(absence() is not None, reason="compiled kernels are absent")
+@kernels
 def test_a_derivative_of_the_optimum_stays_within_the_plan(monkeypatch):
     """What XLA reserves for reverse mode: its systems are those of a step, and no product of theirs is held."""
     monkeypatch.setattr(choice, "_fits", lambda *_: False)  # the plan with the kernels

@@ -20,6 +20,7 @@ from tests.compiling import QUICKLY
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
 TABLE = distances(3)
+STUDY = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
 PROBLEM = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 
 _SCRIPT = """
@@ -140,17 +141,15 @@ def test_what_is_no_device_is_refused_by_name(tmp_path):
             call(PROBLEM, device="gpu:0")
     with jax.enable_x64(True), refused("device: outside of jit"):
         jax.jit(lambda b: jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=b), device=jax.devices()[0]).value)(0.3)
-    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
     with refused("device: one device, in this process"):
-        jp.sweep(study, tmp_path / "out", workers=2, device=jax.devices()[0])
+        jp.sweep(STUDY, tmp_path / "out", workers=2, device=jax.devices()[0])
 
 
 def test_a_device_of_the_host_gives_the_same_numbers(tmp_path):
     device = jax.devices()[0]
     assert jp.solve(PROBLEM, device=device).value == jp.solve(PROBLEM).value
     assert jp.solve_many([PROBLEM] * 3, device=device)[2].value == jp.solve_many([PROBLEM] * 3)[2].value
-    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
-    one, other = jp.sweep(study, tmp_path / "a", device=device), jp.sweep(study, tmp_path / "b")
+    one, other = jp.sweep(STUDY, tmp_path / "a", device=device), jp.sweep(STUDY, tmp_path / "b")
     assert one.solution(0).value == other.solution(0).value
     assert jax.config.jax_default_device is None
     assert target_platform() == "cpu"

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv import InteriorPoint
-from jaxpriv._runtime import native
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.lanes import has_lanes, spread, with_lanes
 from jaxpriv.leakage.rule_sets import Role
@@ -27,7 +26,6 @@ from jaxpriv.testing import random_joint
 from tests.compiling import without_whole_solves
 from tests.information import program_on
 
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 each = pytest.mark.usefixtures("instructions")
 
 RATIOS = {

@@ -17,9 +17,9 @@ import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
 from tests.cases import ROOT, assert_one_optimum
+from tests.compiling import kernels
 from tests.test_installation import hatch_build
 
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 pytestmark = pytest.mark.usefixtures("own_settings")
 

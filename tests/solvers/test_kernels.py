@@ -13,8 +13,8 @@ from jaxpriv._runtime import native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 from tests.cases import run_python, thorough
+from tests.compiling import kernels
 
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 each = pytest.mark.usefixtures("instructions")
 
 

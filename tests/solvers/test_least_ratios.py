@@ -12,7 +12,8 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solvers.interior_point import newton
 from jaxpriv.solvers.interior_point.candidate import least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
-from tests.solvers.kernel_cases import by_steps, compare, kernels, program_of, run_of, stated
+from tests.compiling import kernels
+from tests.solvers.kernel_cases import by_steps, compare, program_of, run_of, stated
 
 pytestmark = pytest.mark.usefixtures("forgotten", "own_settings")
 

@@ -18,6 +18,7 @@ from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.cases import assert_one_optimum, assert_proved, distances
+from tests.compiling import kernels
 from tests.solvers.kernel_cases import (
     INFORMATION,
     LIMITED,
@@ -34,7 +35,6 @@ from tests.solvers.kernel_cases import (
     degenerate,
     each,
     information_program,
-    kernels,
     limited,
     limited_program,
     problem_of,

@@ -1,5 +1,7 @@
 """Small problems that every streaming method is checked on, with their tables for comparison."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,11 @@ def stated(problem: jp.DistortionProblem) -> StreamedProgram:
 
 def line(size: int) -> np.ndarray:
     return (np.arange(size) + 0.5) / size
+
+
+def smooth_problem(size: int, private: int, kind: str = "absolute", **asked: Any) -> jp.DistortionProblem:
+    """A smooth joint with a distortion of the places of the symbols."""
+    return jp.DistortionProblem(smooth_joint(size, private), DISTORTIONS[kind](size), **asked)
 
 
 @pytest.fixture(scope="session")

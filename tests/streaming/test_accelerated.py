@@ -11,7 +11,7 @@ import jaxpriv as jp
 from jaxpriv.data.channel import AbstractChannel
 from tests.cases import assert_one_optimum, thorough
 
-from .conftest import DISTORTIONS, smooth_joint
+from .conftest import DISTORTIONS, smooth_joint, smooth_problem
 
 FORMS = [{"budget": 0.04}, {"budget": 0.15}, {"multiplier": 0.4}, {"multiplier": 4.0}]
 
@@ -67,7 +67,7 @@ def test_two_multipliers(rough):
 
 
 def test_a_relative_tolerance_is_relative():
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
+    problem = smooth_problem(40, 4, budget=0.1)
     for solver in ("accelerated", "interior-point"):
         loose = jp.solve(problem, solver, tol=1e-12, rtol=3e-2)
         assert loose.status == "optimal"
@@ -85,7 +85,7 @@ def test_a_relative_tolerance_counts_the_whole_objective():
 
 
 def test_the_price_of_the_budget_is_the_slope():
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
+    problem = smooth_problem(40, 4, budget=0.1)
     solution = jp.solve(problem, "accelerated", tol=1e-6)
     exact = jp.solve(problem, tol=1e-9)
     assert_allclose(solution.multipliers, exact.multipliers, rtol=2e-2)
@@ -93,7 +93,7 @@ def test_the_price_of_the_budget_is_the_slope():
 
 @pytest.mark.parametrize("single", [True, *thorough(False)])
 def test_single_precision_passes_give_a_float64_proof(single):
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
+    problem = smooth_problem(40, 4, multiplier=2.0)
     solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=single), tol=1e-12, rtol=2e-3)
     assert solution.status == "optimal"
     agree(problem, solution, 2e-3 * solution.value)
@@ -101,14 +101,14 @@ def test_single_precision_passes_give_a_float64_proof(single):
 
 
 def test_float64_takes_over_where_float32_gets_no_further():
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
+    problem = smooth_problem(40, 4, multiplier=2.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6)
     assert solution.status == "optimal"
     assert any("float64 passes from step" in note for note in solution.notes)
 
 
 def test_few_steps_give_a_wide_interval_and_say_so():
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.05)
+    problem = smooth_problem(40, 4, budget=0.05)
     solution = jp.solve(problem, "accelerated", tol=1e-9, max_steps=3)
     assert solution.status == "not_certified"
     assert solution.steps == 3
@@ -118,7 +118,7 @@ def test_few_steps_give_a_wide_interval_and_say_so():
 
 
 def test_no_leakage_is_needed_where_one_symbol_is_near_enough():
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.5)
+    problem = smooth_problem(40, 4, budget=0.5)
     solution = jp.solve(problem, "accelerated")
     assert solution.status == "optimal"
     assert solution.value < 1e-9
@@ -147,7 +147,7 @@ def test_an_impossible_budget_is_proved_so(rough):
 def test_the_reported_best_stays_the_best_when_the_precision_changes():
     """float64 goes on from the iterate of float32, whose value was 0.2 % above the best one found by then."""
     seen = []
-    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
+    problem = smooth_problem(40, 4, multiplier=2.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6, progress=seen.append)
     changed = int(next(note for note in solution.notes if "float64" in note).split("from step ")[1].split()[0])
     assert seen[0].step < changed < seen[-1].step
@@ -171,7 +171,7 @@ def test_a_changed_budget_never_recompiles():
 
 def test_the_caller_keeps_float32():
     with jax.enable_x64(False):
-        problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
+        problem = smooth_problem(40, 4, budget=0.1)
         solution = jp.solve(problem, "accelerated", tol=1e-5)
         assert not jax.config.jax_enable_x64
         assert solution.status == "optimal"

@@ -9,6 +9,7 @@ import jaxpriv as jp
 from jaxpriv import channel
 from jaxpriv.data.joints import Stored
 from jaxpriv.solvers.two_grid import coarsen
+from tests.cases import further
 
 from .conftest import line, smooth_joint, stated
 
@@ -56,9 +57,7 @@ CASES = {
 _FURTHER = {"shifted coset", "shifted coset, shuffled", "nearest coset, uneven"}
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.thorough) if name in _FURTHER else name for name in CASES], ids=str
-)
+@pytest.fixture(params=further(CASES, CASES.keys() - _FURTHER), ids=str)
 def case(request):
     return CASES[request.param]()
 

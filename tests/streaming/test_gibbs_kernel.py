@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv._runtime import native
 from jaxpriv.data.streaming import gibbs_block, portable_block
 from tests.cases import run_python
+from tests.compiling import kernels
 
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 pytestmark = [kernels, pytest.mark.usefixtures("own_settings")]
 
 # Symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs.

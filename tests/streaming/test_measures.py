@@ -14,7 +14,7 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.streamed_runs import _identity
 from tests.cases import assert_certified, assert_one_optimum, distances
 
-from .conftest import DISTORTIONS, line, smooth_joint, stated
+from .conftest import line, smooth_joint, smooth_problem, stated
 
 MEASURES = {
     "sibson-2": lk.Sibson(2.0),
@@ -31,9 +31,7 @@ RNG = np.random.default_rng(3)
 
 
 def problem_of(name, size=16, private=3, **form):
-    return jp.DistortionProblem(
-        smooth_joint(size, private), DISTORTIONS["absolute"](size), leakage=MEASURES[name], **form
-    )
+    return smooth_problem(size, private, leakage=MEASURES[name], **form)
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -127,9 +125,7 @@ def test_ordered_symbols_are_solved_on_cells(name):
 @pytest.mark.parametrize("budget", [0.1, 0.002])
 def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
     """A budget below the mean cost within a cell is met too, and neither end is false."""
-    problem = jp.DistortionProblem(
-        smooth_joint(120, 3), DISTORTIONS["absolute"](120), budget=budget, leakage=lk.MaximalLeakage()
-    )
+    problem = smooth_problem(120, 3, budget=budget, leakage=lk.MaximalLeakage())
     solution = jp.solve(problem, jp.TwoGrid(cells=60), rtol=3e-2)
     exact = jp.solve(problem, "interior-point", tol=1e-7)
     assert solution.status == "optimal"
@@ -165,7 +161,7 @@ def test_a_checkpoint_belongs_to_one_measure():
 
 @pytest.mark.parametrize("measure", [lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation()), lk.Lift()])
 def test_measures_that_are_not_smooth_averages_are_refused(measure):
-    problem = jp.DistortionProblem(smooth_joint(12, 3), DISTORTIONS["absolute"](12), budget=0.1, leakage=measure)
+    problem = smooth_problem(12, 3, budget=0.1, leakage=measure)
     with pytest.raises(jp.InputError, match=r"^solver: accelerated takes"):
         jp.solve(problem, "accelerated")
 

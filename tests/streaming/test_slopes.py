@@ -9,7 +9,7 @@ import jaxpriv as jp
 from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.errors import ResourceError
 
-from .conftest import line, smooth_joint
+from .conftest import smooth_problem
 
 SIZE, PRIVATE = 40, 4
 FORMS = {"budget": {"budget": 0.05}, "multiplier": {"multiplier": 2.0}}
@@ -18,7 +18,7 @@ FORMS = {"budget": {"budget": 0.05}, "multiplier": {"multiplier": 2.0}}
 @pytest.fixture(scope="module", params=[("budget", "accelerated"), ("multiplier", "two-grid")])
 def solved(request):
     form, name = request.param
-    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), jp.distortion.absolute(line(SIZE)), **FORMS[form])
+    problem = smooth_problem(SIZE, PRIVATE, **FORMS[form])
     return problem, jp.solve(problem, name, tol=1e-6)
 
 
@@ -66,7 +66,7 @@ def test_a_computed_joint_gives_the_slopes_of_its_table(solved):
 
 
 def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
-    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), jp.distortion.absolute(line(SIZE)), **FORMS["budget"])
+    problem = smooth_problem(SIZE, PRIVATE, **FORMS["budget"])
     solution = jp.solve(problem, "accelerated", tol=1e-4)
     for owner, name in ((AbstractDistortion, "__array__"), (type(solution.mechanism), "matrix")):
         monkeypatch.setattr(owner, name, lambda *_: pytest.fail("a table was computed"), raising=False)

@@ -9,7 +9,7 @@ from jaxpriv.solvers.two_grid import coarsen, grid_of
 from jaxpriv.solving import choice
 from tests.cases import assert_one_optimum, refused, thorough
 
-from .conftest import CELLS, DISTORTIONS, line, smooth_joint, stated
+from .conftest import CELLS, DISTORTIONS, line, smooth_joint, smooth_problem, stated
 
 RNG = np.random.default_rng(4)
 SIZE = 128
@@ -38,7 +38,7 @@ SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divi
     ids=str,
 )
 def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
-    problem = jp.DistortionProblem(smooth_joint(size, 3), DISTORTIONS[kind](size), **form)
+    problem = smooth_problem(size, 3, kind, **form)
     solution = jp.solve(problem, CELLS, tol=1e-12, rtol=1e-2)
     assert solution.status == "optimal"
     assert solution.solver == "two-grid"
@@ -143,7 +143,7 @@ def test_the_order_of_the_symbols_does_not_matter():
 
 
 def test_halving_the_cells_quarters_the_gap_on_smooth_data():
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), multiplier=1.0)
+    problem = smooth_problem(SIZE, 3, multiplier=1.0)
     gaps = [jp.solve(problem, jp.TwoGrid(cells=c, most_cells=c), tol=1e-6).gap for c in (32, 64)]
     assert 3.0 < gaps[0] / gaps[1] < 5.5
 
@@ -194,21 +194,21 @@ def test_auto_goes_to_tables_where_streaming_does_not_suit(few_cells):
 
 
 def test_a_frontier_by_auto_stays_on_tables(few_cells):
-    problem = jp.DistortionProblem(smooth_joint(12, 3), jp.distortion.absolute(line(12)), budget=0.1)
+    problem = smooth_problem(12, 3, budget=0.1)
     curve = jp.frontier(problem, budgets=[0.05, 0.1], rtol=1e-2)
     assert curve.solutions.solver == "interior-point"
     assert (curve.solutions.status == "optimal").all()
 
 
 def test_max_steps_counts_the_steps_of_all_grids():
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
+    problem = smooth_problem(SIZE, 3, budget=0.05)
     solution = jp.solve(problem, CELLS, tol=1e-9, max_steps=5)
     assert solution.status == "not_certified"
     assert solution.steps == 5
 
 
 def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, often):
-    asked = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.1)
+    asked = smooth_problem(SIZE, 3, budget=0.1)
     path, steps = tmp_path / "state.npz", []
     whole = jp.solve(asked, CELLS, tol=1e-4)
     early = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)
@@ -226,7 +226,7 @@ def test_bad_parameters_of_the_method_are_named(field):
 
 
 def test_auto_takes_the_quick_way_for_loose_relative_tolerances(few_cells):
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
+    problem = smooth_problem(SIZE, 3, budget=0.05)
     assert jp.solve(problem, rtol=1e-2).solver == "two-grid"
     assert jp.solve(problem, rtol=1e-5).solver == "interior-point"
 
