@@ -9,10 +9,8 @@ import jaxpriv as jp
 from benchmarks import robustness_faces
 from jaxpriv import leakage
 from tests.cases import drawn_joint
-from tests.grid.measures import MEASURES
-from tests.grid.optimum import Limit, Question, least
 
-from .checks import proved
+from .checks import least_total, proved
 
 
 def drawn(form, name="mutual information", seed=0):
@@ -30,9 +28,8 @@ def least_information(problem):
     rows, size = costs.reshape(len(costs), -1), tables[0].size
     most = [-linprog(-one, rows, budgets + 1e-12, sums, np.ones(len(sums))).fun for one in np.eye(size)]
     support = np.reshape(most, problem.shape) > 1e-6
-    terms = [Limit(MEASURES["mutual-information"], joint, None) for joint in problem.joints]
-    within = list(zip(costs, budgets + 1e-12, strict=True))
-    return support, least(Question(np.zeros(problem.shape), within, terms, support))[0]
+    within = zip(costs, budgets + 1e-12, strict=True)
+    return support, least_total("mutual-information", problem.joints, support, within)
 
 
 def test_a_face_that_takes_two_rounds():
