@@ -8,6 +8,8 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from benchmarks import robustness_faces
 from jaxpriv import leakage
+from jaxpriv.program import feasibility, program_of
+from jaxpriv.program.feasibility import face_of
 from tests.cases import drawn_joint
 
 from .checks import least_total, proved
@@ -37,7 +39,12 @@ def test_a_face_that_takes_two_rounds():
     first = np.array([[0.0, 0.0, 1.0, 2.0], [1.0, 0.0, 0.0, 1.0]])
     second = np.array([[5.0, 1.0, 0.0, 0.0], [0.0, 3.0, 3.0, 0.0]])
     joint = np.array([[0.3, 0.2], [0.1, 0.4]])
-    solution = proved(jp.DistortionProblem(joint, [first, second], budget=[0.0, 0.4 * 1.0 + 0.6 * 3.0]))
+    problem = jp.DistortionProblem(joint, [first, second], budget=[0.0, 0.4 * 1.0 + 0.6 * 3.0])
+    program = program_of(problem)
+    face = face_of(program, feasibility.check(program).weights)
+    assert face.held.all()
+    assert not face.equal.any()
+    solution = proved(problem)
     assert solution.value <= 1e-6  # both may release the second output
     assert_array_equal(solution.mechanism[:, [0, 3]], 0.0)
     assert_allclose(solution.mechanism[:, 1], 1.0, atol=1e-5)
