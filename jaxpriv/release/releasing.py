@@ -23,7 +23,7 @@ from jaxpriv._runtime.validation import scalar
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
-from jaxpriv.release.grouped import GroupedMechanism
+from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
 from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
@@ -265,8 +265,8 @@ def release(
     keep_order: bool = False,
     order_out: str | os.PathLike[str] | None = None,
     force: bool = False,
-    after: Mechanism | None = None,
-    evidence: Evidence | None = None,
+    after: Mechanism | GroupedMechanism | None = None,
+    evidence: Evidence | GroupedEvidence | None = None,
     limit: float | None = None,
 ) -> Released:
     """Release the records of a table by a mechanism, into a file.
@@ -320,11 +320,9 @@ def release(
     if keep_order and order_out is not None:
         raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
-    earlier = [part.earlier for part in mechanism.parts if part.earlier is not None]
-    disclosed = _disclosed(mechanism, after, evidence, limit) if earlier or after is not None else None
-    if disclosed is None and (evidence is not None or limit is not None):
-        raise InputError("evidence and limit go with `after`, an earlier design")
-    if earlier and no_ledger:
+    looks = mechanism.parts[0].earlier is not None
+    disclosed = _disclosed(mechanism, after, evidence, limit)
+    if looks and no_ledger:
         raise InputError("no_ledger: the design looks at the draws of an earlier one, which a ledger holds")
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
@@ -332,8 +330,8 @@ def release(
     folders = _folders(private_folder, proof)
     own = _named_for(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(own, ledger)
-    chain = earlier[0].chain if earlier else [] if after is None else after.chain
-    if earlier:
+    chain = mechanism.parts[0].chain[:-1] if looks or after is None else after.parts[0].chain
+    if looks:
         paths = [*(path for one in chain for path in _named_for(one, folders) if path.exists()), *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
@@ -356,7 +354,7 @@ def release(
         designs = [_digest(one) for one in (*chain, mechanism)]
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
-        for one in chain if earlier else ():
+        for one in chain if looks else ():
             drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
             if not known and len(codes):
                 raise InputError(
@@ -416,21 +414,29 @@ def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path])
 
 
 def _disclosed(
-    mechanism: Mechanism | GroupedMechanism, after: Mechanism | None, evidence: Evidence | None, limit: float | None
-) -> Disclosed:
-    """What receivers of both releases have; `InputError` where that is more than the limit.
+    mechanism: Mechanism | GroupedMechanism,
+    after: Mechanism | GroupedMechanism | None,
+    evidence: Evidence | GroupedEvidence | None,
+    limit: float | None,
+) -> Disclosed | None:
+    """What receivers of both releases have, None without an earlier one; `InputError` where it is above the limit.
 
     A design that looks at earlier draws has its own limit, so that a further one and the evidence may be left out.
     """
-    if not isinstance(mechanism, Mechanism) or not isinstance(after, Mechanism | None):
+    looks = mechanism.parts[0].earlier is not None
+    if after is None and not looks:
+        if evidence is not None or limit is not None:
+            raise InputError("evidence and limit go with `after`, an earlier design")
+        return None
+    if not isinstance(mechanism, Mechanism) or isinstance(after, GroupedMechanism):
         raise InputError("after is about designs that are not of groups of columns")
-    if mechanism.earlier is None and (evidence is None or limit is None):
+    if (evidence is None and not (looks and limit is None)) or (limit is None and not looks):
         raise InputError("after needs a `limit` and the evidence of the design (on the command line `private`)")
     if evidence is not None and evidence.commitment() != mechanism.commitment:
         raise IntegrityError("evidence: it is that of another mechanism")
     if after is not None and _digest(after) == _digest(mechanism):
         raise InputError("after: it is the design itself, by which a record has one draw")
-    counts = None if evidence is None else tables.as_table(evidence.counts)
+    counts = None if evidence is None else tables.as_table(evidence.parts[0].counts)
     found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
     over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))
     if over is not None:
