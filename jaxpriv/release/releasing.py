@@ -320,9 +320,8 @@ def release(
     if keep_order and order_out is not None:
         raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
-    looks = mechanism.parts[0].earlier is not None
     disclosed = _disclosed(mechanism, after, evidence, limit)
-    if looks and no_ledger:
+    if no_ledger and mechanism.parts[0].earlier is not None:
         raise InputError("no_ledger: the design looks at the draws of an earlier one, which a ledger holds")
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
@@ -330,9 +329,11 @@ def release(
     folders = _folders(private_folder, proof)
     own = _named_for(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(own, ledger)
-    chain = mechanism.parts[0].chain[:-1] if looks or after is None else after.parts[0].chain
-    if looks:
-        paths = [*(path for one in chain for path in _named_for(one, folders) if path.exists()), *paths]
+    followed = mechanism.parts[0].chain[:-1]
+    known = [os.path.realpath(path) for path in paths]
+    others = [path for one in followed for path in _named_for(one, folders) if path.exists()]
+    others = [path for path in others if os.path.realpath(path) not in known]
+    paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
@@ -340,21 +341,24 @@ def release(
     for part, own_codes in _by_part(mechanism, codes):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
+    used = [*((one, symbols[0]) for one in followed), *zip(mechanism.parts, symbols, strict=True)]
+    for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
-        tables.self_test(part.table, (np.unique(symbols[-1])[:, None] * len(draws) + draws).ravel())
+        tables.self_test(part.table, (np.unique(own_symbols)[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
             _refuse_second(new)  # another release may have ended since
         read = [path for path in own if path.exists()] if no_ledger and not force else paths
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
-            locks.enter_context(locked(path, wait=path in own))
+            locks.enter_context(locked(path, wait=path in own or path in others))
         books = {path: Ledger.load(path) for path in read}
         held = any(len(book.entries) for book in books.values())
-        designs = [_digest(one) for one in (*chain, mechanism)]
+        chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
+        designs = [_digest(one) for one in chain]
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
-        for one in chain if looks else ():
+        for one in followed:
             drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
             if not known and len(codes):
                 raise InputError(
@@ -374,7 +378,7 @@ def release(
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
         if disclosed is not None:
-            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-1].sha256, limit)}
+            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-2].sha256, limit)}
         files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
