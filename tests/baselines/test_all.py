@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv.leakage as lk
 from jaxpriv import baselines, distortion
@@ -22,13 +23,13 @@ def test_rows_are_distributions_at_every_epsilon(name, epsilon):
     assert type(table) is np.ndarray
     assert table.dtype == np.float64
     assert np.all(table >= 0)
-    np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=0, atol=2e-15)
+    assert_allclose(table.sum(axis=1), 1.0, rtol=0, atol=2e-15)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_zero_epsilon_releases_nothing(name):
     table = FAMILIES[name](0.0)
-    np.testing.assert_allclose(table, table[[0]].repeat(len(table), axis=0), rtol=0, atol=1e-16)
+    assert_allclose(table, table[[0]].repeat(len(table), axis=0), rtol=0, atol=1e-16)
     assert value(lk.MutualInformation(), uniform(len(table)), table) == pytest.approx(0, abs=1e-15)
     assert ldp(table) == pytest.approx(0, abs=1e-15)
 
@@ -44,11 +45,11 @@ def test_infinite_epsilon_adds_no_noise():
         # e^-1000 is below the smallest number
         baselines.geometric(4, 1e3),
     ):
-        np.testing.assert_array_equal(table, np.eye(4))
-    np.testing.assert_array_equal(
+        assert_array_equal(table, np.eye(4))
+    assert_array_equal(
         baselines.subset_selection(3, math.inf, 2), np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
     )
-    np.testing.assert_allclose(baselines.staircase(9, math.inf, 3, 2)[4], [0, 0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0])
+    assert_allclose(baselines.staircase(9, math.inf, 3, 2)[4], [0, 0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0])
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, math.inf])
@@ -63,8 +64,8 @@ def test_one_symbol(epsilon):
         baselines.merging(1),
         baselines.merge([0]),
     ):
-        np.testing.assert_array_equal(table, [[1.0]])
-    np.testing.assert_array_equal(baselines.erasure(1, 0.25), [[0.75, 0.25]])
+        assert_array_equal(table, [[1.0]])
+    assert_array_equal(baselines.erasure(1, 0.25), [[0.75, 0.25]])
 
 
 @given(name=st.sampled_from(sorted(FAMILIES)), low=st.floats(0, 20), more=st.floats(0, 20))

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import jaxpriv.leakage as lk
 from jaxpriv import baselines
+from tests.cases import assert_values, drawn_joint
 
-from .cases import entropy, value
+from .cases import entropy
 
 # Erasure and merging
 
@@ -17,35 +19,34 @@ from .cases import entropy, value
 def test_erasure_in_closed_form(probability):
     prior = np.array([0.5, 0.3, 0.15, 0.05])
     table, joint = baselines.erasure(4, probability), np.diag(prior)
-    np.testing.assert_array_equal(table, np.hstack([(1 - probability) * np.eye(4), np.full((4, 1), probability)]))
+    assert_array_equal(table, np.hstack([(1 - probability) * np.eye(4), np.full((4, 1), probability)]))
     kept = 1 - probability
-    assert value(lk.MutualInformation(), joint, table) == pytest.approx(kept * entropy(prior), abs=1e-14)
-    assert value(lk.MaximalLeakage(), joint, table) == pytest.approx(math.log1p(kept * 3), abs=1e-14)
-    assert value(lk.CorrectGuess(), joint, table) == pytest.approx(kept + probability * 0.5, abs=1e-15)
-    for order in (0.5, 2.0):
-        sibson = order / (order - 1) * math.log(kept * np.sum(prior ** (1 / order)) + probability)
-        assert value(lk.Sibson(order), joint, table) == pytest.approx(sibson, abs=1e-13)
-        norm = np.sum(prior**order) ** (1 / order)
-        arimoto = order / (order - 1) * math.log(kept / norm + probability)
-        assert value(lk.Arimoto(order), joint, table) == pytest.approx(arimoto, abs=1e-13)
+    expected = {
+        lk.MutualInformation(): kept * entropy(prior),
+        lk.MaximalLeakage(): math.log1p(kept * 3),
+        lk.MaxLift(): math.log(20) if kept else 0.0,
+        **dict.fromkeys((lk.Lift(), lk.LocalDifferentialPrivacy(), lk.MinLift()), math.inf if kept else 0.0),
+    }
+    assert_values(expected, joint, table, abs=1e-14)
     # f(t) = |t - 1|/2: a kept symbol of mass p has total variation 1 - p.
-    assert value(lk.FInformation(lk.TotalVariation()), joint, table) == pytest.approx(
-        kept * np.sum(prior * (1 - prior)), abs=1e-15
-    )
-    assert value(lk.MaxLift(), joint, table) == pytest.approx(math.log(20) if kept else 0.0, abs=1e-14)
-    for measure in (lk.Lift(), lk.LocalDifferentialPrivacy(), lk.MinLift()):
-        assert value(measure, joint, table) == (math.inf if kept else 0.0)
+    distance = kept * np.sum(prior * (1 - prior))
+    exact = {lk.CorrectGuess(): kept + probability * 0.5, lk.FInformation(lk.TotalVariation()): distance}
+    assert_values(exact, joint, table, abs=1e-15)
+    for order in (0.5, 2.0):
+        sums = kept * np.sum(prior ** (1 / order)), kept / np.sum(prior**order) ** (1 / order)
+        sibson, arimoto = (order / (order - 1) * math.log(one + probability) for one in sums)
+        assert_values({lk.Sibson(order): sibson, lk.Arimoto(order): arimoto}, joint, table, abs=1e-13)
 
 
 def test_two_erasures_are_one():
     again = np.zeros((4, 4))
     again[:3] = baselines.erasure(3, 0.5)
     again[3, 3] = 1  # the erasure stays erased
-    np.testing.assert_array_equal(baselines.erasure(3, 0.5) @ again, baselines.erasure(3, 0.75))
+    assert_array_equal(baselines.erasure(3, 0.5) @ again, baselines.erasure(3, 0.75))
 
 
 def test_complete_merging_leaks_nothing_under_any_measure():
-    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    joint = drawn_joint(0, 3, 4)
     table = baselines.merging(4)
     assert table.shape == (4, 1)
     report = lk.report(joint, table)
@@ -59,20 +60,18 @@ def test_merging_by_class_leaks_the_class():
     classes = np.array([1, 0, 2, 0, 1])
     table = baselines.merge(classes)
     assert table.dtype == np.float64
-    np.testing.assert_array_equal(table, [[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
-    prior = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
-    joint = np.diag(prior)
-    assert value(lk.MutualInformation(), joint, table) == pytest.approx(entropy([0.45, 0.25, 0.3]), abs=1e-14)
-    assert value(lk.MaximalLeakage(), joint, table) == pytest.approx(math.log(3), abs=1e-15)
-    assert value(lk.CorrectGuess(), joint, table) == pytest.approx(0.25 + 0.15 + 0.3, abs=1e-15)
-    np.testing.assert_array_equal(baselines.merge([0] * 4), baselines.merging(4))
-    np.testing.assert_array_equal(baselines.merge(np.arange(3.0)), np.eye(3))
+    assert_array_equal(table, [[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    joint = np.diag([0.1, 0.2, 0.3, 0.25, 0.15])
+    assert_values({lk.MutualInformation(): entropy([0.45, 0.25, 0.3])}, joint, table, abs=1e-14)
+    assert_values({lk.MaximalLeakage(): math.log(3), lk.CorrectGuess(): 0.7}, joint, table, abs=1e-15)
+    assert_array_equal(baselines.merge([0] * 4), baselines.merging(4))
+    assert_array_equal(baselines.merge(np.arange(3.0)), np.eye(3))
 
 
 def test_dropping_releases_the_other_attributes():
     codes = np.array([[0, 1], [0, 0], [1, 0], [1, 1], [0, 1]])
-    np.testing.assert_array_equal(baselines.dropping(codes, [1]), baselines.merge([0, 0, 1, 1, 0]))
-    np.testing.assert_array_equal(baselines.dropping(codes, (0,)), baselines.merge([1, 0, 0, 1, 1]))
-    np.testing.assert_array_equal(baselines.dropping(codes, [0, 1]), baselines.merging(5))
+    assert_array_equal(baselines.dropping(codes, [1]), baselines.merge([0, 0, 1, 1, 0]))
+    assert_array_equal(baselines.dropping(codes, (0,)), baselines.merge([1, 0, 0, 1, 1]))
+    assert_array_equal(baselines.dropping(codes, [0, 1]), baselines.merging(5))
     # Two symbols of the same attributes are one output; combinations come in sorted order.
-    np.testing.assert_array_equal(baselines.dropping(codes, []), baselines.merge([1, 0, 2, 3, 1]))
+    assert_array_equal(baselines.dropping(codes, []), baselines.merge([1, 0, 2, 3, 1]))

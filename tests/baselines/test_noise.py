@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import laplace
 
 import jaxpriv.leakage as lk
@@ -30,7 +31,7 @@ def clamped_by_sum(size, noise):
 def test_geometric_is_its_definition(epsilon, sensitivity):
     a = math.exp(-epsilon / sensitivity)
     expected = clamped_by_sum(5, lambda m: (1 - a) / (1 + a) * a**m)
-    np.testing.assert_allclose(baselines.geometric(5, epsilon, sensitivity), expected, rtol=1e-12)
+    assert_allclose(baselines.geometric(5, epsilon, sensitivity), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.3, 1.0, 8.0])
@@ -46,9 +47,7 @@ def test_geometric_is_exactly_private_at_every_distance(epsilon):
 
 def test_geometric_on_two_symbols_is_randomized_response():
     for epsilon in EPSILONS:
-        np.testing.assert_allclose(
-            baselines.geometric(2, epsilon), baselines.randomized_response(2, epsilon), rtol=1e-14
-        )
+        assert_allclose(baselines.geometric(2, epsilon), baselines.randomized_response(2, epsilon), rtol=1e-14)
 
 
 @given(
@@ -64,14 +63,14 @@ def test_clamped_mechanisms_are_mirrored(size, epsilon, sensitivity, data):
         baselines.geometric(size, epsilon, sensitivity),
         baselines.staircase(size, epsilon, sensitivity, width),
     ):
-        np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=0, atol=2e-15)
-        np.testing.assert_allclose(table[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
+        assert_allclose(table.sum(axis=1), 1.0, rtol=0, atol=2e-15)
+        assert_allclose(table[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
     table = baselines.truncated_laplace(values, epsilon, sensitivity)
     turned = baselines.truncated_laplace(-values[::-1], epsilon, sensitivity)
-    np.testing.assert_allclose(turned[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
+    assert_allclose(turned[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
     # Another unit changes nothing; a power of two rounds nothing but subnormal rates.
     scaled = baselines.truncated_laplace(4 * values, epsilon, 4 * sensitivity)
-    np.testing.assert_allclose(scaled, table, rtol=1e-15, atol=1e-320)
+    assert_allclose(scaled, table, rtol=1e-15, atol=1e-320)
 
 
 def steps(epsilon, sensitivity, width):
@@ -91,7 +90,7 @@ def test_staircase_is_its_definition(epsilon, sensitivity, width):
     both = np.log(np.array(noise[60:0:-1] + noise[:61]))
     worst = [np.max(np.abs(both[shift:] - both[:-shift])) for shift in range(1, sensitivity + 1)]
     assert max(worst) == pytest.approx(epsilon, rel=1e-12)
-    np.testing.assert_allclose(
+    assert_allclose(
         baselines.staircase(8, epsilon, sensitivity, width), clamped_by_sum(8, noise.__getitem__), rtol=1e-12
     )
 
@@ -110,7 +109,7 @@ def test_staircase_is_exactly_private_after_clamping(epsilon, width):
 
 def test_staircase_of_sensitivity_one_is_geometric():
     for epsilon in [*EPSILONS, 1e3, math.inf]:
-        np.testing.assert_allclose(baselines.staircase(7, epsilon), baselines.geometric(7, epsilon), rtol=1e-14)
+        assert_allclose(baselines.staircase(7, epsilon), baselines.geometric(7, epsilon), rtol=1e-14)
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0, 5.0, 9.0])
@@ -119,9 +118,7 @@ def test_default_width_has_the_least_mean_noise(epsilon, sensitivity):
     widths = range(1, sensitivity + 1)
     means = [2 * math.fsum(m * p for m, p in enumerate(steps(epsilon, sensitivity, width))) for width in widths]
     best = 1 + int(np.argmin(means))
-    np.testing.assert_array_equal(
-        baselines.staircase(8, epsilon, sensitivity), baselines.staircase(8, epsilon, sensitivity, best)
-    )
+    assert_array_equal(baselines.staircase(8, epsilon, sensitivity), baselines.staircase(8, epsilon, sensitivity, best))
     # Geng and Viswanath: gamma = 1/(1 + e^(eps/2)) for real-valued noise; widths are gamma D rounded up or down.
     assert abs(best - sensitivity / (1 + math.exp(epsilon / 2))) <= 1
 
@@ -137,7 +134,7 @@ def test_laplace_is_its_definition(epsilon):
     # The difference of whichever tail is the smaller keeps the digits.
     expected = np.where(lower[:, 1:] < 0.5, np.diff(lower), -np.diff(upper))
     table = baselines.truncated_laplace(UNEVEN, epsilon, 1.5)
-    np.testing.assert_allclose(table, expected, rtol=1e-9 if epsilon < 1e-3 else 1e-13)
+    assert_allclose(table, expected, rtol=1e-9 if epsilon < 1e-3 else 1e-13)
 
 
 def test_laplace_far_tails_keep_their_digits():
@@ -170,10 +167,10 @@ def test_laplace_on_two_values_hides_more_than_asked():
 
 def test_laplace_at_the_edge_of_the_number_range():
     close = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
-    np.testing.assert_array_equal(baselines.truncated_laplace(close, math.inf), np.eye(3))
+    assert_array_equal(baselines.truncated_laplace(close, math.inf), np.eye(3))
     tiny = np.array([0.0, 5e-324, 1e-323])
-    np.testing.assert_array_equal(baselines.truncated_laplace(tiny, math.inf), np.eye(3))
-    np.testing.assert_array_equal(baselines.truncated_laplace([-4e307, 0.0, 4e307], 1e300, 1e-300), np.eye(3))
+    assert_array_equal(baselines.truncated_laplace(tiny, math.inf), np.eye(3))
+    assert_array_equal(baselines.truncated_laplace([-4e307, 0.0, 4e307], 1e300, 1e-300), np.eye(3))
 
 
 # Exponential
@@ -183,7 +180,7 @@ def test_laplace_at_the_edge_of_the_number_range():
 def test_exponential_with_hamming_distortion_is_randomized_response_of_half_epsilon(epsilon):
     expected = baselines.randomized_response(4, epsilon / 2)
     for distance in (distortion.hamming(4), 1 - np.eye(4), 3 + 7 * (1 - np.eye(4))):
-        np.testing.assert_allclose(baselines.exponential(distance, epsilon), expected, rtol=1e-14)
+        assert_allclose(baselines.exponential(distance, epsilon), expected, rtol=1e-14)
 
 
 @given(seed=st.integers(0, 10**6), epsilon=st.floats(0, 100), x=st.integers(1, 5), y=st.integers(1, 5))
@@ -194,13 +191,13 @@ def test_exponential_is_its_definition_and_private(seed, epsilon, x, y):
     spread = np.max(costs.max(axis=0) - costs.min(axis=0))
     if x > 1:
         weights = np.exp(-epsilon * (costs - costs.min(axis=1, keepdims=True)) / (2 * spread))
-        np.testing.assert_allclose(table, weights / weights.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-300)
+        assert_allclose(table, weights / weights.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-300)
     assert not np.all(table > 0) or ldp(table) <= epsilon + 1e-12
     # Neither a cost of the input alone nor the names of the symbols change anything.
     rows, columns = rng.permutation(x), rng.permutation(y)
     moved = costs[rows][:, columns] + 2.0 ** rng.integers(0, 3)
     if x > 1:
-        np.testing.assert_allclose(baselines.exponential(moved, epsilon), table[rows][:, columns], rtol=1e-10)
+        assert_allclose(baselines.exponential(moved, epsilon), table[rows][:, columns], rtol=1e-10)
 
 
 def test_exponential_attains_epsilon_only_in_the_limit():
@@ -211,7 +208,7 @@ def test_exponential_attains_epsilon_only_in_the_limit():
 
 def test_exponential_without_sensitivity():
     costs = [[2.0, 1.0, 1.0], [2.0, 1.0, 1.0]]
-    np.testing.assert_array_equal(baselines.exponential(costs, 1e-3), [[0.0, 0.5, 0.5]] * 2)
-    np.testing.assert_array_equal(baselines.exponential(costs, 0.0), np.full((2, 3), 1 / 3))
+    assert_array_equal(baselines.exponential(costs, 1e-3), [[0.0, 0.5, 0.5]] * 2)
+    assert_array_equal(baselines.exponential(costs, 0.0), np.full((2, 3), 1 / 3))
     # Ties share at infinite epsilon.
-    np.testing.assert_array_equal(baselines.exponential([[0.0, 0.0, 1.0], [5.0, 3.0, 4.0]], math.inf)[0], [0.5, 0.5, 0])
+    assert_array_equal(baselines.exponential([[0.0, 0.0, 1.0], [5.0, 3.0, 4.0]], math.inf)[0], [0.5, 0.5, 0])

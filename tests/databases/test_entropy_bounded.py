@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 import jaxpriv.models.databases as db
-from jaxpriv.errors import InputError
 from jaxpriv.models.databases.entropy_bounded import LeastPrior, Multipliers
+from tests.cases import assert_refused
 
 from .conftest import mechanisms, random_mechanism
 
@@ -203,5 +203,4 @@ def test_an_early_stop_leaves_honest_bounds():
     ],
 )
 def test_bad_input(b, options, message):
-    with pytest.raises(InputError, match=message):
-        db.entropy_bounded_privacy(random_mechanism(0, 4, 2), (2, 2), b, **options)
+    assert_refused(message, db.entropy_bounded_privacy, random_mechanism(0, 4, 2), (2, 2), b, **options)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq, linprog
 
 import jaxpriv.models.databases as db
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 BIT = 1.0 - np.eye(2)
 PARITY = (db.sequences((2, 2)).sum(axis=1) % 2)[:, None] != np.arange(2)
@@ -149,5 +149,4 @@ def test_a_record_of_one_symbol_has_nothing_to_hide():
 )
 def test_wrong_arguments_are_named(wrong, message):
     given = {"distortion": BIT, "entropy": 0.1, **wrong}
-    with pytest.raises(InputError, match=message):
-        db.entropy_bounded_mechanism(given.pop("distortion"), (2,), given.pop("entropy"), **given)
+    assert_refused(message, db.entropy_bounded_mechanism, given.pop("distortion"), (2,), given.pop("entropy"), **given)

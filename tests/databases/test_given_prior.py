@@ -8,7 +8,7 @@ from hypothesis import given
 
 import jaxpriv.leakage as lk
 import jaxpriv.models.databases as db
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 from .conftest import mechanisms, random_mechanism
 
@@ -120,5 +120,4 @@ def test_closed_form_of_randomised_response():
     ],
 )
 def test_bad_input(prior, sizes, records, message):
-    with pytest.raises(InputError, match=message):
-        db.record_joint(random_mechanism(0, 4, 2), prior, sizes, records)
+    assert_refused(message, db.record_joint, random_mechanism(0, 4, 2), prior, sizes, records)

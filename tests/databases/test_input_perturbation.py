@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 import jaxpriv.models.databases as db
 from jaxpriv.data.probability import mutual_information
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 
 def by_sequences(count, p, lost, gained):
@@ -47,7 +47,5 @@ def test_both_ends_of_the_budget():
     assert silent.leakage <= 1e-3
     exact = db.record_mapping(3, 0.4, 0.0, tol=1e-3, max_steps=2000)
     np.testing.assert_array_equal(exact.mapping, np.eye(2))
-    with pytest.raises(InputError, match="budget"):
-        db.record_mapping(3, 0.4, -1.0)
-    with pytest.raises(InputError, match="probability"):
-        db.record_mapping(3, 1.4, 1.0)
+    assert_refused("budget", db.record_mapping, 3, 0.4, -1.0)
+    assert_refused("probability", db.record_mapping, 3, 1.4, 1.0)

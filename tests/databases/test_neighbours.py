@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv.leakage as lk
 import jaxpriv.models.databases as db
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 
 @pytest.mark.parametrize(("sizes", "distance"), [((2, 3), 1), ((2, 2, 2), 2), ((3, 1, 2), 3), ((1,), 1), ((4,), 0)])
@@ -55,8 +55,9 @@ def test_pairs_are_mirrored_unless_told_otherwise():
     one_way = db.neighbours_from_pairs([(0, 2)], 3, symmetric=False)
     assert one_way[0, 2]
     assert one_way.sum() == 1
-    with pytest.raises(InputError, match=r"not symmetric: it holds at \[0, 2\] and not at \[2, 0\]"):
-        db.checked_neighbours(one_way, symmetric=True)
+    assert_refused(
+        r"not symmetric: it holds at \[0, 2\] and not at \[2, 0\]", db.checked_neighbours, one_way, symmetric=True
+    )
     assert np.array_equal(db.checked_neighbours([[0, 1], [1, 0]], size=2, symmetric=True), ~np.eye(2, dtype=bool))
 
 
@@ -86,5 +87,4 @@ def test_pairs_are_mirrored_unless_told_otherwise():
     ],
 )
 def test_bad_relations_are_refused_with_their_position(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
+    assert_refused(message, call)

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv.models.databases as db
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 from .conftest import random_mechanism
 
@@ -85,10 +86,10 @@ def test_uncertain_records_by_brute_force(count, entropy):
 def test_uncertain_records_between_differential_privacy_and_the_uniform_prior():
     sizes, mechanism = (2,) * 4, random_mechanism(7, 16, 3, zeros=True)
     plain = db.dependent_records_privacy(mechanism, sizes).per_record
-    np.testing.assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 0, 0.5).per_record, plain)
-    np.testing.assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 4, 0.0).per_record, plain)
+    assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 0, 0.5).per_record, plain)
+    assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 4, 0.0).per_record, plain)
     uniform = db.information_privacy(mechanism, np.full(16, 1 / 16), sizes).per_record
-    np.testing.assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 4, math.log(2)).per_record, uniform)
+    assert_allclose(db.uncertain_records_privacy(mechanism, sizes, 4, math.log(2)).per_record, uniform)
     values = [db.uncertain_records_privacy(mechanism, sizes, m, 0.5).value for m in range(5)]
     assert values == sorted(values, reverse=True)
 
@@ -102,11 +103,7 @@ def test_uncertain_records_between_differential_privacy_and_the_uniform_prior():
     ],
 )
 def test_wrong_parameters_are_named(arguments, message):
-    with pytest.raises(InputError, match=message):
-        db.uncertain_records_privacy(np.eye(arguments[0][0]), *arguments)
-    with pytest.raises(InputError, match="extent"):
-        db.dependent_records_privacy(np.eye(2), (2,), 1, -0.1)
-    with pytest.raises(InputError, match="extent"):
-        db.dependent_records_privacy(np.eye(2), (2,), 1, math.nan)
-    with pytest.raises(InputError, match="prior is not a rectangular"):
-        db.dependence_extent([[0.5, 0.5], [0.5]], (2,))
+    assert_refused(message, db.uncertain_records_privacy, np.eye(arguments[0][0]), *arguments)
+    assert_refused("extent", db.dependent_records_privacy, np.eye(2), (2,), 1, -0.1)
+    assert_refused("extent", db.dependent_records_privacy, np.eye(2), (2,), 1, math.nan)
+    assert_refused("prior is not a rectangular", db.dependence_extent, [[0.5, 0.5], [0.5]], (2,))

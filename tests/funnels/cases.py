@@ -1,6 +1,11 @@
 """Joints with known funnels, and independent formulas (plain sums, no cleverness)."""
 
 import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+from tests.cases import drawn_joint
 
 
 def xlogx(x):
@@ -24,6 +29,43 @@ def source_of(joint):
     return joint.sum(axis=0)
 
 
+def entropy_of(joint):
+    """H(X)."""
+    return entropy(source_of(joint))
+
+
+def conditional_of(joint):
+    """P(S|X)."""
+    return joint / source_of(joint)
+
+
+def released(joint, mechanism):
+    """(I(X;Y), I(S;Y))."""
+    return information(source_of(joint)[:, None] * mechanism), information(joint @ mechanism)
+
+
+def proved(problem, *args, optimal=True, **options):
+    """The solution: its numbers are those of its mechanism by these formulas, its bound that of its prices."""
+    solution = jp.solve(problem, *args, **options)
+    joint, mechanism = np.asarray(problem.joint), solution.mechanism
+    np.testing.assert_allclose(mechanism.sum(axis=1), 1.0, atol=1e-14)
+    assert mechanism.min() >= 0
+    assert mechanism.shape[1] <= joint.shape[1] + 1
+    disclosed, leaked = released(joint, mechanism)
+    assert solution.disclosure == pytest.approx(disclosed, abs=1e-12)
+    if problem.leakage == jp.leakage.MutualInformation():
+        assert solution.leakage == pytest.approx(leaked, abs=1e-12)
+    np.testing.assert_allclose(solution.masses @ solution.posteriors, source_of(joint), atol=1e-14)
+    assert solution.lower_bound <= solution.upper_bound
+    if optimal:
+        assert solution.status == "optimal"
+        assert solution.gap <= options.get("tol", 1e-6)
+    found = jp.certify(problem, solution)
+    assert found.valid, found.message
+    assert found.agrees, found.message
+    return solution
+
+
 def star(a, b):
     return a * (1 - b) + b * (1 - a)
 
@@ -39,10 +81,6 @@ def binary_funnel(p, delta, alpha):
     return h(p) - alpha * h(p / z), h(star(p, delta)) - alpha * h(star(delta, p / z)) - (1 - alpha) * h(delta)
 
 
-def random_joint(seed, private, useful):
-    return np.random.default_rng(seed).dirichlet(np.ones(private * useful)).reshape(private, useful)
-
-
 def block_joint(seed, sizes):
     """A shared attribute: one block (private, useful) for each of its values, columns and rows shuffled."""
     rng = np.random.default_rng(seed)
@@ -50,15 +88,16 @@ def block_joint(seed, sizes):
     joint = np.zeros((sum(s for s, _ in sizes), sum(x for _, x in sizes)))
     row = column = 0
     for mass, (private, useful) in zip(masses, sizes, strict=True):
-        part = rng.dirichlet(np.ones(private * useful)).reshape(private, useful)
+        part = drawn_joint(rng, private, useful)
         joint[row : row + private, column : column + useful] = mass * part
         row, column = row + private, column + useful
     return joint[rng.permutation(len(joint))][:, rng.permutation(joint.shape[1])]
 
 
-def psi(posteriors, conditional, lam):
-    """-H(Tq) + lambda H(q) for rows q."""
-    return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1)
+def psi(posteriors, conditional, lam, prices=0.0):
+    """-H(Tq) + lambda H(q) - nu.q for rows q."""
+    free = np.broadcast_to(prices, conditional.shape[1:])
+    return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1) - posteriors @ free
 
 
 def erasure(source, lost):
@@ -92,3 +131,16 @@ CHANNELS = {
     "noise and erasure": np.vstack([0.6 * binary_symmetric(0.4, 0.1), 0.4 * binary_symmetric(0.4, 0.1).sum(axis=0)]),
 }
 CHANNELS = {name: joint / joint.sum() for name, joint in CHANNELS.items()}
+
+
+def mixtures_at(end, first):
+    """Pairs of symbols (N, X) whose P(S = 0) is `end`, where `first` is that of each symbol alone."""
+    one = np.eye(len(first))
+    below, above = np.flatnonzero(first < end), np.flatnonzero(first > end)
+    shares = {(i, j): (end - first[i]) / (first[j] - first[i]) for i in below for j in above}
+    return np.array([(1 - share) * one[i] + share * one[j] for (i, j), share in shares.items()])
+
+
+def most_told(source, posteriors):
+    """The most that releases of these posteriors disclose, by a linear program over them."""
+    return -linprog(entropy(posteriors, axis=1) - entropy(source), A_eq=posteriors.T, b_eq=source).fun

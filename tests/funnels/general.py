@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from tests.cases import drawn_joint
+
 LAMBDAS = (0.0, 1e-6, 0.02, 0.3, 0.9)
 
 
 def _zeros(rng):
-    joint = rng.dirichlet(np.ones(28)).reshape(4, 7)
+    joint = drawn_joint(rng, 4, 7)
     joint[rng.random((4, 7)) < 0.4] = 0.0
     joint[0, joint.sum(axis=0) == 0] = 0.1
     return joint
@@ -14,16 +16,16 @@ def _zeros(rng):
 
 def _cases():
     rng = np.random.default_rng(7)
-    small = rng.dirichlet(np.ones(9)).reshape(3, 3)
-    skew = rng.dirichlet(np.full(24, 0.1)).reshape(4, 6)
+    small = drawn_joint(rng, 3, 3)
+    skew = drawn_joint(rng, 4, 6, 0.1)
     joints = {
-        "generic": rng.dirichlet(np.ones(18)).reshape(3, 6),
-        "four": rng.dirichlet(np.ones(28)).reshape(4, 7),
+        "generic": drawn_joint(rng, 3, 6),
+        "four": drawn_joint(rng, 4, 7),
         "zeros": _zeros(rng),
         "X tells S": np.eye(3)[:, [0, 1, 2, 0, 1]] * rng.random(5),
         "repeated symbols": small[:, [0, 1, 2, 0, 1]],
         "nearly repeated symbols": small[:, [0, 1, 2, 0, 1]] * (1 + 1e-6 * rng.normal(size=(3, 5))),
-        "fewer useful than private": rng.dirichlet(np.ones(12)).reshape(4, 3),
+        "fewer useful than private": drawn_joint(rng, 4, 3),
         "skew": skew,
         "erasure": np.vstack([0.6 * np.diag([0.2, 0.3, 0.5]), [0.08, 0.12, 0.2]]),
         "independent": np.outer([0.2, 0.3, 0.5], rng.dirichlet(np.ones(4))),
@@ -44,9 +46,9 @@ def near_vertices(conditional, scale):
 
 
 def cloud(useful, count=20_000):
-    """Posteriors spread out, near faces, on few symbols, and symbols alone."""
+    """Posteriors spread out, near faces, on few symbols, on pairs of symbols on a fine grid, and symbols alone."""
     rng = np.random.default_rng(0)
-    spread = [rng.dirichlet(np.full(useful, a), count) for a in (0.1, 0.5, 2.0)]
+    spread = [rng.dirichlet(np.full(useful, a), count) for a in (0.05, 0.1, 0.5, 2.0)]
     few = rng.dirichlet(np.ones(min(4, useful)), 2 * count)
     few[: count // 2, 2:] = 0.0
     few[count // 2 : count, 3:] = 0.0
@@ -54,4 +56,6 @@ def cloud(useful, count=20_000):
     sparse = np.zeros((len(few), useful))
     where = rng.random((len(few), useful)).argsort(axis=1)[:, : few.shape[1]]
     np.put_along_axis(sparse, where, few, axis=1)
-    return np.vstack([*spread, sparse, np.eye(useful)])
+    one, w = np.eye(useful), np.linspace(0, 1, 801)[:, None]
+    pairs = [(1 - w) * one[i] + w * one[j] for i in range(useful) for j in range(i)]
+    return np.vstack([*spread, sparse, *pairs, one])

@@ -10,16 +10,15 @@ from jaxpriv.funnels.atoms import column_generation, generation
 from jaxpriv.funnels.atoms.parts import first_atoms, pool_of
 from jaxpriv.funnels.pricing import Priced, blocks_of
 from jaxpriv.funnels.pricing.local import LocalPricer
+from tests.cases import drawn_joint
 
-from .cases import block_joint, random_joint
+from .cases import block_joint, conditional_of
 
 
 @pytest.mark.parametrize("gap", [1e-2, 1e-5])
 @pytest.mark.parametrize("form", ["disclosure", "side", "multiplier"])
 @pytest.mark.parametrize("funnel", [True, False])
-@pytest.mark.parametrize(
-    "joint", [random_joint(3, 3, 6), block_joint(4, [(2, 3), (2, 4)])], ids=["connected", "blocks"]
-)
+@pytest.mark.parametrize("joint", [drawn_joint(3, 3, 6), block_joint(4, [(2, 3), (2, 4)])], ids=["connected", "blocks"])
 def test_central_prices_are_violated_by_no_atom_and_leave_a_share_of_the_gap(joint, funnel, form, gap):
     blocks = blocks_of(joint)
     random = np.random.default_rng(1)
@@ -42,8 +41,8 @@ def test_central_prices_are_violated_by_no_atom_and_leave_a_share_of_the_gap(joi
 
 
 def test_a_search_returns_one_posterior_for_each_support():
-    joint = random_joint(2, 3, 40)
-    conditional = joint / joint.sum(axis=0)
+    joint = drawn_joint(2, 3, 40)
+    conditional = conditional_of(joint)
     prices = np.random.default_rng(0).normal(size=40) * 0.05
     found = LocalPricer(conditional, funnel=True).price(prices, 0.05, 200).posteriors
     assert len(found) > 40
@@ -53,7 +52,7 @@ def test_a_search_returns_one_posterior_for_each_support():
 @pytest.mark.parametrize("form", ["disclosure", "side"])
 @pytest.mark.parametrize(
     "joint",
-    [random_joint(3, 3, 6), random_joint(5, 4, 9), block_joint(4, [(2, 3), (3, 5)])],
+    [drawn_joint(3, 3, 6), drawn_joint(5, 4, 9), block_joint(4, [(2, 3), (3, 5)])],
     ids=["3x6", "4x9", "blocks"],
 )
 def test_mended_prices_are_lower_and_lose_a_part_of_the_violation(joint, form):
@@ -86,7 +85,7 @@ def test_mended_prices_are_lower_and_lose_a_part_of_the_violation(joint, form):
 
 def test_a_funnel_whose_quick_searches_find_symbols_alone_is_proved(monkeypatch):
     """What searches miss is found by proofs, each at prices that what it found has mended."""
-    joint = random_joint(6, 3, 9)
+    joint = drawn_joint(6, 3, 9)
     most = -float(joint.sum(axis=0) @ np.log(joint.sum(axis=0)))
     problem = jp.FunnelProblem(joint, disclosure=0.8 * most)
     right = jp.solve(problem)

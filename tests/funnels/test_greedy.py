@@ -17,6 +17,9 @@ from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, Releases, greedy, g
 from jaxpriv.funnels.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
 from jaxpriv.leakage import CorrectGuess, FInformation, MaxCostGain, MutualInformation, Sibson, ZeroOneLoss
 from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
+from tests.cases import assert_refused
+
+from .cases import entropy, entropy_of, information, released
 
 # Small counts: zeros, duplicated symbols and ties all over.
 JOINTS = (
@@ -27,23 +30,9 @@ JOINTS = (
 SHARES = st.floats(0.03, 0.97)
 
 
-def xlogx(values) -> float:
-    values = np.asarray(values)
-    return float((values[values > 0] * np.log(values[values > 0])).sum())
-
-
-def information(joint: np.ndarray) -> float:
-    """I(A;B) by three entropies: another formula than the package's."""
-    return xlogx(joint) - xlogx(joint.sum(axis=0)) - xlogx(joint.sum(axis=1))
-
-
 def numbers(joint: np.ndarray, groups: list) -> tuple[float, float]:
     """(I(X;Y), I(S;Y)) of the release that tells the group."""
-    outputs = np.stack([joint[:, group].sum(axis=1) for group in groups], axis=1)
-    table = np.zeros((joint.shape[1], len(groups)))
-    for y, group in enumerate(groups):
-        table[group, y] = joint.sum(axis=0)[group]
-    return information(table), information(outputs)
+    return released(joint, np.array([[x in group for group in groups] for x in range(joint.shape[1])], dtype=float))
 
 
 def by_definition(joint, *, disclosure=None, relevance=None, ratio=False, measured=None):
@@ -226,7 +215,7 @@ def test_duplicated_symbols_are_merged_before_anything_is_lost():
 @pytest.mark.parametrize("ratio", [False, True])
 def test_ends_of_the_curve(ratio):
     joint = census().joint
-    whole = -xlogx(joint.sum(axis=0))
+    whole = entropy_of(joint)
     everything, nothing = greedy_curve(joint, disclosures=[whole, 0.0], ratio=ratio)
     assert np.array_equal(everything.labels, np.arange(55))
     assert np.array_equal(everything.mechanism, np.eye(55))
@@ -274,7 +263,7 @@ def test_any_average_measure_is_a_criterion(measure):
     def measured(groups):
         return numbers(joint, groups)[0], total(groups)
 
-    whole = -xlogx(joint.sum(axis=0))
+    whole = entropy_of(joint)
     for ratio in (False, True):
         labels, merges, _ = by_definition(joint, disclosure=0.4 * whole, ratio=ratio, measured=measured)
         run = greedy(joint, disclosure=0.4 * whole, ratio=ratio, leakage=measure)
@@ -307,7 +296,7 @@ def test_hull_is_the_lowest_mixture_of_two_points(points):
 
 def test_time_sharing_beats_greedy():
     joint = census().joint
-    whole = -xlogx(joint.sum(axis=0))
+    whole = entropy_of(joint)
     runs = greedy_curve(joint, disclosures=np.linspace(0, whole, 13))
     source = joint.sum(axis=0)
     values = []
@@ -316,7 +305,7 @@ def test_time_sharing_beats_greedy():
             releases = Releases(source, runs, way=True, upper=upper)
             posteriors, masses = releases.at(releases.disclosures, run.disclosure)
             assert masses @ posteriors == pytest.approx(source, abs=1e-15)
-            told = whole + masses @ [xlogx(q) for q in posteriors]
+            told = whole - masses @ entropy(posteriors, axis=1)
             assert told == pytest.approx(run.disclosure, abs=1e-13)
             leaked = information(joint / source @ (masses[:, None] * posteriors).T)
             assert (leaked >= run.leakage - 1e-13) if upper else (leaked <= run.leakage + 1e-13)
@@ -394,19 +383,14 @@ def test_bad_targets(case):
 
 
 def test_bad_curves_joints_and_solvers():
-    with pytest.raises(InputError, match=r"disclosures\[1\]"):
-        greedy_curve(JOINT, disclosures=[0.1, np.nan])
+    assert_refused(r"disclosures\[1\]", greedy_curve, JOINT, disclosures=[0.1, np.nan])
     with pytest.raises(InfeasibleError, match=r"disclosures\[1\] is above H"):
         greedy_curve(JOINT, disclosures=[0.1, 2.0])
-    with pytest.raises(InputError, match=r"relevances\[0\] is negative"):
-        greedy_curve(JOINT, relevances=[-1.0])
-    with pytest.raises(InputError, match="sums to"):
-        greedy(2 * JOINT, disclosure=0.1)
-    with pytest.raises(InputError, match=r"joint\[0, 1\] is negative"):
-        greedy(np.array([[0.7, -0.1], [0.2, 0.2]]), disclosure=0.1)
-    with pytest.raises(InputError, match="infinite when X itself"):
-        greedy(np.eye(3) / 3, disclosure=0.1, leakage=FInformation(ReverseKullbackLeibler()))
-    with pytest.raises(InputError, match="funnel problems"):
-        jp.solve(jp.BottleneckProblem(JOINT, disclosure=0.1), "greedy")
-    with pytest.raises(InputError, match="bottleneck problems"):
-        jp.solve(jp.FunnelProblem(JOINT, disclosure=0.1), "greedy-bottleneck")
+    assert_refused(r"relevances\[0\] is negative", greedy_curve, JOINT, relevances=[-1.0])
+    assert_refused("sums to", greedy, 2 * JOINT, disclosure=0.1)
+    assert_refused(r"joint\[0, 1\] is negative", greedy, np.array([[0.7, -0.1], [0.2, 0.2]]), disclosure=0.1)
+    assert_refused(
+        "infinite when X itself", greedy, np.eye(3) / 3, disclosure=0.1, leakage=FInformation(ReverseKullbackLeibler())
+    )
+    assert_refused("funnel problems", jp.solve, jp.BottleneckProblem(JOINT, disclosure=0.1), "greedy")
+    assert_refused("bottleneck problems", jp.solve, jp.FunnelProblem(JOINT, disclosure=0.1), "greedy-bottleneck")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.errors import InputError
-from tests.funnels.cases import block_joint, entropy, information, random_joint
+from tests.cases import assert_refused, drawn_joint
+from tests.funnels.cases import block_joint, entropy, information
 
-JOINT = random_joint(1, 3, 6)
+JOINT = drawn_joint(1, 3, 6)
 BLOCKS = block_joint(3, [(2, 3), (3, 4), (1, 2)])
 MOST, WHOLE = information(JOINT), entropy(JOINT.sum(axis=0))
 
@@ -82,7 +82,7 @@ def test_a_mechanism_that_misses_the_target_has_no_interval(solved):
 
 
 def test_other_measures_and_methods_keep_their_elementary_bounds():
-    small, measure = random_joint(0, 3, 4), jp.leakage.FInformation(jp.leakage.ChiSquared())  # as in test_local_solvers
+    small, measure = drawn_joint(0, 3, 4), jp.leakage.FInformation(jp.leakage.ChiSquared())  # as in test_local_solvers
     for problem, method in (
         (jp.FunnelProblem(JOINT, disclosure=0.9 * WHOLE), "greedy"),
         (jp.FunnelProblem(small, disclosure=1.0, leakage=measure), "difference-of-convex"),
@@ -103,12 +103,14 @@ def test_a_time_limit_weakens_the_bound_and_keeps_it_valid(solved):
 
 def test_what_belongs_to_another_problem_is_refused(solved):
     problem, solution = solved["funnel, disclosure"]
-    with pytest.raises(InputError, match="FunnelProblem or BottleneckProblem"):
-        jp.certify(jp.DistortionProblem(JOINT, np.ones((6, 6)), budget=1.0), solution)
-    with pytest.raises(InputError, match="useful symbols"):
-        jp.certify(jp.FunnelProblem(BLOCKS, disclosure=1.0), solution)
-    with pytest.raises(InputError, match="frontier"):
-        jp.certify(problem, jp.funnel_frontier(problem, disclosures=[0.5]))
+    assert_refused(
+        "FunnelProblem or BottleneckProblem",
+        jp.certify,
+        jp.DistortionProblem(JOINT, np.ones((6, 6)), budget=1.0),
+        solution,
+    )
+    assert_refused("useful symbols", jp.certify, jp.FunnelProblem(BLOCKS, disclosure=1.0), solution)
+    assert_refused("frontier", jp.certify, problem, jp.funnel_frontier(problem, disclosures=[0.5]))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_what_belongs_to_another_problem_is_refused(solved):
 )
 def test_the_bound_without_leakage_is_not_that_of_a_small_leakage(budget, seed):
     """Ended early, the release without leakage is the best known one; its own bound is below the optimum."""
-    problem = jp.FunnelProblem(random_joint(seed, 3, 8), leakage_budget=budget)
+    problem = jp.FunnelProblem(drawn_joint(seed, 3, 8), leakage_budget=budget)
     full = jp.solve(problem)
     for steps in (1, 2):
         assert jp.solve(problem, max_steps=steps).upper_bound >= full.value

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv._runtime.clock import Clock
@@ -12,6 +13,7 @@ from jaxpriv.funnels.atoms import perfect
 from jaxpriv.funnels.atoms.perfect import perfect_release
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import blocks_of
+from tests.cases import drawn_joint
 
 
 def solved(table, right):
@@ -74,13 +76,13 @@ def test_perfect_privacy_is_proved_with_the_errors_of_its_vertices(private, apar
 
 def test_perfect_privacy_of_a_binary_s_is_the_monotone_transport():
     """The first linear program has the optimum: its duals prove it before a second one is asked for."""
-    joint = np.random.default_rng(2).dirichlet(np.full(600, 0.7)).reshape(2, 300)
+    joint = drawn_joint(2, 2, 300, 0.7)
     joint[:, 1] = joint.sum(axis=1) * joint[:, 0].sum()  # a symbol that tells nothing about S
     (block,) = blocks_of(joint / joint.sum())
     found = perfect_release(block, Clock(0.0))
     assert found.bound - found.value <= 1e-9
-    np.testing.assert_allclose(found.weights @ found.posteriors, block.source, atol=1e-13)
-    np.testing.assert_allclose(found.posteriors @ block.conditional.T, np.tile(block.prior, (len(found.weights), 1)))
+    assert_allclose(found.weights @ found.posteriors, block.source, atol=1e-13)
+    assert_allclose(found.posteriors @ block.conditional.T, np.tile(block.prior, (len(found.weights), 1)))
 
 
 @pytest.mark.parametrize("shape", [(2, 6), (3, 7), (4, 8)])
@@ -97,24 +99,22 @@ def test_what_is_told_without_leakage_is_below_the_elementary_bound(shape):
 
 
 def test_vertices_that_are_searched_for_are_as_good_as_those_that_are_listed(monkeypatch):
-    joint = np.random.default_rng(5).dirichlet(np.ones(3 * 9)).reshape(3, 9)
+    joint = drawn_joint(5, 3, 9)
     (block,) = blocks_of(joint)
     listed = perfect_release(block)
     monkeypatch.setattr(perfect, "vertices_of", lambda _: None)
     searched = perfect_release(block)
     assert 0.999 * listed.value <= searched.value <= listed.bound
     assert searched.bound == silent_bound(block.joint) >= listed.value
-    np.testing.assert_allclose(searched.weights @ searched.posteriors, block.source, atol=1e-12)
-    np.testing.assert_allclose(
-        searched.posteriors @ block.conditional.T, np.tile(block.prior, (len(searched.weights), 1))
-    )
+    assert_allclose(searched.weights @ searched.posteriors, block.source, atol=1e-12)
+    assert_allclose(searched.posteriors @ block.conditional.T, np.tile(block.prior, (len(searched.weights), 1)))
     early = perfect_release(block, enough=0.5 * listed.value)
     assert 0.5 * listed.value <= early.value <= listed.bound
 
 
 def test_a_large_table_tells_much_without_leakage():
     """Its vertices are too many to list; half of H(X) is known to be free of leakage from their search."""
-    joint = np.random.default_rng(1).dirichlet(np.ones(8 * 50)).reshape(8, 50)
+    joint = drawn_joint(1, 8, 50)
     source = joint.sum(axis=0)
     solution = jp.solve(jp.FunnelProblem(joint, disclosure=-0.5 * float(source @ np.log(source))))
     assert solution.status == "optimal"

@@ -1,17 +1,28 @@
 """Funnels of worst-outcome measures: a release within the limit, and a proof that a smaller limit is too small."""
 
-import itertools
+import dataclasses
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq, linprog
+from scipy.optimize import brentq
 
 import jaxpriv as jp
 from jaxpriv import leakage
-from jaxpriv.errors import InputError
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.extremal import maximum_utility
+from jaxpriv.funnels.curved import CurvedSet
+from tests.cases import assert_refused, drawn_joint
 
-from .cases import entropy, random_joint, source_of
+from .cases import (
+    conditional_of,
+    entropy,
+    entropy_of,
+    mixtures_at,
+    most_told,
+    proved,
+    released,
+    source_of,
+)
 
 SMOOTH = [leakage.MaxInformation(), leakage.RelativeEntropyPrivacy(), leakage.MaxCostGain(leakage.BrierLoss())]
 MEASURES = [leakage.MaxLift(), leakage.Lift(), leakage.LocalDifferentialPrivacy(), *SMOOTH]
@@ -19,24 +30,19 @@ MEASURES = [leakage.MaxLift(), leakage.Lift(), leakage.LocalDifferentialPrivacy(
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
 def test_the_least_limit_is_certified(measure):
-    joint, rng = random_joint(8, 3, 6), np.random.default_rng(8)
-    target = 0.85 * entropy(source_of(joint))
-    problem = jp.FunnelProblem(joint, disclosure=target, leakage=measure)
-    found = jp.solve(problem)
-    assert found.status == "optimal"
+    joint, rng = drawn_joint(8, 3, 6), np.random.default_rng(8)
+    target = 0.85 * entropy_of(joint)
+    found = proved(jp.FunnelProblem(joint, disclosure=target, leakage=measure))
     assert found.disclosure >= target
     assert leakage.evaluate(measure, joint, found.mechanism).value <= found.upper_bound
-    assert jp.certify(problem, found).agrees
     if measure not in SMOOTH:
         assert maximum_utility(joint, (measure, found.lower_bound)).upper_bound < target
     # Posteriors within the bound, at random, disclose less.
-    best = 0.0
     for _ in range(300):
         mechanism = found.mechanism * np.exp(0.2 * rng.normal(size=found.mechanism.shape))
         mechanism /= mechanism.sum(axis=1, keepdims=True)
         if leakage.evaluate(measure, joint, mechanism).value <= found.lower_bound:
-            best = max(best, leakage.evaluate(leakage.MutualInformation(), np.diag(source_of(joint)), mechanism).value)
-    assert best < target
+            assert released(joint, mechanism)[0] < target
     back = jp.solve(jp.FunnelProblem(joint, leakage_budget=found.value, leakage=measure))
     assert back.status == "optimal"
     assert back.value >= target - 1e-6
@@ -44,9 +50,9 @@ def test_the_least_limit_is_certified(measure):
 
 @pytest.mark.parametrize("measure", SMOOTH, ids=lambda one: type(one).__name__)
 def test_of_two_private_symbols_the_limit_is_an_interval(measure):
-    """Vertices: symbols inside of it, and pairs of symbols at one of its ends."""
-    joint, limit = random_joint(4, 2, 6), 0.03
-    prior, source, first = joint.sum(axis=1), source_of(joint), joint[0] / source_of(joint)
+    """The vertices are the symbols inside of it, and pairs of symbols at one of its ends."""
+    joint, limit = drawn_joint(4, 2, 6), 0.03
+    prior, source, first = joint.sum(axis=1), source_of(joint), conditional_of(joint)[0]
 
     def excess(r):
         both = np.array([r, 1.0 - r])
@@ -57,20 +63,62 @@ def test_of_two_private_symbols_the_limit_is_an_interval(measure):
         return float((both**2).sum() - (prior**2).sum()) - limit
 
     ends = [brentq(excess, prior[0], end) for end in (1e-9, 1 - 1e-9)]
-    vertices = [np.eye(6)[x] for x in range(6) if ends[0] <= first[x] <= ends[1]]
-    for end, (x, other) in itertools.product(ends, itertools.permutations(range(6), 2)):
-        if first[x] < end < first[other]:
-            share = (end - first[x]) / (first[other] - first[x])
-            vertices.append((1 - share) * np.eye(6)[x] + share * np.eye(6)[other])
-    worth = [entropy(source) - entropy(q) for q in vertices]
-    best = -linprog(-np.array(worth), A_eq=np.array(vertices).T, b_eq=source).fun
+    inside = np.eye(6)[(ends[0] <= first) & (first <= ends[1])]
+    best = most_told(source, np.vstack([inside, *(mixtures_at(end, first) for end in ends)]))
     found = jp.solve(jp.FunnelProblem(joint, leakage_budget=limit, leakage=measure))
     assert found.status == "optimal"
     assert found.value == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.parametrize("measure", SMOOTH, ids=lambda one: type(one).__name__)
+def test_no_allowed_posterior_is_above_the_bound_of_a_search(measure):
+    """Three useful symbols: all posteriors on a grid, at prices where few or many of them are above the aim."""
+    joint, limit, rng = drawn_joint(5, 3, 3), 0.04, np.random.default_rng(5)
+    allowed = CurvedSet(joint, measure)
+    source, level = source_of(joint), limit - allowed.least
+    steps = np.arange(201) / 200
+    grid = np.array([(a, b, 1.0 - a - b) for a in steps for b in steps if a + b <= 1.0 + 1e-12]).clip(0.0)
+    grid = grid[allowed.curved.at(grid @ allowed.curved.conditional.T) <= level]
+    divergence = (grid * np.log(np.where(grid > 0, grid / source, 1.0))).sum(axis=1)
+    for _ in range(20):
+        prices = rng.normal(size=3)
+        best = float((divergence - grid @ prices).max())
+        for aim in (0.1, 0.199, 0.25):
+            bound, found, _ = allowed._search(prices + best - 0.2, level, aim, np.arange(1), Clock())  # best: 0.2
+            assert max(0.2, aim) <= bound <= 0.25 + 1e-9
+            assert len(found) == (aim < 0.2)
+
+
+@pytest.mark.parametrize("measure", SMOOTH[:2], ids=lambda one: type(one).__name__)
+def test_a_posterior_that_is_missing_is_noticed(measure):
+    """The proof does not rest on what was found before: without one of the columns the bound is the same."""
+    joint, limit = drawn_joint(6, 3, 7), 0.05
+    allowed = CurvedSet(joint, measure)
+    whole = allowed.utility(limit, 1e-7, Clock())
+    assert whole.status == "optimal"
+    for missing in range(len(allowed.posteriors)):
+        fewer = CurvedSet(joint, measure)
+        fewer.posteriors = np.delete(allowed.posteriors, missing, axis=0)
+        again = fewer.utility(limit, 1e-7, Clock())
+        assert again.status == "optimal"
+        assert again.upper_bound == pytest.approx(whole.upper_bound, abs=2e-7)
+    # Nothing is claimed where no search was made: the bound is that of the columns, which is none.
+    assert allowed.utility(limit, 1e-7, Clock(), proof=False).upper_bound == np.inf
+
+
+def test_a_claim_that_is_too_good_is_refused():
+    joint = drawn_joint(8, 3, 6)
+    for form, target in (("disclosure", 1.2), ("leakage_budget", 0.05)):
+        problem = jp.FunnelProblem(joint, leakage=leakage.MaxInformation(), **{form: target})
+        found = jp.solve(problem)
+        assert jp.certify(problem, found).agrees
+        bounds = {"lower_bound": found.upper_bound + 1e-4, "upper_bound": found.upper_bound - 1e-4}
+        name = "lower_bound" if form == "disclosure" else "upper_bound"
+        assert not jp.certify(problem, dataclasses.replace(found, **{name: bounds[name]})).agrees
+
+
 def test_without_time_the_target_is_met():
-    joint = random_joint(8, 3, 6)
+    joint = drawn_joint(8, 3, 6)
     for form, target, measure in (
         ("disclosure", 1.0, leakage.MaxLift()),
         ("leakage_budget", 0.1, leakage.MaxLift()),
@@ -84,14 +132,11 @@ def test_without_time_the_target_is_met():
 
 
 def test_no_leakage_is_found_where_it_is_enough():
-    joint = random_joint(9, 3, 8)
-    found = jp.solve(jp.FunnelProblem(joint, disclosure=0.05, leakage=leakage.MaxLift()))
-    assert found.status == "optimal"
-    assert found.value <= 1e-6
+    assert proved(jp.FunnelProblem(drawn_joint(9, 3, 8), disclosure=0.05, leakage=leakage.MaxLift())).value <= 1e-6
 
 
 def test_what_is_no_funnel_of_a_worst_outcome_is_named():
-    joint = random_joint(9, 3, 5)
+    joint = drawn_joint(9, 3, 5)
     neighbours = np.ones((3, 3), dtype=bool)
     for wanted, word in (
         ({"multiplier": 0.3, "leakage": leakage.MaxLift()}, "multiplier"),
@@ -99,10 +144,7 @@ def test_what_is_no_funnel_of_a_worst_outcome_is_named():
         ({"disclosure": 0.3, "leakage": leakage.MaxCostGain(leakage.ZeroOneLoss())}, "MaxCostGain"),
         ({"disclosure": 0.3, "leakage": leakage.LocalDifferentialPrivacy(neighbours)}, "neighbours"),
     ):
-        with pytest.raises(InputError, match=word):
-            jp.FunnelProblem(joint, **wanted)
+        assert_refused(word, jp.FunnelProblem, joint, **wanted)
     problem = jp.FunnelProblem(joint, disclosure=0.3, leakage=leakage.MaxLift())
-    with pytest.raises(InputError, match="average measures"):
-        jp.solve(problem, "difference-of-convex")
-    with pytest.raises(InputError, match="limit on every posterior"):
-        jp.solve(jp.FunnelProblem(joint, disclosure=0.3), "posterior-limit")
+    assert_refused("average measures", jp.solve, problem, "difference-of-convex")
+    assert_refused("limit on every posterior", jp.solve, jp.FunnelProblem(joint, disclosure=0.3), "posterior-limit")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
+from tests.cases import drawn_joint
 
 ORDERS = (0.05, 0.5, 0.999, 1.0, 1.001, 2.0, 5.0, 50.0, np.inf)
 
@@ -54,7 +55,7 @@ def _rows(array: np.ndarray) -> np.ndarray:
 
 
 def _joint(rng: np.random.Generator, kind: int) -> np.ndarray:
-    joint = rng.dirichlet(np.full(20, 0.7)).reshape(4, 5)
+    joint = drawn_joint(rng, 4, 5, 0.7)
     if kind % 4 == 1:
         joint = joint * (rng.random((4, 5)) < 0.6)
         joint[0, 0] += 0.1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage as lk
-from jaxpriv.errors import InputError
+from tests.cases import assert_refused
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.full(12, 0.5)).reshape(3, 4)
@@ -84,5 +84,4 @@ def test_outputs_of_tiny_mass_have_their_actions():
     ],
 )
 def test_other_measures_are_refused(measure, message):
-    with pytest.raises(InputError, match=message):
-        lk.adversary(measure, JOINT, MECHANISM)
+    assert_refused(message, lk.adversary, measure, JOINT, MECHANISM)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage as lk
-from jaxpriv.errors import InputError
 from jaxpriv.testing import random_joint
+from tests.cases import assert_refused
 
 
 def symmetric(flip):
@@ -46,5 +46,4 @@ def test_a_symmetric_channel_is_an_erasure_channel_garbled_if_it_flips_half_as_o
 
 
 def test_the_wrong_mechanism_is_named():
-    with pytest.raises(InputError, match="second has 1 dim"):
-        lk.blackwell_order(np.eye(2) / 2, np.eye(2), [1.0, 0.0])
+    assert_refused("second has 1 dim", lk.blackwell_order, np.eye(2) / 2, np.eye(2), [1.0, 0.0])

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 import jaxpriv.leakage as lk
-from tests.cases import thorough
+from tests.cases import assert_values, thorough
 
 
 def log_loss(q):
@@ -60,7 +61,7 @@ def test_custom_gain_is_the_closed_form_gain(proper, instances):
         (lk.MaxCostGain, lk.MaxInformation()),
     ):
         custom = jax.jit(jax.vmap(gain(lk.CustomLoss(log_loss, proper=proper))))
-        np.testing.assert_allclose(custom(joints, mechanisms), jax.jit(jax.vmap(closed))(joints, mechanisms), atol=2e-8)
+        assert_allclose(custom(joints, mechanisms), jax.jit(jax.vmap(closed))(joints, mechanisms), atol=2e-8)
 
 
 @pytest.mark.thorough
@@ -98,26 +99,21 @@ def test_gradient_is_the_loss_at_the_announcement():
     around = jax.jit(jax.vmap(jax.value_and_grad(cost.least)))
     (above, _), (below, _) = around(w + steps), around(w - steps)
     gradient = around(np.tile(w, (4, 1)))[1][0]
-    np.testing.assert_allclose(gradient, cubic(jax.jit(cost.announcement)(w)), rtol=1e-12)
-    np.testing.assert_allclose(gradient, (above - below) / 2e-5, atol=1e-5)
+    assert_allclose(gradient, cubic(jax.jit(cost.announcement)(w)), rtol=1e-12)
+    assert_allclose(gradient, (above - below) / 2e-5, atol=1e-5)
     for proper in (True, False):
         gradients = jax.jit(jax.vmap(jax.grad(lk.CustomLoss(log_loss, proper=proper).least)))(np.stack(COLUMNS))
         assert np.all(np.isfinite(gradients))
 
 
 def test_finite_loss_matrix():
-    losses = np.array([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0]])
-    joint, mechanism = np.array([[0.3, 0.2], [0.1, 0.4]]), np.eye(2)
+    cost = lk.LossMatrix([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0]])
     # prior (1/2, 1/2): actions cost 1, 5/2, 1. Output 0 = (3/4, 1/4): 1/2; output 1 = (1/3, 2/3): 1.
-    average = float(lk.AverageCostGain(lk.LossMatrix(losses))(joint, mechanism))
-    worst = float(lk.MaxCostGain(lk.LossMatrix(losses))(joint, mechanism))
-    assert average == pytest.approx(1 - (0.4 * 0.5 + 0.6 * 1.0), abs=1e-15)
-    assert worst == pytest.approx(0.5, abs=1e-15)
+    expected = {lk.AverageCostGain(cost): 1 - (0.4 * 0.5 + 0.6 * 1.0), lk.MaxCostGain(cost): 0.5}
+    assert_values(expected, np.array([[0.3, 0.2], [0.1, 0.4]]), np.eye(2), abs=1e-15)
 
 
 def test_gain_matrix_without_any_gain():
-    joint, mechanism = np.eye(2) / 2, np.eye(2)
-    assert float(lk.GainLeakage(np.zeros((1, 2)))(joint, mechanism)) == 0.0
-    assert float(lk.GainLeakage(np.eye(2))(joint, mechanism)) == pytest.approx(np.log(2), abs=1e-15)
+    gains = {lk.GainLeakage(np.zeros((1, 2))): 0.0, lk.GainLeakage(np.eye(2)): np.log(2)}
     # An action that pays only after output 0.
-    assert float(lk.GainLeakage(np.array([[1.0, 0.0]]))(joint, mechanism)) == pytest.approx(0.0, abs=1e-15)
+    assert_values({**gains, lk.GainLeakage([[1.0, 0.0]]): 0.0}, np.eye(2) / 2, np.eye(2), abs=1e-15)

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.errors import InputError
 from jaxpriv.testing import random_joint
+from tests.cases import assert_refused, drawn_joint
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
@@ -45,7 +45,7 @@ def test_it_is_the_linear_program_over_events_and_does_not_rise_under_post_proce
 
 
 def problem(delta, eps, seed=0):
-    joint = np.random.default_rng(seed).dirichlet(np.ones(6)).reshape(2, 3)
+    joint = drawn_joint(seed, 2, 3)
     table = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
     return jp.DistortionProblem(joint, table, leakage=lk.LeakageEnvelope(delta), leakage_budget=eps)
 
@@ -82,20 +82,16 @@ def test_at_mass_zero_the_design_is_that_of_max_lift():
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="delta"):
-        lk.LeakageEnvelope(1.5)
-    with pytest.raises(InputError, match=r"leakage: .*envelope_design"):
-        jp.solve(problem(0.1, 0.3))
-    with pytest.raises(InputError, match=r"thresholds\[1\]"):
-        lk.LeakageEnvelope(0.1).limits([1.0, 2.0], 0.3)
-    with pytest.raises(InputError, match="LeakageEnvelope"):
-        jp.extremal.envelope_design(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), leakage_budget=0.3))
+    assert_refused("delta", lk.LeakageEnvelope, 1.5)
+    assert_refused(r"leakage: .*envelope_design", jp.solve, problem(0.1, 0.3))
+    assert_refused(r"thresholds\[1\]", lk.LeakageEnvelope(0.1).limits, [1.0, 2.0], 0.3)
+    assert_refused(
+        "LeakageEnvelope",
+        jp.extremal.envelope_design,
+        jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), leakage_budget=0.3),
+    )
     limits = [(lk.HockeyStick(2, 1.0), 0.1)]
-    with pytest.raises(InputError, match="symbol 2"):
-        jp.solve(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.3, limits=limits))
-    with pytest.raises(InputError, match="thresholds has 0 dim"):
-        lk.LeakageEnvelope(0.1).limits(1.0, 0.3)
-    with pytest.raises(InputError, match="max_boxes"):
-        jp.extremal.envelope_design(problem(0.1, 0.3), max_boxes=math.nan)
-    with pytest.raises(InputError, match="problem must be a DistortionProblem"):
-        jp.extremal.envelope_design(None)
+    assert_refused("symbol 2", jp.solve, jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.3, limits=limits))
+    assert_refused("thresholds has 0 dim", lk.LeakageEnvelope(0.1).limits, 1.0, 0.3)
+    assert_refused("max_boxes", jp.extremal.envelope_design, problem(0.1, 0.3), max_boxes=math.nan)
+    assert_refused("problem must be a DistortionProblem", jp.extremal.envelope_design, None)

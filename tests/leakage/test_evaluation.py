@@ -13,6 +13,7 @@ import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import evaluation
 from jaxpriv.leakage.registry import names_with
+from tests.cases import assert_refused, assert_values
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -25,8 +26,13 @@ def ratio(y, s, r):
 
 def test_a_name_in_place_of_a_measure_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the types that the tests check come later
-    with pytest.raises(InputError, match=r"^measures\[0\] must be a measure .* not str; jaxpriv.leakage.by_name"):
-        lk.evaluate("mutual-information", JOINT, MECHANISM)
+    assert_refused(
+        r"^measures\[0\] must be a measure .* not str; jaxpriv.leakage.by_name",
+        lk.evaluate,
+        "mutual-information",
+        JOINT,
+        MECHANISM,
+    )
 
 
 def test_float64_arrays_give_no_warning_where_jax_computes_in_float32():
@@ -73,19 +79,14 @@ def test_every_name_has_a_measure():
     ],
 )
 def test_wrong_names_and_parameters(arguments, message):
-    with pytest.raises(InputError, match=message):
-        lk.by_name(**arguments)
+    assert_refused(message, lk.by_name, **arguments)
 
 
 def test_wrong_costs_and_divergences():
-    with pytest.raises(InputError, match=r"losses\[0, 1\] is NaN"):
-        lk.LossMatrix([[0.0, math.nan]])
-    with pytest.raises(InputError, match=r"gains\[1, 0\] is negative"):
-        lk.GainLeakage([[1.0], [-1.0]])
-    with pytest.raises(InputError, match=r"f\(1\) = 0"):
-        lk.UserDivergence(lambda t: t, at_zero=0.0)
-    with pytest.raises(InputError, match="at_zero"):
-        lk.UserDivergence(lambda t: t - 1, at_zero=math.nan)
+    assert_refused(r"losses\[0, 1\] is NaN", lk.LossMatrix, [[0.0, math.nan]])
+    assert_refused(r"gains\[1, 0\] is negative", lk.GainLeakage, [[1.0], [-1.0]])
+    assert_refused(r"f\(1\) = 0", lk.UserDivergence, lambda t: t, at_zero=0.0)
+    assert_refused("at_zero", lk.UserDivergence, lambda t: t - 1, at_zero=math.nan)
 
 
 # --- arrays ------------------------------------------------------------------------------------
@@ -120,8 +121,7 @@ def changed(array, index, value):
 )
 def test_wrong_arrays(joint, mechanism, message):
     for call in (lambda: lk.evaluate(lk.Lift(), joint, mechanism), lambda: lk.report(joint, mechanism)):
-        with pytest.raises(InputError, match=message):
-            call()
+        assert_refused(message, call)
 
 
 def test_parameters_of_another_size():
@@ -143,11 +143,9 @@ def test_actions_along_either_axis():
     # A square table is not read otherwise than it was said.
     square = table[:2]
     assert lk.GainLeakage(square, action_axis=1) == lk.GainLeakage(square.T) != lk.GainLeakage(square)
-    with pytest.raises(InputError, match=r"gains\[1, 0\] is negative"):
-        lk.GainLeakage([[1.0, 2.0], [-1.0, 0.0]], action_axis=1)
+    assert_refused(r"gains\[1, 0\] is negative", lk.GainLeakage, [[1.0, 2.0], [-1.0, 0.0]], action_axis=1)
     for cls in (lk.GainLeakage, lk.LossMatrix):
-        with pytest.raises(InputError, match="action_axis must be 0 or 1"):
-            cls(table, action_axis=2)
+        assert_refused("action_axis must be 0 or 1", cls, table, action_axis=2)
 
 
 def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
@@ -158,10 +156,8 @@ def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
 
 
 def test_tracers_and_unknown_units_are_refused():
-    with pytest.raises(InputError, match="runs on the host"):
-        jax.jit(lambda w: lk.evaluate(lk.Lift(), JOINT, w).value)(MECHANISM)
-    with pytest.raises(InputError, match="units must be"):
-        lk.evaluate(lk.Lift(), JOINT, MECHANISM, units="bit")
+    assert_refused("runs on the host", jax.jit(lambda w: lk.evaluate(lk.Lift(), JOINT, w).value), MECHANISM)
+    assert_refused("units must be", lk.evaluate, lk.Lift(), JOINT, MECHANISM, units="bit")
 
 
 def test_lists_and_integers_are_welcome():
@@ -232,26 +228,21 @@ def test_infinite_values_name_the_excluded_symbol():
 
 
 def test_neighbour_relation():
-    p = np.full(3, 1 / 3)
-    channel = np.array([[0.5, 0.5], [0.4, 0.6], [0.1, 0.9]])
-    line = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    joint = np.diag(p)
-    result = lk.evaluate(lk.LocalDifferentialPrivacy(line), joint, channel)
-    assert result.value == pytest.approx(math.log(4), abs=1e-14)
-    assert result.witness == lk.Witness(0, 1, 2)
-    assert lk.evaluate(lk.LocalDifferentialPrivacy(), joint, channel).value == pytest.approx(math.log(5), abs=1e-14)
-    upward = np.triu(np.ones((3, 3), bool), 1)  # P(y|s) <= e^eps P(y|s') asked for s < s' only
-    assert float(lk.LocalDifferentialPrivacy(upward)(joint, channel)) == pytest.approx(math.log(5))
-    downward = upward.T
-    assert float(lk.LocalDifferentialPrivacy(downward)(joint, channel)) == pytest.approx(math.log(0.9 / 0.5))
-    nobody = lk.evaluate(lk.LocalDifferentialPrivacy(np.zeros((3, 3))), joint, channel)
-    assert nobody.value == 0.0
+    joint, channel = np.eye(3) / 3, np.array([[0.5, 0.5], [0.4, 0.6], [0.1, 0.9]])
+    line, everybody = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), np.ones((3, 3), bool)
+    ldp = lk.LocalDifferentialPrivacy
+    expected = {
+        ldp(line): math.log(4),
+        ldp(): math.log(5),
+        ldp(np.triu(everybody, 1)): math.log(5),  # P(y|s) <= e^eps P(y|s') asked for s < s' only
+        ldp(np.tril(everybody, -1)): math.log(0.9 / 0.5),
+        ldp(np.zeros((3, 3))): 0.0,
+    }
+    assert_values(expected, joint, channel, abs=1e-14)
+    assert lk.evaluate(ldp(line), joint, channel).witness == lk.Witness(0, 1, 2)
     # Neighbours that an output excludes together are no violation; a neighbour of one it allows is.
     shut = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
-    pair = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
-    assert float(lk.LocalDifferentialPrivacy(pair)(joint, shut)) == 0.0
-    assert lk.evaluate(lk.LocalDifferentialPrivacy(pair), joint, shut).value == 0.0
-    assert float(lk.LocalDifferentialPrivacy(line)(joint, shut)) == math.inf
+    assert_values({ldp([[0, 1, 0], [1, 0, 0], [0, 0, 0]]): 0.0, ldp(line): math.inf}, joint, shut, abs=0.0)
 
 
 def test_ldp_needs_the_channel_where_the_prior_has_no_mass():

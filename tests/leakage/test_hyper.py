@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage as lk
-from jaxpriv.errors import InputError
 from jaxpriv.testing import random_joint
+from tests.cases import assert_refused
 
 SYMMETRIC = np.array([[0.9, 0.1], [0.1, 0.9]])
 
@@ -41,8 +41,7 @@ def test_maximal_correlation_and_contraction_in_closed_form():
     erasure = np.array([[0.6, 0.0, 0.4], [0.0, 0.6, 0.4]])
     assert lk.contraction_coefficient(erasure) == pytest.approx(0.6, rel=1e-12)
     assert lk.contraction_coefficient([[0.3, 0.7]]) == 0.0
-    with pytest.raises(InputError, match="channel"):
-        lk.contraction_coefficient([[0.3, 0.6]])
+    assert_refused("channel", lk.contraction_coefficient, [[0.3, 0.6]])
 
 
 def test_contraction_is_the_largest_squared_correlation_over_priors():

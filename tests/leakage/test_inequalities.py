@@ -6,6 +6,7 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 SEEDS = st.integers(0, 2**32 - 1)
 TOLERANCE = 1e-9
@@ -24,8 +25,8 @@ def test_order_of_strength(values_of, instances, orders, seed):
     prior = joints.sum(axis=2)
     for name, values in v.items():
         assert np.all(values >= 0), name  # also refuses NaN
-    np.testing.assert_array_equal(v["inferential"], v["ldp"])
-    np.testing.assert_array_equal(v["lift"], np.maximum(v["max-lift"], v["min-lift"]))
+    assert_array_equal(v["inferential"], v["ldp"])
+    assert_array_equal(v["lift"], np.maximum(v["max-lift"], v["min-lift"]))
     # Wu, Proposition 2, and the two-sided form.
     below(v["lift"], v["inferential"], "lift <= inferential")
     below(v["max-lift"], v["lift"], "max-lift <= lift")
@@ -74,9 +75,9 @@ def test_order_of_strength(values_of, instances, orders, seed):
         below(v[f"average gain {name}"], math.sqrt(2) * size * np.sqrt(v["mutual-information"]), name)
         below(v[f"maximum gain {name}"], math.sqrt(2) * size * np.sqrt(v["relative-entropy"]), name)
         below(v[f"average gain {name}"], v[f"maximum gain {name}"], name)
-    np.testing.assert_allclose(v["average gain log-loss"], v["mutual-information"], atol=1e-13)
-    np.testing.assert_allclose(v["maximum gain log-loss"], v["max-information"], atol=1e-13)
-    np.testing.assert_allclose(v["average gain zero-one"], v["correct-guess"] - prior.max(axis=1), atol=1e-13)
+    assert_allclose(v["average gain log-loss"], v["mutual-information"], atol=1e-13)
+    assert_allclose(v["maximum gain log-loss"], v["max-information"], atol=1e-13)
+    assert_allclose(v["average gain zero-one"], v["correct-guess"] - prior.max(axis=1), atol=1e-13)
 
 
 @given(SEEDS)
@@ -93,7 +94,7 @@ def test_post_processing_never_raises_any_measure(values_of, instances, seed):
 def same(before, after, but=()):
     for name in before:
         if name not in but:
-            np.testing.assert_allclose(after[name], before[name], rtol=1e-9, atol=1e-12, err_msg=name)
+            assert_allclose(after[name], before[name], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
 # Measures that hold a matrix over the private symbols: relabelling these changes the question.

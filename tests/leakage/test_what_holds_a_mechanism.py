@@ -5,9 +5,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.errors import InputError
 from jaxpriv.problems import BottleneckProblem
 from jaxpriv.statistics.watchdog import watchdog
+from tests.cases import assert_refused
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
 
@@ -27,8 +27,7 @@ def test_a_watchdog_is_measured_by_its_mechanism():
 
 
 def test_what_holds_a_mechanism_of_another_joint_is_refused():
-    with pytest.raises(InputError, match="mechanism has 3 rows"):
-        lk.evaluate(lk.Lift(), np.full((2, 4), 0.125), watchdog(JOINT, epsilon=0.3))
+    assert_refused("mechanism has 3 rows", lk.evaluate, lk.Lift(), np.full((2, 4), 0.125), watchdog(JOINT, epsilon=0.3))
 
 
 @pytest.mark.parametrize("beta", [1.5, 4.0, 20.0])
@@ -54,5 +53,4 @@ def test_beta_is_the_usual_lagrangian(beta):
     ],
 )
 def test_a_wrong_beta_is_named(wrong, message):
-    with pytest.raises(InputError, match=message):
-        BottleneckProblem(JOINT, **wrong)
+    assert_refused(message, BottleneckProblem, JOINT, **wrong)

@@ -1,12 +1,14 @@
-"""Every measure that a problem takes, and the one joint and distortion of most tests.
+"""Every measure that a problem takes, functions of a user among them, and the one joint and distortion of most tests.
 
 One joint, one distortion: a program of another structure costs seconds to compile, another limit nothing.
 """
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 
+import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
 
@@ -61,3 +63,55 @@ WORST = {
     "inferential": lk.InferentialPrivacy(),
 }
 MEASURES = {"mutual-information": lk.MutualInformation()} | AVERAGE | WORST
+
+
+def problem_of(measure, joint=JOINT, distortion=DISTORTION, **form):
+    return jp.DistortionProblem(joint, distortion, leakage=measure, **form)
+
+
+# -- functions of a user's own ---------------------------------------------------------------------
+
+
+def _user_f(f, at_zero):
+    return lk.FInformation(lk.UserDivergence(f, at_zero))
+
+
+def log_loss(q):
+    return -jnp.log(q)
+
+
+def brier_loss(q):
+    return jnp.sum(q * q) + 1.0 - 2.0 * q
+
+
+# The user's own f, none of them with f'(1) = 0, and losses, each by the name of the built-in measure that
+# it equals.
+TWINS = {
+    "kl": _user_f(lambda t: t * jnp.log(t), 0.0),
+    "chi-squared": _user_f(lambda t: t * t - 1.0, -1.0),
+    "reverse-kl": _user_f(lambda t: -jnp.log(t), INF),
+    "hellinger": _user_f(lambda t: 2.0 - 2.0 * jnp.sqrt(t), 2.0),
+    "jensen-shannon": _user_f(lambda t: 0.5 * (t * jnp.log(t) - (1 + t) * jnp.log(0.5 * (1 + t))), 0.5 * math.log(2)),
+    "gain-log-loss": lk.AverageCostGain(lk.CustomLoss(log_loss)),
+    "gain-brier": lk.AverageCostGain(lk.CustomLoss(brier_loss)),
+    "gain-brier, proper": lk.AverageCostGain(lk.CustomLoss(brier_loss, proper=True)),
+    "max-gain-log-loss": lk.MaxCostGain(lk.CustomLoss(log_loss, proper=True)),
+    "max-gain-brier": lk.MaxCostGain(lk.CustomLoss(brier_loss)),
+}
+# No built-in equals these: a quartic has no curvature at 1, these losses are not proper, and their best announcements
+# lie on faces of the simplex.
+OWN = {
+    "quartic": _user_f(lambda t: (t - 1.0) ** 4, 1.0),
+    "inverse": _user_f(lambda t: 1.0 / t - 1.0, INF),
+    "le-cam": _user_f(lambda t: (t - 1.0) ** 2 / (t + 1.0), 1.0),
+    "bounded-domain": _user_f(
+        lambda t: jnp.where(t < 3.0, -jnp.log(jnp.where(t < 3.0, 3.0 - t, 1.0)), INF) + math.log(2.0),
+        math.log(2.0 / 3.0),
+    ),
+    "kink": _user_f(lambda t: 0.5 * jnp.abs(t - 1.0), 0.5),
+    "flat": _user_f(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0), 0.8),
+    "cubic": lk.AverageCostGain(lk.CustomLoss(lambda q: (1.0 - q) ** 3)),
+    "euros": lk.AverageCostGain(lk.CustomLoss(lambda q: 1e4 * jnp.arange(1.0, N + 1) * (1.0 - q) ** 2)),
+    "max-cubic": lk.MaxCostGain(lk.CustomLoss(lambda q: (1.0 - q) ** 3)),
+}
+USERS = {f"user {name}": measure for name, measure in (TWINS | OWN).items()}

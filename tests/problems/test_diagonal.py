@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
@@ -50,7 +51,7 @@ def query(mass):
 def test_functions_of_the_private_data_reduce_to_the_diagonal(mass, query):
     program = reduced(_problem(query, "multiplier"))
     assert program.diagonal
-    np.testing.assert_allclose(program.joints[0], np.diag(mass), rtol=1e-14, atol=0)
+    assert_allclose(program.joints[0], np.diag(mass), rtol=1e-14, atol=0)
 
 
 def test_nothing_else_is_called_diagonal(mass):
@@ -71,14 +72,14 @@ def test_the_same_answer_as_from_dense_factors(monkeypatch, mass, query, form):
     monkeypatch.setattr(reduction, "_diagonal", lambda _: False)
     dense = jp.solve(_problem(np.diag(mass), form), "interior-point")
     shows = query.argmax(axis=1)[:-1]
-    np.testing.assert_allclose(merged.scores[0][:, :-1], diagonal.scores[0][:, shows], rtol=1e-6, atol=1e-9)
+    assert_allclose(merged.scores[0][:, :-1], diagonal.scores[0][:, shows], rtol=1e-6, atol=1e-9)
     for found in (diagonal, merged):
         assert found.status == dense.status == "optimal"
         assert found.steps == dense.steps
         assert found.value == pytest.approx(dense.value, abs=1e-10)
         assert found.lower_bound == pytest.approx(dense.lower_bound, abs=1e-10)
-        np.testing.assert_allclose(found.mechanism, dense.mechanism, atol=1e-8)
-        np.testing.assert_allclose(found.multipliers, dense.multipliers, rtol=1e-6, atol=1e-9)
+        assert_allclose(found.mechanism, dense.mechanism, atol=1e-8)
+        assert_allclose(found.multipliers, dense.multipliers, rtol=1e-6, atol=1e-9)
 
 
 def test_closed_form_of_hamming_distortion():
@@ -147,14 +148,14 @@ def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_prior_alone_is_the_diagonal_joint(mass, form):
     one, other = _problem(mass, form), _problem(np.diag(mass), form)
-    np.testing.assert_array_equal(one.joints, other.joints)
+    assert_array_equal(one.joints, other.joints)
     traced = jax.jit(lambda p: _problem(p, form).joints)(mass)
-    np.testing.assert_allclose(traced, other.joints, rtol=1e-6)
+    assert_allclose(traced, other.joints, rtol=1e-6)
 
 
 def test_a_prior_alone_in_funnels_and_noise(mass):
     for kind, target in ((jp.FunnelProblem, {"disclosure": 0.3}), (jp.BottleneckProblem, {"relevance": 0.3})):
-        np.testing.assert_array_equal(kind(mass, **target).joint, kind(np.diag(mass), **target).joint)
-    np.testing.assert_array_equal(
+        assert_array_equal(kind(mass, **target).joint, kind(np.diag(mass), **target).joint)
+    assert_array_equal(
         jp.NoiseProblem(mass, TABLE[0], budget=1.0).joint, jp.NoiseProblem(np.diag(mass), TABLE[0], budget=1.0).joint
     )

@@ -2,12 +2,13 @@
 
 import re
 
-import jax
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from tests.cases import thorough
+from tests.cases import assert_refused
+
+from .checks import proved
 
 JOINT = np.array([[0.1, 0.2, 0.05], [0.15, 0.25, 0.25]])
 TABLE = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
@@ -19,6 +20,7 @@ def put(array, index, value):
     return changed
 
 
+FORMS = ("budget", "multiplier", "leakage_budget")
 BAD_JOINTS = {
     "nan": (put(JOINT, (1, 2), np.nan), r"^joint\[1, 2\] is NaN"),
     "inf": (put(JOINT, (0, 1), np.inf), r"^joint\[0, 1\] is infinite"),
@@ -70,74 +72,72 @@ BAD_DISTORTIONS = {
 @pytest.mark.parametrize("case", BAD_JOINTS)
 def test_joints(case):
     value, message = BAD_JOINTS[case]
-    with pytest.raises(jp.InputError, match=message):
-        jp.DistortionProblem(value, TABLE, budget=0.1)
+    assert_refused(message, jp.DistortionProblem, value, TABLE, budget=0.1)
     if isinstance(value, np.ndarray) and value.ndim == 2:
-        with pytest.raises(jp.InputError, match=message.replace("2 or 3", "2")):
-            jp.with_private_input(value, TABLE, budget=0.1)
-        with pytest.raises(jp.InputError, match=message.replace("2 or 3", "2")):
-            jp.NoiseProblem(value, np.zeros(value.shape[1] or 1), budget=0.1)
+        assert_refused(message.replace("2 or 3", "2"), jp.with_private_input, value, TABLE, budget=0.1)
+        assert_refused(
+            message.replace("2 or 3", "2"), jp.NoiseProblem, value, np.zeros(value.shape[1] or 1), budget=0.1
+        )
 
 
 @pytest.mark.parametrize("case", BAD_DISTORTIONS)
 def test_distortions(case):
     value, message = BAD_DISTORTIONS[case]
-    with pytest.raises(jp.InputError, match=message):
-        jp.DistortionProblem(JOINT, value, budget=0.1)
+    assert_refused(message, jp.DistortionProblem, JOINT, value, budget=0.1)
 
 
-@pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "message", "names"),
     [
-        (np.nan, "NaN|finite"),
-        (True, "bool"),
-        (np.bool_(False), "bool"),
-        ("0.1", "dtype"),
-        (0.1 + 0j, "dtype"),
-        ([], "empty|dimension"),
-        ([0.1, 0.2], "entries|dimension"),
-        ([[0.1]], "dimension"),
+        (np.inf, "infinite|finite", ("budget", "multiplier")),  # an infinite leakage budget limits nothing
+        (-np.inf, "infinite|finite", ("budget", "multiplier")),
+        (np.nan, "NaN|finite", FORMS),
+        (True, "bool", FORMS),
+        (np.bool_(False), "bool", FORMS),
+        ("0.1", "dtype", FORMS),
+        (0.1 + 0j, "dtype", FORMS),
+        ([], "empty|dimension", FORMS),
+        ([0.1, 0.2], "entries|dimension", FORMS),
+        ([[0.1]], "dimension", FORMS),
     ],
 )
-def test_parameters(name, value, message):
-    with pytest.raises(jp.InputError, match=message) as caught:
-        jp.DistortionProblem(JOINT, TABLE, **{name: value})
-    assert str(caught.value).startswith(name)
+def test_parameters(value, message, names):
+    for name in names:
+        assert_refused(rf"^{name}.*({message})", jp.DistortionProblem, JOINT, TABLE, **{name: value})
 
 
 def test_the_form_is_chosen_once():
-    with pytest.raises(jp.InputError, match=r"exactly one of .* \(none given\)"):
-        jp.DistortionProblem(JOINT, TABLE)
-    with pytest.raises(jp.InputError, match=r"exactly one of .* \(`budget` and `multiplier` given\)"):
-        jp.DistortionProblem(JOINT, TABLE, budget=0.1, multiplier=1.0)
-    with pytest.raises(jp.InputError, match=r"^multiplier\[1\] is negative"):
-        jp.DistortionProblem(JOINT, [TABLE, TABLE], multiplier=[0.0, -1e-12])
-    with pytest.raises(jp.InputError, match=r"^leakage_budget minimises one distortion"):
-        jp.DistortionProblem(JOINT, [TABLE, TABLE], leakage_budget=0.1)
-    with pytest.raises(jp.InputError, match=r"^multiplier: a set of joints"):
-        jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, multiplier=1.0)
-    with pytest.raises(jp.InputError, match=r"^multiplier: a set of joints takes budget="):
-        jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, multiplier=1.0, leakage=jp.leakage.Lift())
-
-
-@pytest.mark.parametrize("name", ["budget", "multiplier"])
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_parameters(name, value):
-    with pytest.raises(jp.InputError, match=r"infinite|finite") as caught:
-        jp.DistortionProblem(JOINT, TABLE, **{name: value})
-    assert str(caught.value).startswith(name)
+    assert_refused(r"exactly one of .* \(none given\)", jp.DistortionProblem, JOINT, TABLE)
+    assert_refused(
+        r"exactly one of .* \(`budget` and `multiplier` given\)",
+        jp.DistortionProblem,
+        JOINT,
+        TABLE,
+        budget=0.1,
+        multiplier=1.0,
+    )
+    assert_refused(
+        r"^multiplier\[1\] is negative", jp.DistortionProblem, JOINT, [TABLE, TABLE], multiplier=[0.0, -1e-12]
+    )
+    assert_refused(
+        r"^leakage_budget minimises one distortion", jp.DistortionProblem, JOINT, [TABLE, TABLE], leakage_budget=0.1
+    )
+    assert_refused(
+        r"^multiplier: a set of joints", jp.DistortionProblem, np.stack([JOINT, JOINT]), TABLE, multiplier=1.0
+    )
+    assert_refused(
+        r"^multiplier: a set of joints takes budget=",
+        jp.DistortionProblem,
+        np.stack([JOINT, JOINT]),
+        TABLE,
+        multiplier=1.0,
+        leakage=jp.leakage.Lift(),
+    )
 
 
 def test_an_infinite_leakage_budget_limits_nothing():
-    solution = jp.solve(jp.DistortionProblem(JOINT, TABLE, leakage_budget=np.inf))
-    assert solution.status == "optimal"
+    solution = proved(jp.DistortionProblem(JOINT, TABLE, leakage_budget=np.inf))
     assert solution.value == pytest.approx(float(JOINT.sum(axis=0) @ TABLE.min(axis=1)), abs=1e-12)
-
-
-def test_what_is_no_measure_is_refused():
-    with pytest.raises(jp.InputError, match=r"^leakage must be a measure of jaxpriv.leakage, not float"):
-        jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=2.0)
 
 
 def test_other_real_numbers_are_welcome():
@@ -168,8 +168,7 @@ def test_other_real_numbers_are_welcome():
 def test_a_total_that_is_one_up_to_rounding_is_divided_out():
     problem = jp.DistortionProblem(JOINT * (1 + 5e-10), TABLE, budget=0.1)
     assert problem.joints.sum() == pytest.approx(1, abs=4e-16)
-    with pytest.raises(jp.InputError, match=r"^joint sums to"):
-        jp.DistortionProblem(JOINT * (1 + 2e-9), TABLE, budget=0.1)
+    assert_refused(r"^joint sums to", jp.DistortionProblem, JOINT * (1 + 2e-9), TABLE, budget=0.1)
 
 
 def test_messages_repeat_no_data():
@@ -188,10 +187,8 @@ def test_messages_repeat_no_data():
 
 
 def test_rate_distortion_and_noise_name_their_own_arguments():
-    with pytest.raises(jp.InputError, match=r"^source\[.*2\] is NaN"):
-        jp.rate_distortion([0.5, 0.5, np.nan], TABLE, budget=0.1)
-    with pytest.raises(jp.InputError, match=r"^source sums to 2"):
-        jp.rate_distortion([1, 1], TABLE[:2, :2], budget=0.1)
+    assert_refused(r"^source\[.*2\] is NaN", jp.rate_distortion, [0.5, 0.5, np.nan], TABLE, budget=0.1)
+    assert_refused(r"^source sums to 2", jp.rate_distortion, [1, 1], TABLE[:2, :2], budget=0.1)
     noise = np.array([0.0, 1.0, 2.0])
     for arguments, message in [
         ({"distortion": noise[:2]}, r"^distortion has 2 entries; addition modulo \|X\| needs \|X\| = 3"),
@@ -201,8 +198,7 @@ def test_rate_distortion_and_noise_name_their_own_arguments():
         ({"offsets": [0, 1, 1]}, r"^offsets repeats a value"),
         ({"budget": np.nan}, r"^budget must be a finite number"),
     ]:
-        with pytest.raises(jp.InputError, match=message):
-            jp.NoiseProblem(JOINT, **{"distortion": noise, "budget": 1.0, **arguments})
+        assert_refused(message, jp.NoiseProblem, JOINT, **{"distortion": noise, "budget": 1.0, **arguments})
 
 
 _TABLE = np.ones((3, 3)) - np.eye(3)
@@ -225,8 +221,7 @@ def _ask(**given):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_answered_with_what_to_write(name):
     make, message = MISTAKES[name]
-    with pytest.raises(jp.InputError, match=message):
-        make()
+    assert_refused(message, make)
 
 
 def test_targets_out_of_reach_say_what_is_in_reach():
@@ -236,20 +231,3 @@ def test_targets_out_of_reach_say_what_is_in_reach():
     entropy = -(masses * np.log(masses)).sum()
     with pytest.raises(jp.InfeasibleError, match=f"{entropy:.6g} nats".replace(".", r"\.")):
         jp.FunnelProblem(_SKEW, disclosure=2.0)
-
-
-@pytest.mark.parametrize(
-    "transform",
-    [
-        lambda f: jax.jit(jax.grad(f)),
-        *thorough(jax.grad, lambda f: jax.jit(jax.jacfwd(f)), lambda f: jax.grad(jax.jit(f)), jax.jacfwd),
-    ],
-)
-def test_the_derivative_of_solve_is_that_of_optimal_value(transform):
-    def problem(table):
-        return jp.DistortionProblem(_SKEW, table, multiplier=0.5)
-
-    found = transform(lambda table: jp.solve(problem(table), tol=1e-9).value)(_TABLE)
-    wanted = transform(lambda table: jp.optimal_value(problem(table)))(_TABLE)
-    assert np.any(wanted != 0)
-    np.testing.assert_allclose(found, wanted, atol=1e-7)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 
 import jaxpriv as jp
-from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import LocalDifferentialPrivacy, MaximalLeakage, MaxLift, MetricPrivacy, MutualInformation, Sibson
+from tests.cases import assert_refused, drawn_joint
 
 COSTS = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
-JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
+JOINT = drawn_joint(0, 2, 3)
 MEASURES = [MutualInformation(), MaximalLeakage(), MaxLift(), Sibson(2.0), LocalDifferentialPrivacy()]
 
 
@@ -26,7 +27,7 @@ def lexicographic(joint=JOINT, costs=COSTS, budget=0.2, tolerance=1e-3, **given)
 def test_it_costs_no_more_than_the_plain_problem_and_leaks_no_more_than_the_tolerance_allows(
     seed, measure, budget, tolerance
 ):
-    joint = np.random.default_rng(seed).dirichlet(np.ones(6)).reshape(2, 3)
+    joint = drawn_joint(seed, 2, 3)
     problem = lexicographic(joint, COSTS, budget, tolerance, leakage=measure)
     solution, plain = jp.solve(problem), jp.solve(problem.least_leakage)
     assert solution.status == "optimal"
@@ -66,8 +67,9 @@ def test_a_claim_of_less_leakage_than_its_mechanism_has_is_found():
     assert "least_leakage.value" in found.message
     exceeding = dataclasses.replace(first, mechanism=np.full((3, 3), 1 / 3))
     assert not jp.certify(problem, dataclasses.replace(solution, least_leakage=exceeding)).valid
-    with pytest.raises(InputError, match="LexicographicProblem itself"):
-        jp.certify(problem, dataclasses.replace(solution, least_leakage=None))
+    assert_refused(
+        "LexicographicProblem itself", jp.certify, problem, dataclasses.replace(solution, least_leakage=None)
+    )
 
 
 def test_without_a_mechanism_there_is_no_bound_but_infinity():
@@ -87,17 +89,10 @@ def test_a_time_limit_leaves_a_valid_interval():
 
 def test_what_it_does_not_take_is_refused_with_a_reason():
     plain = jp.DistortionProblem(JOINT, COSTS, leakage_budget=0.1)
-    with pytest.raises(InputError, match="with a budget"):
-        jp.LexicographicProblem(plain, tolerance=0.1)
-    with pytest.raises(InputError, match="with a budget"):
-        jp.LexicographicProblem(jp.FunnelProblem(JOINT, disclosure=0.1), tolerance=0.1)
-    with pytest.raises(InputError, match="several distortions"):
-        lexicographic(costs=np.stack([COSTS, COSTS]), budget=[1.0, 1.0])
-    with pytest.raises(InputError, match="tolerance"):
-        lexicographic(tolerance=-1.0)
-    with pytest.raises(InputError, match="leakage_budget"):
-        jp.solve(lexicographic(leakage=MetricPrivacy(1.0 - np.eye(2))))
-    with pytest.raises(InputError, match="outside of jit"):
-        jax.jit(lambda budget: jp.solve(lexicographic(budget=budget)).value)(0.2)
-    with pytest.raises(InputError, match="LexicographicProblem"):
-        jp.frontier(lexicographic(), budgets=[0.1])
+    assert_refused("with a budget", jp.LexicographicProblem, plain, tolerance=0.1)
+    assert_refused("with a budget", jp.LexicographicProblem, jp.FunnelProblem(JOINT, disclosure=0.1), tolerance=0.1)
+    assert_refused("several distortions", lexicographic, costs=np.stack([COSTS, COSTS]), budget=[1.0, 1.0])
+    assert_refused("tolerance", lexicographic, tolerance=-1.0)
+    assert_refused("leakage_budget", jp.solve, lexicographic(leakage=MetricPrivacy(1.0 - np.eye(2))))
+    assert_refused("outside of jit", jax.jit(lambda budget: jp.solve(lexicographic(budget=budget)).value), 0.2)
+    assert_refused("LexicographicProblem", jp.frontier, lexicographic(), budgets=[0.1])

@@ -16,7 +16,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
-from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, WORST, N
+from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, USERS, WORST, N
 
 
 def smaller(joint):
@@ -86,12 +86,14 @@ def test_every_measure_is_supported_but_classes_of_ones_own():
     assert not lk.FInformation(OwnDivergence()).designable
 
 
-@pytest.mark.parametrize("which", JOINTS)
+@pytest.mark.parametrize("which", [*JOINTS, "of a user"])
 def test_terms_of_an_average_measure_add_up_to_its_value(which):
-    joint = JOINTS[which]
+    joint, measures = JOINTS.get(which, JOINT), AVERAGE
+    if which not in JOINTS:
+        measures = {name: one for name, one in USERS.items() if not one.worst_outcome}
     for mechanism in random_mechanisms(3, 8, N, N):
-        values = evaluate_all(tuple(AVERAGE.values()), joint, mechanism)
-        for (name, measure), found in zip(AVERAGE.items(), values, strict=True):
+        values = evaluate_all(tuple(measures.values()), joint, mechanism)
+        for (name, measure), found in zip(measures.items(), values, strict=True):
             (term,) = terms_of(measure, joint, Role.OBJECTIVE)
             total = column_values(term, term.rows @ mechanism).sum() + shift_of(measure, joint)
             assert measure.scale_for(N).outer(total) == pytest.approx(found.value, rel=1e-9, abs=2e-11), name
@@ -126,8 +128,9 @@ def test_terms_of_a_worst_outcome_measure_hold_exactly_up_to_its_value(which):
 
 def test_symbols_that_say_the_same_are_merged_and_others_are_not():
     joint = np.array([[0.1, 0.1, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0], [0.0, 0.0, 0.3, 0.0], [0.0, 0.0, 0.0, 0.1]])
-    for name, rows in [("kl", 3), ("sibson-2", 3), ("maximal-leakage", 3), ("correct-guess", 4), ("hellinger", 4)]:
-        (term,) = terms_of(MEASURES[name], joint, Role.OBJECTIVE)
+    merged = {"kl": 3, "sibson-2": 3, "maximal-leakage": 3, "max-information": 3, "correct-guess": 4, "hellinger": 4}
+    for name, rows in merged.items():
+        (term,) = terms_of(MEASURES[name], joint, Role.WORST if name in WORST else Role.OBJECTIVE, 0.1)
         assert len(term.rows) == rows, name
     twins = np.array([[0.5, 0.5], [1e-17, 0.0], [0.0, 1e-17]])
     (term,) = terms_of(lk.MaximalLeakage(), twins, Role.OBJECTIVE)
@@ -147,16 +150,19 @@ DUAL_CASES = [
                                         "hellinger", "jensen-shannon", "e-gamma", "gain-brier")),
     *((name, Role.WORST) for name in ("max-information", "relative-entropy", "max-gain-brier", "max-gain-zero-one",
                                       "lift", "ldp", "ldp-chain")),
+    *((f"user {name}", role) for name in ("hellinger", "reverse-kl", "quartic", "bounded-domain", "gain-brier", "cubic")
+      for role in (Role.OBJECTIVE, Role.AVERAGE)),
+    *((f"user {name}", Role.WORST) for name in ("max-gain-brier", "max-cubic")),
 ]  # fmt: skip
 
 
 def _instance(name, role, seed):
     """A program, and a mechanism that meets its limits exactly."""
-    measure = MEASURES[name]
+    measure, slack = (MEASURES | USERS)[name], 1e-9 if name in USERS else 1e-12
     joint = random_joint(seed, N, N)
     mechanism = random_mechanisms(seed, 4, N, N)[seed % 2]
     mechanism = 0.9 * mechanism + 0.1 / N
-    eps = 0.0 if role is Role.OBJECTIVE else evaluate(measure, joint, mechanism).value * (1 + 1e-9) + 1e-12
+    eps = 0.0 if role is Role.OBJECTIVE else evaluate(measure, joint, mechanism).value * (1 + 1e-9) + slack
     terms = terms_of(measure, joint, role, eps)
     weighted = joint.sum(axis=0)[:, None] * DISTORTION
     budgets = np.array([(weighted * mechanism).sum() * (1 + 1e-12)])

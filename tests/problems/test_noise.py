@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.data.probability import mutual_information
 from jaxpriv.testing import random_joint
+from tests.funnels.cases import information
 
 JOINT = random_joint(0, 3, 5)
 CYCLIC = np.minimum(np.arange(5.0), 5 - np.arange(5.0))
@@ -29,9 +31,9 @@ def test_mechanism_noise_and_columns(offsets):
     problem = jp.NoiseProblem(JOINT, cost, budget=1.0, offsets=offsets)
     noise = np.random.default_rng(1).dirichlet(np.ones(len(cost)))
     table = table_of(problem, noise, offsets)
-    np.testing.assert_allclose(problem.mechanism(noise), table, atol=1e-16)
-    np.testing.assert_allclose(problem.noise(table), noise, atol=1e-16)
-    np.testing.assert_allclose((problem.columns() @ noise).T, JOINT @ table, atol=1e-16)
+    assert_allclose(problem.mechanism(noise), table, atol=1e-16)
+    assert_allclose(problem.noise(table), noise, atol=1e-16)
+    assert_allclose((problem.columns() @ noise).T, JOINT @ table, atol=1e-16)
 
 
 @pytest.mark.parametrize("offsets", [None, [-1, 0, 1]], ids=str)
@@ -42,7 +44,7 @@ def test_no_random_noise_leaks_less(offsets):
     assert solution.status == "optimal"
     assert solution.solver == "barrier-newton"
     best = problem.noise(solution.mechanism)
-    np.testing.assert_allclose(problem.mechanism(best), solution.mechanism, atol=1e-16)
+    assert_allclose(problem.mechanism(best), solution.mechanism, atol=1e-16)
     assert best.sum() == pytest.approx(1, abs=1e-14)
     assert solution.distortion[0] == pytest.approx(cost @ best, abs=1e-15)
     assert cost @ best <= 0.4 * (1 + 1e-12)
@@ -54,17 +56,10 @@ def test_no_random_noise_leaks_less(offsets):
         law = (1 - share) * best + share * rng.dirichlet(np.full(len(cost), 0.5))
         excess = max(0.0, 1 - 0.4 / (cost @ law)) * (1 + 1e-12)  # towards z = 0, which costs nothing
         law = (1 - excess) * law + excess * (cost == 0)
-        value = float(mutual_information_of(JOINT @ table_of(problem, law, offsets)))
+        value = float(information(JOINT @ table_of(problem, law, offsets)))
         assert value >= solution.lower_bound
         nearest = min(nearest, value - solution.value)
     assert nearest < 1e-4
-
-
-def mutual_information_of(joint):
-    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    return np.where(
-        joint > 0, joint * np.log(np.where(joint > 0, joint, 1) / np.where(product > 0, product, 1)), 0
-    ).sum()
 
 
 @pytest.mark.usefixtures("options_of_a_release")
@@ -99,7 +94,7 @@ def test_budgets_at_the_ends(budget):
     assert solution.status == "optimal"
     assert solution.distortion[0] <= budget * (1 + 1e-9)
     if budget == 0:
-        np.testing.assert_array_equal(solution.mechanism, np.eye(5))
+        assert_array_equal(solution.mechanism, np.eye(5))
     if budget >= 1.2:  # uniform noise on the group hides everything
         assert solution.value <= 1e-6
 
@@ -124,6 +119,6 @@ def test_maximum_entropy_is_the_gibbs_law():
         assert CYCLIC @ found.noise <= budget + 1e-12
         assert 0 <= found.gap + 1e-15 <= 1e-9
         gibbs = np.exp(-found.price * CYCLIC)
-        np.testing.assert_allclose(found.noise, gibbs / gibbs.sum(), atol=1e-15)
-    np.testing.assert_allclose(jp.max_entropy_noise(CYCLIC, 7.0).noise, 0.2)
+        assert_allclose(found.noise, gibbs / gibbs.sum(), atol=1e-15)
+    assert_allclose(jp.max_entropy_noise(CYCLIC, 7.0).noise, 0.2)
     assert jp.max_entropy_noise(CYCLIC, 0.0).entropy == pytest.approx(0, abs=1e-12)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
@@ -85,7 +86,7 @@ def test_terms_from_tracers_are_those_of_numpy(name):
             return jax.tree.leaves(found)
 
         for one, other in zip(jax.tree.leaves(host), traced(leaves, joint), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
+            assert_allclose(one, other, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,9 +105,9 @@ def test_a_symbol_without_mass_counts_nothing(name):
             proof = certify_program(program, mechanism, np.zeros((4, rows)), np.ones((4, 1)), np.zeros(2))
             sums = [column_values(term, term.rows @ mechanism).sum() for term in terms if term.role is not Role.WORST]
             found.append([proof.value, proof.violation, *sums, *(term.bound for term in terms)])
-        np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
+        assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
         if not measure.worst_outcome:
-            np.testing.assert_allclose(shift_of(measure, joint), shift_of(measure, joint, True), rtol=1e-14)
+            assert_allclose(shift_of(measure, joint), shift_of(measure, joint, True), rtol=1e-14)
 
 
 def stated(name, joint):
@@ -139,7 +140,7 @@ def test_the_certificate_of_tracers_is_that_of_numpy(name):
     assert np.isfinite(host.lower_bound)
     found = traced(lambda joint: certify_program(stated(name, joint), mechanism, *duals), joint)
     for one, other in zip(dataclasses.astuple(host), dataclasses.astuple(found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+        assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", [name for name in ALWAYS_TERMS if not MEASURES[name].linear])
@@ -258,8 +259,8 @@ def test_a_compiled_solution_is_certified_on_the_host():
         if level > 0:
             assert solution.status == "optimal"
             found, expected = (jp.sensitivity(problem, one) for one in (solution, host))
-            np.testing.assert_allclose(found.leakage_budget, expected.leakage_budget, rtol=1e-3)
-            np.testing.assert_allclose(found.distortion, expected.distortion, atol=1e-3)
+            assert_allclose(found.leakage_budget, expected.leakage_budget, rtol=1e-3)
+            assert_allclose(found.distortion, expected.distortion, atol=1e-3)
 
 
 # -- refusals --------------------------------------------------------------------------------------
