@@ -121,3 +121,10 @@ def test_a_design_prints_no_class_of_its_table():
     assert "<i>town" in str(found.mechanism)
     assert "&lt;i&gt;town" in found._repr_html_()
     assert re.search(r"lower bound, these records +0\.\d+ nats", str(found))
+
+
+def test_the_order_of_a_measure_prints_as_a_number():
+    assert repr(jp.leakage.Sibson(2.0)) == "Sibson(order=2.0)"
+    shown = repr(jp.DistortionProblem(np.eye(2) / 2, 1 - np.eye(2), budget=0.1, leakage=jp.leakage.Arimoto(0.5)))
+    assert "leakage=Arimoto(order=0.5)" in shown
+    assert "data=f64[1,2,2](numpy)" in shown

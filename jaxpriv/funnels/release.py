@@ -389,7 +389,7 @@ def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolut
     """
     sign = 1.0 if minimises(problem) else -1.0
     if isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome:
-        return limit_bound(problem, float(solution.lower_bound), clock)
+        return limit_bound(problem, float(solution.lower_bound if sign > 0 else solution.upper_bound), clock)
     funnel, lam = problem.minimises_leakage, float(solution.multiplier)
     prices = np.asarray(solution.prices, dtype=np.float64)[problem.useful]
     usable = bool(np.isfinite(prices).all()) and 0 <= lam < np.inf

@@ -30,6 +30,8 @@ _MOST, _FIRST = 300.0, 1.0
 # The utility is computed to this share of the tolerance, at least to this. Steps of the search; cuts stay this share of
 # the interval inside, and every so many steps halve it.
 _FINE, _FINEST, _STEPS, _INSET, _HALVED = 1e-2, 1e-12, 60, 0.02, 4
+# Up to this relative width an interval has a proof; the search within it has none before its end.
+_ROUGH = 0.05
 NAME = "posterior-limit"
 
 
@@ -51,22 +53,25 @@ class PosteriorLimit(AbstractFunnelSolver):
 
 
 def _measure(problem: FunnelProblem, best: MaximumUtility, bound: float, steps: int) -> PosteriorMeasure:
-    return PosteriorMeasure(
-        *measure_of(best.mechanism[problem.useful], problem.reduction.source), bound=bound, steps=steps
-    )
+    posteriors, masses = measure_of(best.mechanism[problem.useful], problem.reduction.source)
+    notes = (f"bound proved by {best.method}",) if 0 < bound < math.inf else ()
+    return PosteriorMeasure(posteriors, masses, bound=bound, steps=steps, notes=notes)
 
 
 def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtility]:
-    """U, a function of a limit, a tolerance, and of what is enough: more need not be known."""
+    """U(limit, tol, enough, proof): no more need be known than whether it is `enough`.
+
+    Without `proof` the upper bound of a smooth measure may be infinite.
+    """
     joint, measure = problem.joint, problem.leakage
     used = joint.sum(axis=0) > 0
     smooth = CurvedSet(joint[:, used], measure) if measure.smooth else None
 
-    def at(limit: float, tol: float, enough: float = math.inf) -> MaximumUtility:
+    def at(limit: float, tol: float, enough: float = math.inf, proof: bool = True) -> MaximumUtility:
         with clock.quiet():
             if smooth is None or limit == 0:  # without leakage all measures are one
                 return utility_within(joint, parse_limits((measure if smooth is None else Lift(), limit)), tol, clock)
-            found = smooth.utility(limit, tol, clock, enough)
+            found = smooth.utility(limit, tol, clock, enough, proof)
         whole = np.empty((len(used), found.mechanism.shape[1]))
         whole[:], whole[used] = joint[:, used].sum(axis=0) @ found.mechanism, found.mechanism
         return replace(found, mechanism=whole)
@@ -82,41 +87,48 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
 
     utility = _utility(problem, clock)
 
-    def at(limit: float) -> MaximumUtility:
-        return utility(limit, fine, target)
+    def at(limit: float, proof: bool = True) -> MaximumUtility:
+        return utility(limit, fine, target, proof)
 
-    low, under = 0.0, at(0.0)
-    if under.value >= target:
-        return 0.0, under, 1
+    best = at(0.0)
+    if best.value >= target:
+        return 0.0, best, 1
+    low = proved = 0.0, best.value
     high = min(evaluate(problem.leakage, problem.joint, np.eye(problem.joint.shape[1])).value, _FIRST)
-    best = at(high)
-    steps = 2
+    best, steps, side = at(high), 2, 1.0
     while best.value < target and high < _MOST and not clock.expired():
-        low, under = (high, best) if best.upper_bound < target else (low, under)
+        low = high, best.value
+        proved = low if best.upper_bound < target else proved
         high, steps = min(2 * high, _MOST), steps + 1
         best = at(high)
-    side = 1.0
-    while high - low > 0.9 * goal.tol and steps < _STEPS and not clock.expired():
+    while steps < _STEPS and not clock.expired():
+        close = high - low[0] <= 0.9 * goal.tol
+        if close and proved == low:
+            break
         steps += 1
-        share = (target - under.upper_bound) / max(best.value - under.upper_bound, _EPS)
-        cut = low + share * (high - low) + side * 0.4 * goal.tol
-        inset = min(_INSET * (high - low), 0.4 * goal.tol)
-        cut = 0.5 * (low + high) if steps % _HALVED == 0 else min(max(cut, low + inset), high - inset)
-        found = at(cut)
+        share = (target - low[1]) / max(best.value - low[1], _EPS)
+        cut = low[0] + share * (high - low[0]) + side * 0.4 * goal.tol
+        inset = min(_INSET * (high - low[0]), 0.4 * goal.tol)
+        cut = 0.5 * (low[0] + high) if steps % _HALVED == 0 else min(max(cut, low[0] + inset), high - inset)
+        cut = low[0] if close else cut
+        # Without a proof the value may be that of too few posteriors: what is too small for it is proved in the end.
+        found = at(cut, close or high - proved[0] > _ROUGH * high)
         if found.value >= target:
-            high, best, side = cut, found, -1.0
+            high, best, side, low = cut, found, -1.0, min(low, proved) if close else low
         elif found.upper_bound < target:
-            low, under, side = cut, found, 1.0
-        else:
+            low = proved = cut, found.value
+            side = 1.0
+        elif close or np.isfinite(found.upper_bound):
             break  # the interval of the utility itself holds the target
-        clock.report(NAME, steps, high, low)
-    return low, best, steps
+        else:
+            low, side = (cut, found.value), 1.0
+        clock.report(NAME, steps, high, proved[0])
+    return proved[0], best, steps
 
 
 def limit_bound(problem: FunnelProblem, claimed: float, clock: Clock) -> float:
-    """The bound that one more search proves: that of a budget, or `claimed` if no release within it is enough."""
-    limit = problem.target if problem.limits_leakage else max(claimed, 0.0)
-    proved = _utility(problem, clock)(limit, _FINEST).upper_bound
+    """`claimed`, if one more search proves it: that a budget allows no more, or that no release within it is enough."""
+    utility = _utility(problem, clock)
     if problem.limits_leakage:
-        return proved
-    return limit if proved < problem.target else 0.0
+        return max(claimed, utility(problem.target, _FINEST, claimed * (1 + _FINEST)).upper_bound)
+    return claimed if utility(max(claimed, 0.0), _FINEST, problem.target).upper_bound < problem.target else 0.0

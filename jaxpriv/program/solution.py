@@ -215,7 +215,7 @@ class Solution(AbstractSolution):
             "lower bound": numbers(self.lower_bound, lower),
             "gap": numbers(self.gap, width),
             "leakage": numbers(self.leakage),
-            "distortion": numbers(self.distortion),
+            "distortion": numbers(self.distortion, nearest),
             "mechanism": sizes(X=self.mechanism.shape[-2], Y=self.mechanism.shape[-1]),
             "solver": self.solver,
             "steps": numbers(self.steps, nearest),

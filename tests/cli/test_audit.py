@@ -6,6 +6,7 @@ import pytest
 from jaxpriv.cli import _output
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import JOINT, answered, printed, refused, run
+from tests.release.conftest import write
 
 MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
 COUNTS = np.rint(JOINT * 4000).astype(int)
@@ -118,22 +119,19 @@ def test_pairs_of_a_table(save, tmp_path):
 
 def test_counts_of_a_table(save, tmp_path):
     """The records of a table, sorted into the classes that the mapping was made with."""
-    generator, path = np.random.default_rng(1), tmp_path / "people.csv"
+    generator = np.random.default_rng(1)
     s, age = generator.choice(["yes", "no"], size=400), generator.integers(18, 80, size=400)
     town = generator.choice(["n", "s", ""], size=400)
-    path.write_text("s,age,town\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(s, age, town, strict=True)))
-    made = tmp_path / "mechanism.npz"
+    write(tmp_path / "people.csv", {"s": s, "age": age, "town": town})
     line = "watchdog people.csv --private s --bins age=quantiles:3 --epsilon 0.05 --out mechanism.npz --codebook-out"
     columns = "--useful age --useful town"
     refused(run(line, "book.json", columns), 2, "'town'", "is missing")
     printed(line, "book.json", columns, "--missing town=none")
     # The same table in another order, half of it, has other symbols first; they are found by their attributes.
-    half = tmp_path / "half.csv"
-    half.write_text(
-        "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
-    )
-    record = answered("audit mechanism.npz --counts half.csv --codebook book.json --bootstrap 0")
-    attributes = np.load(made)["attributes"]
+    half = write(tmp_path / "half.csv", {"town": town[200:], "age": age[200:], "s": s[200:]})
+    audit = "audit mechanism.npz --codebook book.json --counts"
+    record = answered(audit, "half.csv --bootstrap 0")
+    attributes = np.load("mechanism.npz")["attributes"]
     cuts = np.quantile(age, [1 / 3, 2 / 3], method="inverted_cdf")
     codes = np.stack([np.searchsorted(cuts, age, side="right"), [["n", "s", ""].index(c) for c in town]], axis=1)
     x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
@@ -142,20 +140,18 @@ def test_counts_of_a_table(save, tmp_path):
     other = answered("audit mechanism.npz --counts", save("half.npz", counts=counts), "--bootstrap 0")
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
-    refused(run("audit mechanism.npz --counts half.csv --codebook book.json"), 2, "'town'", "row 0")
-    stored = dict(np.load(made))
+    refused(run(audit, "half.csv"), 2, "'town'", "row 0")
+    stored = dict(np.load("mechanism.npz"))
     save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
-    refused(
-        run("audit few.npz --counts people.csv --codebook book.json"), 2, "--counts: row", "no symbol of the mapping"
-    )
+    few = run("audit few.npz --counts people.csv --codebook book.json")
+    refused(few, 2, "--counts: row", "no symbol of the mapping")
     # Another book: the same columns in another order, with as many classes, would count something else.
     printed(line, "swapped.json --useful town --useful age --missing town=none")
     printed(line, "book.json", columns, "--missing town=none")
-    refused(
-        run("audit mechanism.npz --counts people.csv --codebook swapped.json"), 2, "--codebook", "other useful columns"
-    )
+    other = run("audit mechanism.npz --counts people.csv --codebook swapped.json")
+    refused(other, 2, "--codebook", "other useful columns")
     refused(run("audit mechanism.npz --counts people.csv"), 2, "--codebook")
-    refused(run("audit mechanism.npz --counts", save("c.npz", counts=COUNTS), "--codebook book.json"), 2, "--codebook")
+    refused(run(audit, save("c.npz", counts=COUNTS)), 2, "--codebook")
     save("plain.npz", mechanism=np.eye(4))
     refused(run("audit plain.npz --counts people.csv --codebook book.json"), 2, "attributes")
 

@@ -7,6 +7,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.audit import excess
 from tests.cli.conftest import answered, printed, refused, run
+from tests.release.conftest import write
 
 
 def triples(joint, mapping, records=4000):
@@ -72,11 +73,9 @@ def tables(tmp_path):
     age, town = rng.integers(0, 4, 3000), rng.integers(0, 3, 3000)
     income = (rng.random(3000) < 0.2 + 0.15 * age + 0.1 * (town == 1)).astype(int)
     noisy = np.where(rng.random(3000) < 0.6, age, rng.integers(0, 4, 3000))
-    path, other = tmp_path / "people.csv", tmp_path / "released.csv"
-    rows = zip(income, age, town, noisy, age // 2, strict=True)
-    path.write_text("income,age,town,noisy,merged\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    other.write_text("age,town\n" + "".join(f"{a},{b}\n" for a, b in zip(noisy, town, strict=True)))
-    return path, other
+    people = {"income": income, "age": age, "town": town, "noisy": noisy, "merged": age // 2}
+    released = {"age": noisy, "town": town}
+    return write(tmp_path / "people.csv", people), write(tmp_path / "released.csv", released)
 
 
 def test_releases_of_tables(tables):

@@ -1,12 +1,16 @@
 """Funnels of worst-outcome measures: a release within the limit, and a proof that a smaller limit is too small."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 import jaxpriv as jp
 from jaxpriv import leakage
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.extremal import maximum_utility
+from jaxpriv.funnels.curved import CurvedSet
 from tests.cases import assert_refused, drawn_joint
 
 from .cases import (
@@ -64,6 +68,53 @@ def test_of_two_private_symbols_the_limit_is_an_interval(measure):
     found = jp.solve(jp.FunnelProblem(joint, leakage_budget=limit, leakage=measure))
     assert found.status == "optimal"
     assert found.value == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("measure", SMOOTH, ids=lambda one: type(one).__name__)
+def test_no_allowed_posterior_is_above_the_bound_of_a_search(measure):
+    """Three useful symbols: all posteriors on a grid, at prices where few or many of them are above the aim."""
+    joint, limit, rng = drawn_joint(5, 3, 3), 0.04, np.random.default_rng(5)
+    allowed = CurvedSet(joint, measure)
+    source, level = source_of(joint), limit - allowed.least
+    steps = np.arange(201) / 200
+    grid = np.array([(a, b, 1.0 - a - b) for a in steps for b in steps if a + b <= 1.0 + 1e-12]).clip(0.0)
+    grid = grid[allowed.curved.at(grid @ allowed.curved.conditional.T) <= level]
+    divergence = (grid * np.log(np.where(grid > 0, grid / source, 1.0))).sum(axis=1)
+    for _ in range(20):
+        prices = rng.normal(size=3)
+        best = float((divergence - grid @ prices).max())
+        for aim in (0.1, 0.199, 0.25):
+            bound, found, _ = allowed._search(prices + best - 0.2, level, aim, np.arange(1), Clock())  # best: 0.2
+            assert max(0.2, aim) <= bound <= 0.25 + 1e-9
+            assert len(found) == (aim < 0.2)
+
+
+@pytest.mark.parametrize("measure", SMOOTH[:2], ids=lambda one: type(one).__name__)
+def test_a_posterior_that_is_missing_is_noticed(measure):
+    """The proof does not rest on what was found before: without one of the columns the bound is the same."""
+    joint, limit = drawn_joint(6, 3, 7), 0.05
+    allowed = CurvedSet(joint, measure)
+    whole = allowed.utility(limit, 1e-7, Clock())
+    assert whole.status == "optimal"
+    for missing in range(len(allowed.posteriors)):
+        fewer = CurvedSet(joint, measure)
+        fewer.posteriors = np.delete(allowed.posteriors, missing, axis=0)
+        again = fewer.utility(limit, 1e-7, Clock())
+        assert again.status == "optimal"
+        assert again.upper_bound == pytest.approx(whole.upper_bound, abs=2e-7)
+    # Nothing is claimed where no search was made: the bound is that of the columns, which is none.
+    assert allowed.utility(limit, 1e-7, Clock(), proof=False).upper_bound == np.inf
+
+
+def test_a_claim_that_is_too_good_is_refused():
+    joint = drawn_joint(8, 3, 6)
+    for form, target in (("disclosure", 1.2), ("leakage_budget", 0.05)):
+        problem = jp.FunnelProblem(joint, leakage=leakage.MaxInformation(), **{form: target})
+        found = jp.solve(problem)
+        assert jp.certify(problem, found).agrees
+        bounds = {"lower_bound": found.upper_bound + 1e-4, "upper_bound": found.upper_bound - 1e-4}
+        name = "lower_bound" if form == "disclosure" else "upper_bound"
+        assert not jp.certify(problem, dataclasses.replace(found, **{name: bounds[name]})).agrees
 
 
 def test_without_time_the_target_is_met():

@@ -193,9 +193,13 @@ def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fi
     assert not list(tmp_path.glob("private-*"))
 
 
-def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, people, fitted, other, monkeypatch):
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_interrupted_second_release_goes_on_with_its_draws(
+    tmp_path, people, fitted, other, following, looks, monkeypatch
+):
     shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
-    after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
+    second = following if looks else other
+    after = {"after": fitted.mechanism, "evidence": second.evidence, "limit": 0.7}
     release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
     written, whole = [], releasing_module.write_together
 
@@ -207,10 +211,10 @@ def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, people, 
 
     monkeypatch.setattr(releasing_module, "write_together", stop)
     with pytest.raises(KeyboardInterrupt):
-        release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+        release(people, second.mechanism, *paths(tmp_path, "second"), **shared, **after)
     assert not (tmp_path / "second.csv").exists()
     monkeypatch.undo()
-    done = release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+    done = release(people, second.mechanism, *paths(tmp_path, "second"), **shared, **after)
     assert done.served == 1200
     assert (tmp_path / "second.csv").read_bytes() == written[1][tmp_path / "second.csv"]
 
@@ -325,6 +329,14 @@ def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, f
     assert (following.mechanism.table[pairs, done.outputs] > 0).all()
     with pytest.raises(InputError, match="no_ledger: the design looks at"):
         release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
+
+
+def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):
+    release(table, fitted.mechanism, *paths(tmp_path, "first"))
+    (own,) = (path for path in tmp_path.glob("private-ledger-*") if path.suffix != ".lock")
+    done = release(table, following.mechanism, *paths(tmp_path, "second"), ledger=own)
+    assert done.fresh == 0
+    assert release(table, following.mechanism, *paths(tmp_path, "third")).served == 1200
 
 
 def test_a_third_design_follows_both(tmp_path, table, people, fitted, following):

@@ -1,6 +1,8 @@
-"""Methods that are looked up as in any other class."""
+"""Methods that are looked up as in any other class, and numbers that print as numbers."""
 
 import equinox as eqx
+
+from jaxpriv._runtime.module.printing import summary
 
 
 class Module(eqx.Module):
@@ -13,3 +15,4 @@ class Module(eqx.Module):
     """
 
     __getattribute__ = object.__getattribute__
+    __repr__ = summary

@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 # A number of NumPy as it prints itself, as in np.float64(0.25).
 _NUMBER = re.compile(r"\bnp\.(?:float|u?int)\d+\(([^()]+)\)")
 
@@ -12,5 +14,7 @@ def summary(self: object) -> str:
     What they hold may be private, and is too long to read.
     """
     import equinox as eqx  # it brings JAX in, which tables are read without
+    import jax
 
-    return _NUMBER.sub(r"\1", eqx.tree_pformat(self, short_arrays=True))
+    plain = jax.tree.map(lambda leaf: leaf[()] if isinstance(leaf, np.ndarray) and leaf.ndim == 0 else leaf, self)
+    return _NUMBER.sub(r"\1", eqx.tree_pformat(plain, short_arrays=True))
