@@ -370,7 +370,7 @@ class _Work:
     def earlier(self) -> list[list[int]] | None:
         """The draws of the earlier mechanism, (X, Z) whole numbers, for these symbols."""
         after = self.request.after
-        return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen)]
+        return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen).tolist()]
 
     def by_pair(self, table: np.ndarray) -> np.ndarray:
         """A table of all pairs (x, z) as one of all x, (X, Z, Y)."""

@@ -199,8 +199,12 @@ def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fi
     assert not list(tmp_path.glob("private-*"))
 
 
-def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, releasing, fitted, other, monkeypatch):
-    after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_interrupted_second_release_goes_on_with_its_draws(
+    tmp_path, releasing, fitted, other, following, looks, monkeypatch
+):
+    second = following if looks else other
+    after = {"after": fitted.mechanism, "evidence": second.evidence, "limit": 0.7}
     releasing("first", fitted)
     written, whole = [], releasing_module.write_together
 
@@ -212,10 +216,10 @@ def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, releasin
 
     monkeypatch.setattr(releasing_module, "write_together", stop)
     with pytest.raises(KeyboardInterrupt):
-        releasing("second", other, **after)
+        releasing("second", second, **after)
     assert not (tmp_path / "second.csv").exists()
     monkeypatch.undo()
-    done = releasing("second", other, **after)
+    done = releasing("second", second, **after)
     assert done.served == 1200
     assert (tmp_path / "second.csv").read_bytes() == written[1][tmp_path / "second.csv"]
 
@@ -278,9 +282,7 @@ def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, oth
 
 
 @pytest.mark.usefixtures("surely")
-def test_the_new_draw_is_from_the_row_of_a_record_and_its_earlier_draw(
-    tmp_path, people, releasing, fitted, following
-):
+def test_the_new_draw_is_from_the_row_of_a_record_and_its_earlier_draw(tmp_path, people, releasing, fitted, following):
     first = releasing("first", fitted)
     made = {"order_out": tmp_path / "order.zip", "evidence": following.evidence}
     done = releasing("second", following, **made)
@@ -328,6 +330,14 @@ def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, r
     assert (following.mechanism.table[pairs, done.outputs] > 0).all()
     with pytest.raises(InputError, match="no_ledger: the design looks at"):
         release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
+
+
+def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):
+    release(table, fitted.mechanism, *paths(tmp_path, "first"))
+    (own,) = (path for path in tmp_path.glob("private-ledger-*") if path.suffix != ".lock")
+    done = release(table, following.mechanism, *paths(tmp_path, "second"), ledger=own)
+    assert done.fresh == 0
+    assert release(table, following.mechanism, *paths(tmp_path, "third")).served == 1200
 
 
 def test_a_third_design_follows_both(tmp_path, table, people, fitted, following):
