@@ -14,8 +14,6 @@ from jaxpriv.program import program_of
 from jaxpriv.program.solution import within_limits
 from jaxpriv.reductions.reduction import Kept
 from tests.cases import assert_refused, drawn_joint
-from tests.grid import judge
-from tests.grid.optimum import Limit, Question, least
 
 from . import checks
 
@@ -70,8 +68,7 @@ def test_the_multiplier_form_is_the_limit_of_large_costs():
 def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
     budget = LEAST + 0.05
     costs = JOINT.sum(axis=0)[:, None] * COSTS
-    terms = [Limit(judge.MEASURES["maximal-leakage"], JOINT, None)]
-    total = least(Question(np.zeros(COSTS.shape), [(costs, budget)], terms, ~FORBIDDEN))[0]
+    total = checks.least_total("maximal-leakage", [JOINT], ~FORBIDDEN, [(costs, budget)])
     problem = jp.DistortionProblem(JOINT, TABLE, leakage=leakage.MaximalLeakage(), budget=budget)
     assert proved(problem).value == pytest.approx(np.log(total), abs=1e-6)
 
