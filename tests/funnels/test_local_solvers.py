@@ -13,7 +13,7 @@ from jaxpriv.funnels import FunnelGoal, local
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.solve import solve_funnel
 from jaxpriv.testing import binary_bottleneck, binary_funnel, random_joint
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 
 from .cases import binary_symmetric, conditional_of, entropy_of, information
 
@@ -174,7 +174,7 @@ def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch,
         monkeypatch.setattr(local, compiled, refused)
     measure, joint = MEASURES[name], drawn_joint(0, 3, 4)
     most = entropy_of(joint)
-    whole = leakage.evaluate(measure, joint, np.eye(4)).value
+    whole = value_of(measure, joint, np.eye(4))
     target = {"disclosure": 0.8 * most, "leakage_budget": 0.2 * whole, "multiplier": 0.3 * whole / most}[form]
     clock = _Short(1e9)
     problem = jp.FunnelProblem(joint, leakage=measure, **{form: target})
@@ -182,7 +182,7 @@ def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch,
     assert clock.stop is Stop.TIME_LIMIT
     # No more than the release of least mutual information of the same disclosure leaks, but for time sharing.
     known = jp.solve(jp.FunnelProblem(joint, disclosure=solution.disclosure - 1e-9))
-    reached = leakage.evaluate(measure, joint, known.mechanism).value
+    reached = value_of(measure, joint, known.mechanism)
     assert solution.leakage <= (1.0 if form == "disclosure" else 1.2) * reached + 1e-6
     if form == "leakage_budget":  # more than X itself, a part of the time
         assert solution.value > 0.3 * most
@@ -195,5 +195,5 @@ def test_time_to_compile_leads_to_less_leakage():
     least = jp.solve(jp.FunnelProblem(joint, disclosure=1.0))
     assert (
         jp.solve(problem, "difference-of-convex", time_limit=1000.0).value
-        < leakage.evaluate(measure, joint, least.mechanism).value - 1e-4
+        < value_of(measure, joint, least.mechanism) - 1e-4
     )

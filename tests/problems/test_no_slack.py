@@ -10,7 +10,7 @@ from jaxpriv import leakage as measures
 from jaxpriv.program.certificates import Certificate
 from jaxpriv.program.lower import limits_of
 from jaxpriv.solvers import Goal
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, value_of
 from tests.grid import judge
 from tests.grid.optimum import Limit, Question, least
 
@@ -59,7 +59,7 @@ def test_limit_zero_is_perfect_privacy(name, perfect):
     assert found.value == pytest.approx(perfect.value, abs=1e-9)
     assert found.lower_bound <= perfect.value + 1e-12
     assert found.gap <= 1e-9
-    assert jp.leakage.evaluate(measure, JOINT, found.mechanism).value <= 1e-12
+    assert value_of(measure, JOINT, found.mechanism) <= 1e-12
 
 
 @pytest.mark.parametrize("name", ["sibson-2", "arimoto-2", "sibson-0.5", "brier", "max-information"])
@@ -87,7 +87,7 @@ def test_a_small_limit_is_not_read_as_none(name, perfect):
 def test_limit_zero_of_a_guess_is_weaker(name, perfect):
     found = proved(stated(LESS[name], leakage_budget=0.0))
     assert found.value < perfect.value - 1e-3
-    assert jp.leakage.evaluate(LESS[name], JOINT, found.mechanism).value <= 1e-9
+    assert value_of(LESS[name], JOINT, found.mechanism) <= 1e-9
 
 
 @pytest.mark.parametrize("measure", [measures.AverageCostGain(measures.LogLoss()), INDEPENDENCE["chi-squared"]])
@@ -99,7 +99,7 @@ def test_limits_below_the_least_value_by_rounding_are_raised_to_it(measure, perf
 
 def test_further_limits_below_the_least_value_by_rounding_are_raised_to_it():
     guess = measures.CorrectGuess()
-    floor = jp.leakage.evaluate(guess, JOINT, np.full((5, 5), 0.2)).value
+    floor = value_of(guess, JOINT, np.full((5, 5), 0.2))
     limits = [(guess, floor * (1 - 5e-13))]
     assert limits[0][1] < floor
     problem = stated(measures.MaxLift(), leakage_budget=9.0, limits=limits)
