@@ -5,7 +5,7 @@ import gc
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # A shell without job control starts what runs in its background with SIGINT ignored, which processes inherit: the tests
@@ -64,9 +64,10 @@ if "JAXPRIV_SHAPES" in os.environ:
     install_import_hook(_SHAPED, "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
-from jaxpriv._runtime import compilation, native  # noqa: E402  # after the hook
-from jaxpriv.solving import loops  # noqa: E402
-from tests.compiling import QUICKLY  # noqa: E402
+from jaxpriv._runtime import clock, compilation, native, resources  # noqa: E402  # after the hook
+from jaxpriv.solving import choice, kinds, loops, many, streamed_runs  # noqa: E402
+from tests.cases import CompilerError, Now  # noqa: E402
+from tests.compiling import QUICKLY, without_whole_solves  # noqa: E402
 
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")
@@ -137,9 +138,71 @@ def options_of_a_release(monkeypatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def no_whole_solves(monkeypatch) -> None:
+def no_whole_solves() -> Iterator[None]:
     """Mutual information is computed as every other measure: no kernel solves its problems as a whole."""
-    monkeypatch.setattr("jaxpriv.solvers.interior_point.whole._loaded", lambda _: None)
+    with without_whole_solves():
+        yield
+
+
+@pytest.fixture
+def own_settings() -> Iterator[None]:
+    """The settings under which the library runs its own traced code."""
+    with compilation.own_settings():
+        yield
+
+
+@pytest.fixture
+def no_programs(monkeypatch) -> None:
+    """A process that has compiled nothing so far."""
+    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+
+
+@pytest.fixture
+def forgotten(monkeypatch) -> None:
+    """A process that has solved nothing so far, and whose user has not chosen what is compiled."""
+    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+    monkeypatch.delenv(loops.SWITCH, raising=False)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch, forgotten) -> None:
+    """Where something would be compiled, a `CompilerError` is raised."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise CompilerError
+
+    for module in (loops, many, streamed_runs):
+        monkeypatch.setattr(module, "compiled", refuse)
+    monkeypatch.setattr(loops, "on_host", refuse)
+
+
+@pytest.fixture
+def now(monkeypatch) -> Now:
+    """The time of all clocks: it stands still but for what a test adds to it."""
+    time = Now()
+    for module in (clock, loops):
+        monkeypatch.setattr(module, "time", time)
+    return time
+
+
+@pytest.fixture
+def worth_compiling(monkeypatch) -> Callable[[float], None]:
+    """`worth_compiling(seconds)`: batches are compiled that would take longer than this otherwise."""
+    return lambda seconds: monkeypatch.setattr(kinds, "WORTH_COMPILING", seconds)
+
+
+@pytest.fixture
+def free_memory(monkeypatch) -> Callable[[float], None]:
+    """`free_memory(count)`: so many bytes are free from now on, and the smallest problem is held against them too."""
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    return lambda count: monkeypatch.setattr(resources, "free_memory", lambda: count)
+
+
+@pytest.fixture
+def no_tables(monkeypatch) -> None:
+    """`auto` finds no room for tables, however small."""
+    monkeypatch.setattr(resources, "ALWAYS", 0.0)
+    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
 
 
 @pytest.fixture(params=["", "avx2", "baseline"])

@@ -14,14 +14,14 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.cli import app
 from jaxpriv.leakage import registry
-from jaxpriv.statistics.audit.populations import leakage_bounds
+from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import thorough
+from tests.cases import distances, thorough
 from tests.pages import code_of
 
 N = 4
-TABLE = abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
+TABLE = distances(N)
 JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 
 

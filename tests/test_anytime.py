@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime import compilation, native
+from jaxpriv import InteriorPoint
+from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
-from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
-from jaxpriv.solvers import InteriorPoint
-from jaxpriv.solving import fallback, loops, streamed_runs
+from jaxpriv.solving import fallback, loops
+from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
+from tests.compiling import kernels
+from tests.information import information
 
 RNG = np.random.default_rng(17)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
-TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+TABLE = distances(4)
 BUDGET = 0.3
 SLOW = {"solver": "mirror-descent", "tol": 1e-300}  # a goal that is never met; compiles in a second
 
@@ -26,18 +28,12 @@ def problem(**form):
     return jp.DistortionProblem(JOINT, TABLE, **(form or {"budget": BUDGET}))
 
 
-def information(joint):
-    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    used = joint > 0
-    return float((joint[used] * np.log(joint[used] / product[used])).sum())
-
-
 def leaked(mechanism):
     return information(JOINT @ mechanism)
 
 
 def paid(mechanism):
-    return float((JOINT.sum(axis=0)[:, None] * TABLE * mechanism).sum())
+    return spent(JOINT, TABLE, mechanism)
 
 
 def is_mechanism(table):
@@ -114,15 +110,15 @@ def test_no_handler_is_set_outside_of_the_main_thread():
 
 @pytest.mark.parametrize("limit", [-1.0, float("nan"), "5", True, [1.0]])
 def test_a_wrong_time_limit_is_refused(limit):
-    with pytest.raises(jp.InputError, match=r"^time_limit "):
+    with refused(r"^time_limit "):
         jp.solve(problem(), time_limit=limit)
-    with pytest.raises(jp.InputError, match=r"^time_limit "):
+    with refused(r"^time_limit "):
         jp.frontier(problem(), budgets=[0.1], time_limit=limit)
-    with pytest.raises(jp.InputError, match=r"^time_limit "):
+    with refused(r"^time_limit "):
         jp.funnel_frontier(jp.FunnelProblem(JOINT, disclosure=0.1), disclosures=[0.1], time_limit=limit)
-    with pytest.raises(jp.InputError, match=r"^time_limit "):
+    with refused(r"^time_limit "):
         jp.maximum_utility(JOINT.sum(axis=0), (jp.leakage.MaxLift(), 0.5), time_limit=limit)
-    with pytest.raises(jp.InputError, match=r"^time_limit "):
+    with refused(r"^time_limit "):
         jp.solve_prior_ball(problem(), 0.1, time_limit=limit)
 
 
@@ -131,9 +127,9 @@ def test_there_is_no_clock_inside_of_jit():
         return jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=budget), "mirror-descent", **arguments).value
 
     for arguments in ({"time_limit": 1.0}, {"progress": True}):
-        with pytest.raises(jp.InputError, match=r"^time_limit and progress: outside of jit"):
+        with refused(r"^time_limit and progress: outside of jit"):
             jax.jit(lambda budget, given=arguments: value(budget, **given))(0.1)
-    with pytest.raises(jp.InputError, match=r"^time_limit must be a number of the host"):
+    with refused(r"^time_limit must be a number of the host"):
         jax.jit(lambda limit: value(0.1, time_limit=limit))(1.0)
 
 
@@ -169,11 +165,9 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
     assert solution.steps == 0
     assert np.isfinite(solution.value)
     assert -1e-12 <= solution.lower_bound <= solution.value
-    mechanism = solution.mechanism if isinstance(solution.mechanism, np.ndarray) else solution.mechanism.matrix()
+    mechanism = np.asarray(solution.mechanism)
     assert is_mechanism(mechanism)
-    proof = solution.verify(asked)
-    assert proof.valid
-    assert proof.agrees
+    assert_certified(asked, solution)
     if not isinstance(asked, jp.DistortionProblem):
         return
     if asked.budget is not None:
@@ -248,7 +242,7 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     assert record.seconds > 0
 
 
-@pytest.mark.skipif(native.absence() is not None, reason="compiled kernels are absent")
+@kernels
 @pytest.mark.parametrize("ended_by", ["time limit", "interrupt"])
 def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     monkeypatch.setattr(loops, "_PORTION", 0.0)  # every step is a long one
@@ -305,7 +299,7 @@ def test_lines_of_progress_go_to_stderr(capsys):
 
 
 def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach():
-    idle = (JOINT.sum(axis=0)[:, None] * TABLE).sum(axis=0).min()  # a constant meets this budget
+    idle = budget_at(JOINT, TABLE, 1.0)  # a constant meets this budget
     budgets = idle * np.r_[np.linspace(0.05, 0.3, 8), 0.4, 0.5, 1.2]
     options = {"budgets": budgets, "solver": "mirror-descent", "tol": 1e-6}
     whole = jp.frontier(problem(), **options)
@@ -329,9 +323,7 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
         assert whole.solutions.lower_bound[k] <= one.value
         assert one.gap < 0.5 * trivial.solutions.gap[k]
         assert one.value <= early.solutions.value[7] + 1e-12  # a larger budget does no worse
-        proof = one.verify(problem(budget=budgets[k]))
-        assert proof.valid
-        assert proof.agrees
+        assert_certified(problem(budget=budgets[k]), one)
 
 
 def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():
@@ -365,18 +357,13 @@ def test_a_funnel_frontier_that_is_interrupted_proves_the_rest_by_the_prices_tha
         assert one.value <= elementary.value + 1e-12
 
 
-def test_pricers_that_the_clock_ends_give_valid_bounds():
-    conditional = RNG.dirichlet(np.ones(3), 5).T
-    lam = 0.3
+def test_a_pricer_that_the_clock_ends_gives_a_valid_bound():
+    """That of bottlenecks; those of funnels: funnels/test_boxes.py, funnels/test_pricing.py."""
+    conditional, lam = RNG.dirichlet(np.ones(3), 5).T, 0.3
     prices = xlogx(conditional.T) - 0.02 * RNG.random(5)
     points = np.vstack([RNG.dirichlet(np.full(5, 0.3), 20_000), np.eye(5)])
-    seen = points @ conditional.T
-    values = xlogx(seen) - lam * xlogx(points) - points @ prices
-    ended = Clock(0.0)
-    low = BoxFunnelPricer(conditional).price(prices, lam, 4, ended)
-    assert not low.exact
-    assert -np.inf < low.bound <= values.min()
-    high = BottleneckPricer(conditional).price(prices, lam, 4, ended)
+    values = xlogx(points @ conditional.T) - lam * xlogx(points) - points @ prices
+    high = BottleneckPricer(conditional).price(prices, lam, 4, Clock(0.0))
     assert not high.exact
     assert values.max() <= high.bound < np.inf
 
@@ -398,24 +385,12 @@ def test_local_funnel_methods_end_between_rounds():
 # -- what cannot be interrupted --------------------------------------------------------------------
 
 
-class _CompiledError(Exception):
-    """In the place of compiling."""
-
-
 @pytest.fixture
-def no_time_to_compile(monkeypatch):
+def no_time_to_compile(monkeypatch, no_compiler):
     """No time limit is long enough for the compiler, and no program is known; the result lists the seconds."""
-
-    def refuse(*_, **__):
-        raise _CompiledError
-
     asked = []
     monkeypatch.setattr(Clock, "allows", lambda clock, seconds, program: asked.append(seconds) or np.isinf(clock.left))
-    for module in (loops, streamed_runs):
-        monkeypatch.setattr(module, "compiled", refuse)
-    monkeypatch.setattr(loops, "on_host", refuse)
     monkeypatch.setattr(loops, "is_ready", lambda *_: False)
-    monkeypatch.delenv(loops.SWITCH, raising=False)
     return asked
 
 
@@ -431,7 +406,7 @@ MEASURED = {"information": problem(), "sibson": problem(budget=0.3, leakage=jp.l
 
 @pytest.mark.parametrize("asked", MEASURED.values(), ids=MEASURED)
 def test_numpy_takes_the_steps_where_there_is_no_time_to_compile(asked, no_time_to_compile, large):
-    with pytest.raises(_CompiledError):
+    with pytest.raises(CompilerError):
         jp.solve(asked)
     found = jp.solve(asked, time_limit=1e3)
     assert found.status == "optimal"
@@ -450,29 +425,15 @@ def test_nothing_is_compiled_that_ends_after_the_limit(solver, no_time_to_compil
     assert no_time_to_compile
     assert (found.status, found.stopped) == ("best_known", Stop.TIME_LIMIT)
     assert "time limit" in found.message
-    mechanism = found.mechanism if solver != "accelerated" else found.mechanism.matrix()
-    assert is_mechanism(np.asarray(mechanism))
-    assert paid(np.asarray(mechanism)) <= BUDGET + 1e-12
+    mechanism = np.asarray(found.mechanism)
+    assert is_mechanism(mechanism)
+    assert paid(mechanism) <= BUDGET + 1e-12
     assert found.lower_bound <= jp.solve(problem()).value
 
 
-@pytest.fixture
-def mocked(monkeypatch):
-    """A clock that stands still but for what a test adds to it."""
-    now = [0.0]
-
-    class Time:
-        perf_counter = staticmethod(lambda: now[0])
-        thread_time = staticmethod(lambda: now[0])
-
-    monkeypatch.setattr("jaxpriv._runtime.clock.time", Time)
-    monkeypatch.setattr(loops, "time", Time)
-    return now
-
-
-def test_no_portion_is_begun_that_would_end_long_after_the_limit(mocked):
+def test_no_portion_is_begun_that_would_end_long_after_the_limit(now):
     clock = Clock(10.0)
-    mocked[0] = 6.0
+    now.seconds = 6.0
     assert not clock.too_short_for(4.9)
     assert clock.stop is Stop.NONE
     assert clock.too_short_for(5.0)
@@ -480,12 +441,12 @@ def test_no_portion_is_begun_that_would_end_long_after_the_limit(mocked):
     assert not Clock().too_short_for(1e9)
 
 
-def test_steps_end_before_one_that_would_be_late(mocked, monkeypatch):
+def test_steps_end_before_one_that_would_be_late(now, monkeypatch):
     taken, step = [], InteriorPoint.step
 
     def slow(self, program, state):
-        mocked[0] += 3.0
-        taken.append(mocked[0])
+        now.seconds += 3.0
+        taken.append(now.seconds)
         return step(self, program, state)
 
     monkeypatch.setattr(InteriorPoint, "step", slow)
@@ -494,7 +455,7 @@ def test_steps_end_before_one_that_would_be_late(mocked, monkeypatch):
     assert found.status == "best_known"
 
 
-def test_a_method_that_would_not_get_far_has_no_share_of_the_time(mocked):
+def test_a_method_that_would_not_get_far_has_no_share_of_the_time(now):
     many = jp.rate_distortion(np.full(1000, 1e-3), jp.distortion.squared(np.arange(1000.0)), budget=0.1)
     assert fallback.first_share(problem(), Clock(60.0)) == fallback.FIRST_SHARE
     assert fallback.first_share(problem(), Clock()) == fallback.FIRST_SHARE
@@ -503,7 +464,7 @@ def test_a_method_that_would_not_get_far_has_no_share_of_the_time(mocked):
     assert fallback.first_share(many, Clock(600.0)) == fallback.FIRST_SHARE
 
 
-def test_the_next_method_is_not_begun_without_time_for_it(mocked, monkeypatch, no_time_to_compile):
+def test_the_next_method_is_not_begun_without_time_for_it(now, monkeypatch, no_time_to_compile):
     """Nothing of it: no survey, no compiling, no certificate."""
     first = jp.solve(problem(), time_limit=1e3, max_steps=1)
     stopped = jp.solve(problem(), time_limit=0)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.program import Form, program_of
 from jaxpriv.program.certificates import certify_noise, certify_program
 from jaxpriv.testing import binary_entropy, known_problems, random_joint, random_mechanisms
-from tests.information import certify, duals, program_on
+from tests.cases import distances
+from tests.information import certify, duals, information, program_on
 
 SEEDS = st.integers(0, 2**32 - 1)
 KNOWN = {known.name: known for known in known_problems()}
@@ -58,17 +60,6 @@ def closed_form(form):
 
 
 OPTIMA = {form: closed_form(form) for form in FORMS}
-
-
-def slow_information(joint):
-    """I(A;B) term by term."""
-    a, b = joint.sum(axis=1), joint.sum(axis=0)
-    return sum(
-        joint[i, j] * np.log(joint[i, j] / (a[i] * b[j]))
-        for i in range(len(a))
-        for j in range(len(b))
-        if joint[i, j] > 0
-    )
 
 
 def slow_bound(program, scores, weights, multipliers):
@@ -174,12 +165,12 @@ def test_value_and_bound_equal_their_definitions(seed):
     floor = program.cost.min(axis=1).sum()  # leakage is never negative
     assert found.lower_bound == pytest.approx(max(expected, floor), abs=1e-12)
     assert found.lower_bound <= max(expected, floor)
-    leakages = [slow_information(joint @ mechanism) for joint in joints]
-    np.testing.assert_allclose(found.leakages, leakages, atol=1e-13)
+    leakages = [information(joint @ mechanism) for joint in joints]
+    assert_allclose(found.leakages, leakages, atol=1e-13)
     linear = (program.cost * mechanism).sum()
     assert found.value == pytest.approx(linear + (0 if form is Form.LIMIT else max(leakages)), abs=1e-12)
     used = np.array([(c * mechanism).sum() for c in program.constraints])
-    np.testing.assert_allclose(found.constraint_values, used, atol=1e-13)
+    assert_allclose(found.constraint_values, used, atol=1e-13)
     over = np.any(used > program.budgets) or (form is Form.LIMIT and leakages[0] > program.limit)
     assert (found.violation > 0) == over
 
@@ -188,12 +179,12 @@ def test_value_and_bound_equal_their_definitions(seed):
 def test_steep_prices_of_leakage_magnify_no_rounding(seed):
     """Near leakage 0 scores of order 1/price are multiplied by the price: rounding in e^g must not show."""
     joint = random_joint(seed, 3, 4, zeros=0.3)
-    problem = jp.DistortionProblem(joint, np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), leakage_budget=0.0)
+    problem = jp.DistortionProblem(joint, distances(4), leakage_budget=0.0)
     program, solution = program_of(problem), jp.solve(problem)
     mechanism, k = solution.mechanism, solution.scores[0]
     least = (program.cost * mechanism).sum()
     independent = np.outer(joint.sum(axis=1), joint.sum(axis=0) @ mechanism)
-    np.testing.assert_allclose(joint @ mechanism, independent, atol=1e-15)
+    assert_allclose(joint @ mechanism, independent, atol=1e-15)
     bounds = []
     for price in 10.0 ** np.arange(3, 15):
         found = certify_program(program, mechanism, k, solution.weights, np.array([price]))
@@ -311,7 +302,7 @@ def test_traced_path_equals_the_host_path(form):
     host = certify_program(program, mechanism, *dual)
     device = jax.jit(certify_program)(program, mechanism, *dual)
     for name in ("value", "lower_bound", "leakages", "constraint_values", "violation"):
-        np.testing.assert_allclose(getattr(device, name), getattr(host, name), rtol=1e-13, atol=1e-14)
+        assert_allclose(getattr(device, name), getattr(host, name), rtol=1e-13, atol=1e-14)
     assert float(device.gap) == pytest.approx(host.gap, abs=1e-13)
 
 

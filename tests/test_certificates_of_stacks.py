@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.leakage import by_name
@@ -11,21 +12,13 @@ from jaxpriv.program.certificates import certify_program, interval_of
 from jaxpriv.program.certificates.verification import certify_stack
 from jaxpriv.program.lower import ProblemStack, measured_program, reading
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import AVERAGES
 
 _COUNT, _SIZES = 5, (3, 4, 3)
-_MEASURES = [
-    by_name("mutual-information"),
-    by_name("sibson", order=2.0),
-    by_name("sibson", order=0.5),
-    by_name("arimoto", order=3.0),
-    by_name("maximal-leakage"),
-    by_name("min-entropy"),
-    by_name("f-information", divergence="chi-squared"),
-    by_name("f-information", divergence="total-variation"),
-]
+_MEASURES = [*AVERAGES, by_name("f-information", divergence="total-variation")]
 
 
-def _problems(measure: jp.leakage.AbstractLeakage, joints: int, form: str) -> list[jp.DistortionProblem]:
+def _problems(measure, joints, form):
     """The second has a private symbol without mass, the third a useful one, two distortions each."""
     private, inputs, outputs = _SIZES
     problems = []
@@ -63,14 +56,14 @@ def test_a_stack_proves_what_its_problems_prove(measure, joints, form):
         own = measured_program(problem, (), True)
         alone = certify_program(own, mechanisms[i], k[i], eta[i], price[i])
         value, bound = interval_of(problem, *reading(problem), float(alone.value), float(alone.lower_bound))
-        np.testing.assert_allclose(found.value[i], value, rtol=1e-14, atol=1e-15)
-        np.testing.assert_allclose(found.lower_bound[i], bound, rtol=1e-14, atol=1e-15)
-        np.testing.assert_allclose(found.violation[i], alone.violation, rtol=1e-12, atol=1e-15)
+        assert_allclose(found.value[i], value, rtol=1e-14, atol=1e-15)
+        assert_allclose(found.lower_bound[i], bound, rtol=1e-14, atol=1e-15)
+        assert_allclose(found.violation[i], alone.violation, rtol=1e-12, atol=1e-15)
         exact = max(float(measure(joint, mechanisms[i])) for joint in problem.joints)
-        np.testing.assert_allclose(found.leakage[i], exact, rtol=1e-9, atol=1e-12)
+        assert_allclose(found.leakage[i], exact, rtol=1e-9, atol=1e-12)
         masses = problem.joints.sum(axis=1)
         costs = (masses[:, None, :, None] * problem.tables() * mechanisms[i]).sum(axis=(2, 3)).max(axis=0)
-        np.testing.assert_allclose(found.distortion[i], costs, rtol=1e-13)
+        assert_allclose(found.distortion[i], costs, rtol=1e-13)
 
 
 _LIMITED = ["max-information", "relative-entropy", "max-lift", "lift", "min-lift", "ldp", "inferential"]
@@ -103,11 +96,11 @@ def test_a_stack_of_limits_proves_what_its_problems_prove(name, joints, form):
     for i, problem in enumerate(problems):
         own = dataclasses.replace(solved[i], mechanism=mechanisms[i])
         alone = jp.certify(problem, own)
-        np.testing.assert_allclose(found.value[i], alone.value, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(found.lower_bound[i], alone.lower_bound, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found.violation[i], alone.violation, rtol=1e-9, atol=1e-15)
-        np.testing.assert_allclose(found.leakage[i], alone.leakage, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(found.distortion[i], alone.distortion, rtol=1e-13)
+        assert_allclose(found.value[i], alone.value, rtol=1e-12, atol=1e-14)
+        assert_allclose(found.lower_bound[i], alone.lower_bound, rtol=1e-9, atol=1e-9)
+        assert_allclose(found.violation[i], alone.violation, rtol=1e-9, atol=1e-15)
+        assert_allclose(found.leakage[i], alone.leakage, rtol=1e-12, atol=1e-14)
+        assert_allclose(found.distortion[i], alone.distortion, rtol=1e-13)
     assert (found.lower_bound > 0).any()
 
 
@@ -125,6 +118,6 @@ def test_what_is_no_mechanism_proves_nothing_and_spoils_nothing():
     k[4] = np.inf
     found = certify_stack(stack, broken, k, eta, price)
     assert (found.violation[:3] == np.inf).all()
-    np.testing.assert_array_equal(found.violation[3:], whole.violation[3:])
-    np.testing.assert_array_equal(found.value[3:], whole.value[3:])
+    assert_array_equal(found.violation[3:], whole.violation[3:])
+    assert_array_equal(found.value[3:], whole.value[3:])
     assert (found.lower_bound <= found.value)[3:].all()

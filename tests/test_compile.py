@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,47 +12,47 @@ import pytest
 
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime.compilation import compiled, own_settings
+from tests.cases import ROOT
 
-ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("no_programs", "own_settings")
 
 
 def _sum(a):
     return a.sum()
 
 
-def test_only_the_most_recent_executables_are_kept(monkeypatch):
+@pytest.fixture
+def two_programs(monkeypatch):
+    """No more are kept."""
+    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
+
+
+def test_only_the_most_recent_executables_are_kept(two_programs):
     """Without a bound a sweep over shapes ends in an abort of the process: its maps run out."""
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
-    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
     one, two, three = (np.ones(n) for n in (1, 2, 3))
-    with own_settings():
-        assert compiled(_sum, one)[1] > 0
-        assert compiled(_sum, two)[1] > 0
-        run, seconds = compiled(_sum, one)  # now `two` is the one that was not used for longest
-        assert seconds == 0
-        assert float(run()) == 1.0
-        assert compiled(_sum, three)[1] > 0
-        assert len(compilation._PROGRAMS) == 2
-        assert compiled(_sum, one)[1] == 0
-        assert compiled(_sum, two)[1] > 0
+    assert compiled(_sum, one)[1] > 0
+    assert compiled(_sum, two)[1] > 0
+    run, seconds = compiled(_sum, one)  # now `two` is the one that was not used for longest
+    assert seconds == 0
+    assert float(run()) == 1.0
+    assert compiled(_sum, three)[1] > 0
+    assert len(compilation._PROGRAMS) == 2
+    assert compiled(_sum, one)[1] == 0
+    assert compiled(_sum, two)[1] > 0
 
 
-def test_an_executable_that_is_dropped_is_freed(monkeypatch):
+def test_an_executable_that_is_dropped_is_freed(two_programs):
     """JAX's own caches would hold it, 1 to 8 MB for each shape."""
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
-    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
     client = jax.local_devices(backend="cpu")[0].client
     gc.collect()
     before = len(client.live_executables())
-    with own_settings():
-        for size in range(1, 7):
-            compiled(_sum, np.ones(size))
+    for size in range(1, 7):
+        compiled(_sum, np.ones(size))
     gc.collect()
     assert len(client.live_executables()) <= before + 3  # the two, and that of the option probe
 
 
-def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+def test_threads_compile_a_program_once_and_hold_no_other_up():
     traced, entered, leave = [], threading.Event(), threading.Event()
 
     def slow(a):  # its Python code runs while it is traced
@@ -82,8 +81,7 @@ def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
     assert sorted(several) == [(False, 2.0)] * 3 + [(True, 2.0)]
 
 
-def test_a_program_that_fails_to_compile_is_tried_again(monkeypatch):
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+def test_a_program_that_fails_to_compile_is_tried_again():
     calls = []
 
     def fragile(a):
@@ -92,10 +90,9 @@ def test_a_program_that_fails_to_compile_is_tried_again(monkeypatch):
             raise ZeroDivisionError
         return a
 
-    with own_settings():
-        with pytest.raises(ZeroDivisionError):
-            compiled(fragile, np.ones(3))
-        assert float(compiled(fragile, np.ones(3))[0]()[0]) == 1.0
+    with pytest.raises(ZeroDivisionError):
+        compiled(fragile, np.ones(3))
+    assert float(compiled(fragile, np.ones(3))[0]()[0]) == 1.0
 
 
 def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatch):
@@ -112,9 +109,8 @@ def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatc
 
 
 def test_options_reach_the_compiler(monkeypatch):
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     monkeypatch.setattr(compilation, "_options", lambda backend: {"xla_option_of_nobody": 1})
-    with own_settings(), pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
         compiled(_sum, np.ones(3))
 
 

@@ -1,12 +1,9 @@
 """`jaxpriv.datasets`: the embedded census table against its reference and its raw files."""
 
-import builtins
 import csv
 import functools
 import hashlib
 import http.server
-import os
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -16,9 +13,9 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.errors import IntegrityError, ResourceError
+from tests.cases import ROOT, refused, run_python
 
-ROOT = Path(__file__).resolve().parent.parent
 RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, "
 
 
@@ -31,7 +28,13 @@ def raw(shared) -> Path:
 
 
 @pytest.fixture
-def small(tmp_path, monkeypatch) -> Path:
+def original(monkeypatch):
+    """`original(files=..., url=...)`: the files of the census are these, and come from there."""
+    return lambda **what: monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, **what))
+
+
+@pytest.fixture
+def small(tmp_path, original) -> Path:
     """A folder with two tiny raw files, declared to be the originals."""
     contents = {
         "adult.data": f"{RECORD}<=50K\n{RECORD}>50K\n\n",
@@ -41,8 +44,7 @@ def small(tmp_path, monkeypatch) -> Path:
     folder.mkdir()
     for name, text in contents.items():
         (folder / name).write_text(text)
-    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()}
-    monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, files=hashes))
+    original(files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
     return folder
 
 
@@ -121,8 +123,7 @@ def test_census_from_raw_is_the_embedded_census(raw):
 
 def test_script_rebuilds_the_shipped_file(raw, tmp_path):
     out = tmp_path / "census.csv"
-    command = [sys.executable, str(ROOT / "scripts" / "build_census.py"), str(raw), "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    run_python("scripts/build_census.py", str(raw), "--out", str(out), PYTHONPATH=str(ROOT))
     assert out.read_bytes() == (ROOT / "jaxpriv" / "_assets" / "census.csv").read_bytes()
 
 
@@ -174,7 +175,7 @@ def test_altered_layout_parses_unverified(small, ending, age):
 )
 def test_malformed_files_are_named_without_their_values(small, content, rule):
     (small / "adult.data").write_bytes(content)
-    with pytest.raises(InputError, match=r"adult\.data.*" + rule) as caught:
+    with refused(r"adult\.data.*" + rule) as caught:
         datasets.load_adult(small, verify=False)
     assert "secret" not in str(caught.value)
 
@@ -191,15 +192,15 @@ def test_malformed_files_are_named_without_their_values(small, content, rule):
 def test_values_outside_the_groups_are_refused_without_showing_them(small, old, new, column):
     (small / "adult.data").write_text(f"{RECORD}>50K\n" + f"{RECORD}<=50K\n".replace(old, new))
     columns = datasets.load_adult(small, verify=False)
-    with pytest.raises(InputError, match=f"'{column}', record 1") as caught:
+    with refused(f"'{column}', record 1") as caught:
         datasets.census_table(columns)
     assert new not in str(caught.value).replace("groups of", "").replace("17", "")
 
 
 def test_missing_file_says_how_to_get_it(tmp_path):
-    with pytest.raises(InputError, match=r"adult\.data does not exist.*fetch_census"):
+    with refused(r"adult\.data does not exist.*fetch_census"):
         datasets.census_from_raw(tmp_path)
-    with pytest.raises(InputError, match=r"adult\.data does not exist"):
+    with refused(r"adult\.data does not exist"):
         datasets.fetch_census(local=tmp_path)
 
 
@@ -207,7 +208,7 @@ def test_missing_file_says_how_to_get_it(tmp_path):
 
 
 @pytest.fixture
-def server(small, monkeypatch):
+def server(small, original, monkeypatch):
     """The tiny originals behind HTTP on this machine; yields the folder that is served."""
     pytest.importorskip("pooch", reason="downloading needs the extra `data`")
 
@@ -220,7 +221,7 @@ def server(small, monkeypatch):
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, url=url))
+        original(url=url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
             yield small
@@ -248,20 +249,13 @@ def test_wrong_download_is_refused(server, tmp_path):
     assert not (tmp_path / "cache" / "adult.data").exists()
 
 
-def test_offline_says_what_to_do(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, url="http://127.0.0.1:1/"))
+def test_offline_says_what_to_do(server, tmp_path, original):
+    original(url="http://127.0.0.1:1/")
     with pytest.raises(ResourceError, match="local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 
 
 def test_without_pooch(tmp_path, monkeypatch):
-    original = builtins.__import__
-
-    def without_pooch(name, *arguments, **options):
-        if name == "pooch":
-            raise ImportError(name)
-        return original(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without_pooch)
+    monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ResourceError, match=r"jaxpriv\[data\]"):
         datasets.fetch_census(cache=tmp_path)

@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from numpy.testing import assert_allclose, assert_array_equal
 
-from jaxpriv import InputError, distortion
+from jaxpriv import distortion
 from jaxpriv.data.distortion import as_distortion, dense
+from tests.cases import refused
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.integers(0, 4, (6, 3)).astype(float), RNG.integers(0, 4, (5, 3)).astype(float)
@@ -39,29 +41,29 @@ def test_every_entry_is_its_definition(name):
     assert operator.shape == (6, 5)
     table = dense(operator)
     assert table.dtype == np.float64
-    np.testing.assert_allclose(table, expected, rtol=1e-15)
-    np.testing.assert_allclose(operator.matrix(), expected, rtol=1e-15)
+    assert_allclose(table, expected, rtol=1e-15)
+    assert_allclose(operator.matrix(), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("index", [np.array([4, 0, 0]), slice(1, 4), np.array([2])], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_blocks_are_rows_of_the_whole(name, index):
     operator, _ = CASES[name]
-    np.testing.assert_array_equal(operator.rows(index), np.asarray(operator.matrix())[index])
+    assert_array_equal(operator.rows(index), np.asarray(operator.matrix())[index])
 
 
 def test_the_released_alphabet_is_the_useful_one_by_default():
     for make in (distortion.absolute, distortion.squared, distortion.changed_attributes):
-        np.testing.assert_array_equal(make(X).matrix(), make(X, X).matrix())
-    np.testing.assert_array_equal(distortion.hamming(4).matrix(), 1 - np.eye(4))
-    np.testing.assert_array_equal(distortion.hamming(3, 4).matrix(), 1 - np.eye(3, 4))
-    np.testing.assert_array_equal(distortion.hamming([7, 9]).matrix(), 1 - np.eye(2))
+        assert_array_equal(make(X).matrix(), make(X, X).matrix())
+    assert_array_equal(distortion.hamming(4).matrix(), 1 - np.eye(4))
+    assert_array_equal(distortion.hamming(3, 4).matrix(), 1 - np.eye(3, 4))
+    assert_array_equal(distortion.hamming([7, 9]).matrix(), 1 - np.eye(2))
 
 
 def test_a_rule_is_evaluated_in_float64_whatever_the_caller_uses():
     with jax.enable_x64(False):
         table = dense(distortion.from_function(lambda a, b: jnp.exp(a[0] - b[0]), [1.0, 2.0], [0.3]))
-    np.testing.assert_allclose(table[:, 0], np.exp([0.7, 1.7]), rtol=1e-15)
+    assert_allclose(table[:, 0], np.exp([0.7, 1.7]), rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +86,16 @@ def test_a_rule_is_evaluated_in_float64_whatever_the_caller_uses():
     ],
 )
 def test_refusals(make, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         make()
 
 
 def test_a_rule_that_fails_is_named_by_position():
     broken = distortion.from_function(lambda a, b: jnp.log(a[0] - b[0]), [1.0, 2.0], [0.0, 1.5])
-    with pytest.raises(InputError, match=r"^distortion\[0, 1\] is NaN"):
+    with refused(r"^distortion\[0, 1\] is NaN"):
         dense(broken)
     endless = distortion.from_function(lambda a, b: -1 / (a[0] - b[0]), [1.0, 2.0], [0.0, 2.0])
-    with pytest.raises(InputError, match=r"^cost\[1, 1\] is -inf"):
+    with refused(r"^cost\[1, 1\] is -inf"):
         dense(endless, "cost")
 
 
@@ -106,7 +108,7 @@ class Lying(distortion.Pairwise):
 
 def test_a_table_of_another_shape_is_refused():
     honest = distortion.absolute(X, Y)
-    with pytest.raises(InputError, match=r"^distortion computes blocks of shape \(6, 4\), but declares \(6, 5\)"):
+    with refused(r"^distortion computes blocks of shape \(6, 4\), but declares \(6, 5\)"):
         dense(Lying(honest.x_features, honest.y_features, honest.rule))
 
 
@@ -123,7 +125,7 @@ def test_a_table_of_another_shape_is_refused():
     ],
 )
 def test_a_function_that_is_none_of_a_distortion_is_refused_at_once(function, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         distortion.from_function(function, X, Y)
 
 
@@ -138,5 +140,5 @@ def test_a_function_that_closes_over_a_traced_number_is_refused():
     def total(weight):
         return dense(distortion.from_function(lambda a, b: weight * abs(a[0] - b[0]), np.arange(3.0))).sum()
 
-    with pytest.raises(InputError, match=r"^distortion: its function closes over a traced number"):
+    with refused(r"^distortion: its function closes over a traced number"):
         jax.grad(total)(2.0)

@@ -5,14 +5,13 @@ import importlib
 import inspect
 import json
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 import jaxpriv as jp
+from tests.cases import run_python
 
 PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
 MODULES = [
@@ -44,10 +43,9 @@ def test_dir_lists_what_is_public_and_nothing_else(name):
 
 # In a process of its own: here the hook of the conftest has changed the types.
 SIGNATURES = """
-import importlib, inspect, json, sys
+import importlib, inspect, json
 
-sys.path.insert(0, "tests")
-from test_docs_reference import MODULES, public
+from tests.test_docs_reference import MODULES, public
 
 texts = {}
 for name in MODULES:
@@ -63,9 +61,7 @@ print(json.dumps(texts))
 
 @pytest.fixture(scope="module")
 def signatures():
-    root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", SIGNATURES], cwd=root, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_python("-c", SIGNATURES))
 
 
 def unreadable(text):

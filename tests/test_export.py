@@ -9,12 +9,12 @@ import pytest
 from jax import export
 
 import jaxpriv as jp
-from jaxpriv._runtime import native
-from tests.cases import thorough
+from tests.cases import distances, drawn_joint, thorough
+from tests.compiling import kernels
 
 lk = jp.leakage
-JOINT = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
-COSTS = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+JOINT = drawn_joint(0, 2, 3)
+COSTS = distances(3)
 
 # One problem for each kernel of whole solves, by its target.
 FORMS = {
@@ -34,12 +34,7 @@ def kernels_of(exported):
     return set(re.findall(r"custom_call @(jaxpriv_\w+)", exported.mlir_module()))
 
 
-@pytest.fixture(autouse=True)
-def _with_kernels():
-    if native.absence() is not None:
-        pytest.skip(f"no kernels: {native.absence()}")
-
-
+@kernels
 @pytest.mark.parametrize("form", ["budget", *thorough(*list(FORMS)[1:])])
 def test_solves_derivatives_and_batches_are_exported_for_accelerators(form):
     targets = jnp.array([0.02, 0.05]) if form == "leakage_budget" else jnp.array([0.2, 0.3])
@@ -48,6 +43,7 @@ def test_solves_derivatives_and_batches_are_exported_for_accelerators(form):
     assert re.search(r"custom_call @jaxpriv_\w+_call_v1", batch.lower(targets).as_text())  # of the CPU: the kernel
 
 
+@kernels
 def test_one_program_for_the_cpu_and_an_accelerator_takes_the_kernel_on_the_cpu():
     targets = jnp.array([0.2, 0.3])
     batch = jax.jit(jax.vmap(value_of("budget")))
@@ -57,9 +53,22 @@ def test_one_program_for_the_cpu_and_an_accelerator_takes_the_kernel_on_the_cpu(
     np.testing.assert_allclose(exported.call(targets), batch(targets), rtol=1e-12)
 
 
-@pytest.mark.thorough  # settings of JAX's own beside a solve of the host: test_settings.py
-def test_a_whole_solve_runs_where_jit_is_disabled():
-    expected = value_of("budget")(0.2)
-    with jax.disable_jit():
-        found = jax.vmap(value_of("budget"))(jnp.array([0.2]))
-    np.testing.assert_allclose(found, [expected], atol=1e-6)
+METHODS = {
+    "blahut-arimoto": lk.MutualInformation(),
+    "mirror-descent": lk.Sibson(2.0),
+    "hybrid-gradient": lk.MaximalLeakage(),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_first_order_method_is_lowered_for_every_platform(name):
+    """From one trace; no kernel of the host is part of it."""
+
+    def value(joint, budget):
+        return jp.solve(jp.DistortionProblem(joint, COSTS, budget=budget, leakage=METHODS[name]), name).value
+
+    shapes = jax.ShapeDtypeStruct(JOINT.shape, float), jax.ShapeDtypeStruct((), float)
+    lowered = export.export(jax.jit(value), platforms=["cpu", "cuda", "tpu"])(*shapes)
+    assert lowered.platforms == ("cpu", "cuda", "tpu")
+    assert lowered.out_avals == (jax.core.ShapedArray((), np.dtype(float)),)
+    assert "custom_call" not in lowered.mlir_module()

@@ -1,13 +1,12 @@
 """The paths of the public modules of version 0.2 load the modules where they lie now."""
 
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime.importing import FORMER
+from tests.cases import run_python
 
 
 @pytest.mark.parametrize("former", FORMER)
@@ -29,8 +28,7 @@ def test_one_module_has_both_paths(former):
 )
 def test_modules_inside_of_a_moved_package_are_not_loaded_twice(former, now):
     code = f"import {former} as one, {now} as other, sys; print(one is other, one.__name__, '{former}' in sys.modules)"
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout.split()) == (0, ["True", now, "True"]), run.stderr
+    assert run_python("-W", "error", "-c", code).split() == ["True", now, "True"]
 
 
 def test_attributes_of_the_package():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime.progress import Progress
+from jaxpriv import Progress
+from tests.cases import distances, further, spent
 
 RNG = np.random.default_rng(5)
 JOINT = RNG.dirichlet(np.ones(20)).reshape(4, 5)
-TABLE = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+TABLE = distances(5)
 ASKED = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 LINEAR = jp.DistortionProblem(JOINT, TABLE, leakage_budget=0.1, leakage=jp.leakage.MaximalLeakage())
 CASES = {
@@ -23,17 +24,7 @@ CASES = {
 WITH_LENGTH = {"interior-point", "mirror-descent", "hybrid-gradient"}
 
 
-def spent(mechanism):
-    return float((JOINT.sum(axis=0)[:, None] * TABLE * mechanism).sum())
-
-
-@pytest.mark.parametrize(
-    "solver",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in ("accelerated", "hybrid-gradient") else name
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("solver", further(CASES, CASES.keys() - {"accelerated", "hybrid-gradient"}))
 def test_every_method_has_a_history_that_ends_with_its_result(solver):
     history = jp.History(every=5, mechanisms=True)
     found = jp.solve(CASES[solver], solver, tol=1e-3, max_steps=200, progress=history)
@@ -41,7 +32,7 @@ def test_every_method_has_a_history_that_ends_with_its_result(solver):
     assert (last.solver, last.step, last.value) == (found.solver, int(found.steps), float(found.value))
     assert last.gap == pytest.approx(float(found.gap))
     assert last.mechanism is found.mechanism
-    numbers = [one for one in history.records if np.isfinite(one.value)]
+    numbers = [one for one in history if np.isfinite(one.value)]
     assert all(one.gap == abs(one.value - one.bound) for one in numbers)
     steps = [one.step for one in history.records[:-1]]
     assert steps == sorted(steps)
@@ -49,7 +40,7 @@ def test_every_method_has_a_history_that_ends_with_its_result(solver):
     if solver in WITH_LENGTH:
         assert all(one.length >= 0 for one in history.records[:-1])
         for one in history.records:
-            assert one.distortion[0] == pytest.approx(spent(one.mechanism))
+            assert one.distortion[0] == pytest.approx(spent(JOINT, TABLE, one.mechanism))
 
 
 def test_a_long_run_can_be_recorded_step_by_step():

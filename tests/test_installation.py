@@ -21,7 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.cases import ROOT
 
 pytestmark = [
     pytest.mark.skipif(not (ROOT / "hatch_build.py").is_file(), reason="hatch_build.py is part of a checkout only"),
@@ -64,16 +64,16 @@ def test_clang_compiles_the_kernels(tmp_path, monkeypatch):
     assert (tmp_path / "jaxpriv/_runtime/native/kernels.so").is_file()
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@compiler
 @pytest.mark.parametrize("options", [[], ["-pipe", "-DOWN=a b"]])
 def test_a_compiler_may_stand_in_a_folder_with_blanks(tmp_path, options):
     """CC is the path of a program, if there is one of that name, or a command as in a shell."""
-    compiler = tmp_path / "my tools" / "cc"
-    compiler.parent.mkdir()
-    compiler.symlink_to(shutil.which("cc"))
-    asked = shlex.join([str(compiler), *options]) if options else str(compiler)
+    program = tmp_path / "my tools" / "cc"
+    program.parent.mkdir()
+    program.symlink_to(shutil.which("cc"))
+    asked = shlex.join([str(program), *options]) if options else str(program)
     found = hatch_build().compiler_command(asked)
-    assert found == [str(compiler), *options]
+    assert found == [str(program), *options]
     assert subprocess.run([*found, "--version"], capture_output=True, check=False).returncode == 0
 
 

@@ -1,15 +1,15 @@
 """Executables kept on disk: loaded in place of compiling, and never one that this library has not written itself."""
 
+import contextlib
 import json
 import logging
 import os
 import pickle
 import shutil
 import stat
-import subprocess
-import sys
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -18,27 +18,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
+from numpy.testing import assert_array_equal
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
+from jaxpriv import InteriorPoint, MirrorDescent
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime import executables as kept
 from jaxpriv._runtime.compilation import NoKeyError, compiled, is_ready, key_of, own_settings
 from jaxpriv._runtime.numerics import positive, safe_log
-from jaxpriv.program.convex import Form
-from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
+from jaxpriv.program import Form
+from jaxpriv.solvers import Goal
 from jaxpriv.solving import loops
-from tests.cases import thorough
+from tests.cases import run_python, thorough
 
-ROOT = Path(__file__).parents[1]
 ONE = np.array([1.0, np.e])
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, no_programs):
     """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
     monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
@@ -49,14 +49,26 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(monkeypatch):
-    """`run(*args, function)`: its result in a new process, as far as executables go, and whether it was compiled."""
+def new_process(monkeypatch):
+    """A context like a new process, as far as executables go: the list of what is compiled in it."""
 
-    def call(*args, function=safe_log):
+    @contextlib.contextmanager
+    def begun():
         asked = []
         with monkeypatch.context() as patch, own_settings():
             patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
             patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
+            yield asked
+
+    return begun
+
+
+@pytest.fixture
+def run(new_process):
+    """`run(*args, function)`: its result in a new process, and whether it was compiled."""
+
+    def call(*args, function=safe_log):
+        with new_process() as asked:
             return np.asarray(compiled(function, *args)[0]()), bool(asked)
 
     return call
@@ -74,32 +86,22 @@ def test_what_was_compiled_is_loaded(place, run):
     assert len(files(place)) == 1
     again, fresh = run(2 * ONE)
     assert not fresh
-    np.testing.assert_array_equal(result, np.log(ONE))
-    np.testing.assert_array_equal(again, np.log(2 * ONE))
+    assert_array_equal(result, np.log(ONE))
+    assert_array_equal(again, np.log(2 * ONE))
     assert run(np.ones(3))[1]  # another shape
     assert run(ONE, function=positive)[1]  # another function
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        lk.Sibson(2.0),
-        *thorough(lk.MutualInformation()),
-        *thorough(lk.MaxLift()),
-    ],
-    ids=repr,
-)
-def test_a_run_in_portions_is_kept_as_a_whole(place, monkeypatch, measure):
+@pytest.mark.parametrize("measure", [lk.Sibson(2.0), *thorough(lk.MutualInformation(), lk.MaxLift())], ids=repr)
+def test_a_run_in_portions_is_kept_as_a_whole(place, new_process, monkeypatch, measure):
     """Its state between two portions is an argument of the program."""
     monkeypatch.setenv(loops.SWITCH, "always")
     problem = jp.DistortionProblem(np.diag([0.4, 0.3]) + 0.075, 1.0 - np.eye(2), leakage_budget=0.1, leakage=measure)
-    asked = []
-    for _ in range(2):
-        with monkeypatch.context() as patch:
-            patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
-            patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
+    for first in (True, False):
+        with new_process() as asked:
             assert jp.solve(problem, time_limit=1000.0).status == "optimal"
-        assert len(asked) == len(files(place)) > 1  # nothing more in the second process
+        assert len(files(place)) > 1
+        assert len(asked) == first * len(files(place))
 
 
 def test_switched_off_nothing_is_written(place, run, monkeypatch):
@@ -164,40 +166,31 @@ def _flip(place, path, elsewhere):
     path.write_bytes(content)
 
 
-def _cut(place, path, elsewhere):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def _empty(place, path, elsewhere):
-    path.write_bytes(b"")
-
-
-def _foreign(place, path, elsewhere):
-    """A whole and valid file, made under another secret."""
-    (place / "secret").write_bytes(bytes(32))
-
-
-def _renamed(place, path, elsewhere):
-    """A whole and valid file of this folder, of another program."""
-    other = next(one for one in files(place) if one != path)
-    shutil.copy(other, path)
-
-
 def _trap(place, path, elsewhere):
-    packed = zlib.compress(pickle.dumps(Trap(elsewhere)))
-    path.write_bytes(bytes(32) + packed)
+    path.write_bytes(bytes(32) + zlib.compress(pickle.dumps(Trap(elsewhere))))
 
 
-@pytest.mark.parametrize("harm", [_flip, _cut, _empty, _foreign, _renamed, _trap])
+HARM = {
+    "flipped": _flip,
+    "cut": lambda place, path, elsewhere: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda place, path, elsewhere: path.write_bytes(b""),
+    # Whole and valid files: one made under another secret, and one of this folder, of another program.
+    "foreign": lambda place, path, elsewhere: (place / "secret").write_bytes(bytes(32)),
+    "renamed": lambda place, path, elsewhere: shutil.copy(next(one for one in files(place) if one != path), path),
+    "trap": _trap,
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
 def test_a_damaged_or_foreign_file_is_ignored_with_one_line(place, run, caplog, tmp_path, harm):
     run(ONE)
     (path,) = files(place)
     run(ONE, function=positive)
-    harm(place, path, tmp_path / "made")
+    HARM[harm](place, path, tmp_path / "made")
     with caplog.at_level(logging.WARNING, "jaxpriv"):
         result, fresh = run(ONE)
     assert fresh
-    np.testing.assert_array_equal(result, np.log(ONE))
+    assert_array_equal(result, np.log(ONE))
     assert not (tmp_path / "made").exists()
     (record,) = caplog.records
     assert "was not made here" in record.message
@@ -227,7 +220,7 @@ def test_an_executable_that_does_not_run_is_compiled_again(place, run, caplog, m
         patch.setattr(kept, "load", lambda *_: broken)
         result, fresh = run(ONE)
     assert fresh
-    np.testing.assert_array_equal(result, np.log(ONE))
+    assert_array_equal(result, np.log(ONE))
     assert "does not run" in caplog.text
     assert not run(ONE)[1]
 
@@ -313,6 +306,7 @@ def test_writers_at_once(place, run):
 
 PROCESS = """
 import json, sys
+sys.stderr = sys.stdout  # a warning makes of the answer no JSON
 import numpy as np
 import jax.numpy as jnp
 from jaxpriv._runtime import compilation
@@ -326,55 +320,39 @@ with compilation.own_settings():
 
 def test_another_process_loads_what_two_wrote_at_once(place):
     """LAPACK, whose functions JAX looks up when it lowers a program, is found by a process that lowers nothing."""
-    environment = {**os.environ, kept.SWITCH: str(place), "JAX_ENABLE_COMPILATION_CACHE": "false"}
 
-    def start():
-        command = [sys.executable, "-c", PROCESS]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, env=environment)
+    def process(_):
+        return json.loads(run_python("-c", PROCESS, **{kept.SWITCH: str(place)}, JAX_ENABLE_COMPILATION_CACHE="false"))
 
-    def answer(process):
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        assert not err
-        return json.loads(out)
-
-    for process in [start(), start()]:
-        answer(process)
-    third = answer(start())
-    assert third == {"result": [[2.0, 0.0], [1.0, 2.0]], "compiled": False}
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(process, range(2)))
+    assert process(3) == {"result": [[2.0, 0.0], [1.0, 2.0]], "compiled": False}
     assert len(files(place)) == 1
 
 
 def test_keys_differ_where_programs_do():
     goal = Goal(np.float64(1e-6), np.float64(0.0))
-    shaped = [
-        (safe_log, (ONE,)),
-        (positive, (ONE,)),
-        (safe_log, (np.ones(3),)),
-        (safe_log, (np.ones(2, np.float32),)),
-        (safe_log, (np.ones((1, 2)),)),
-        (safe_log, (jnp.asarray(1.0),)),
-        (safe_log, (np.float64(1.0),)),
-        (safe_log, ([ONE],)),
-        (safe_log, ((ONE,),)),
-        (safe_log, ({"a": ONE},)),
-        (safe_log, ({"0": ONE},)),
-        (safe_log, ({0: ONE},)),
-        (safe_log, ({1: ONE},)),
-        (safe_log, (ONE, None)),
-        (safe_log, (goal,)),
-        (safe_log, (InteriorPoint(), ONE)),
-        (safe_log, (MirrorDescent(), ONE)),
-        (safe_log, (Form.LIMIT,)),
-        (safe_log, (Form.WORST,)),
-        (safe_log, (0.0,)),
-        (safe_log, (-0.0,)),
-        (safe_log, (0,)),
-        (safe_log, (False,)),
-        (safe_log, ("0",)),
-        (partial(safe_log, k=0.1), (ONE,)),
-        (partial(safe_log, k=np.nextafter(0.1, 1).item()), (ONE,)),
+    given = [
+        (ONE,),
+        (np.ones(3),),
+        (np.ones(2, np.float32),),
+        (np.ones((1, 2)),),
+        (jnp.asarray(1.0),),
+        (np.float64(1.0),),
+        ([ONE],),
+        ((ONE,),),
+        ({"a": ONE},),
+        ({"0": ONE},),
+        ({0: ONE},),
+        ({1: ONE},),
+        (ONE, None),
+        (goal,),
+        (InteriorPoint(), ONE),
+        (MirrorDescent(), ONE),
+        *((one,) for one in (Form.LIMIT, Form.WORST, 0.0, -0.0, 0, False, "0")),
     ]
+    shaped = [(safe_log, args) for args in given]
+    shaped += [(positive, (ONE,)), *((partial(safe_log, k=k), (ONE,)) for k in (0.1, np.nextafter(0.1, 1).item()))]
     keys = [key_of(function, args, {}) for function, args in shaped]
     assert len(set(keys)) == len(keys)
     assert keys[0] == key_of(safe_log, (3 * ONE,), {})  # numbers of arrays are data
@@ -435,17 +413,13 @@ print(json.dumps({
 """
 
 
-def test_programs_of_an_accelerator_are_kept_by_the_cache_of_jax(tmp_path):
+def test_programs_of_an_accelerator_are_kept_by_the_cache_of_jax(tmp_path, monkeypatch):
     """The second process finds what the first one compiled; JAX's setting is the caller's again."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}
-    environment |= {"JAXPRIV_CACHE": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-
-    def process(*arguments):
-        command = [sys.executable, "-c", PRETENDED, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
-
-    first, second = process(), process("clear")
+    for name in ("DIR", "MAX_SIZE"):
+        monkeypatch.delenv(f"JAX_COMPILATION_CACHE_{name}")
+    monkeypatch.setenv("JAXPRIV_CACHE", str(tmp_path))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    first, second = (json.loads(run_python("-c", PRETENDED, *arguments)) for arguments in ((), ("clear",)))
     assert (first["hits"], second["hits"]) == (0, 1)
     assert first["sum"] == second["sum"]
     assert first["files"] == second["files"] == second["left"] == 1

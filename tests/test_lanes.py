@@ -1,12 +1,11 @@
 """Arrays with lanes: every function of `_arrays` on them is that of one lane after another; and batches in NumPy."""
 
-import functools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv._runtime import arrays as xp
@@ -18,6 +17,7 @@ from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
+from tests.cases import MIXED_SIZES, assert_one_optimum, assert_proved, distances, further, random_problem
 
 RNG = np.random.default_rng(5)
 LANES = 3
@@ -74,7 +74,7 @@ def test_a_function_on_lanes_is_that_of_one_lane_after_another(name):
     wanted = np.stack([function(*(array[i] for array in arrays)) for i in range(LANES)])
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_lanes_differ_so_that_no_python_code_may_branch_on_them():
@@ -93,7 +93,7 @@ def test_lanes_differ_so_that_no_python_code_may_branch_on_them():
 def test_one_singular_lane_does_not_disturb_the_others():
     matrices, sides = np.stack([np.eye(3), np.zeros((3, 3)), 2.0 * np.eye(3)]), np.ones((3, 3))
     found = spread(xp.solve(with_lanes(matrices), with_lanes(sides)), 3)
-    np.testing.assert_array_equal(found[[0, 2]], [[1.0] * 3, [0.5] * 3])
+    assert_array_equal(found[[0, 2]], [[1.0] * 3, [0.5] * 3])
     assert np.isnan(found[1]).all()
     broken = np.stack([np.eye(3), -np.eye(3)])[:, None]
     assert np.isnan(spread(xp.cholesky(with_lanes(broken)), 2)).all(axis=(1, 2, 3)).tolist() == [False, True]
@@ -101,7 +101,7 @@ def test_one_singular_lane_does_not_disturb_the_others():
 
 def test_some_lanes_are_taken_out_of_every_array_of_a_tree():
     kept = _lanes.taken({"a": with_lanes(A), "plain": PLAIN, "none": None}, np.array([True, False, True]))
-    np.testing.assert_array_equal(spread(kept["a"], 2), A[[0, 2]])
+    assert_array_equal(spread(kept["a"], 2), A[[0, 2]])
     assert kept["plain"] is PLAIN
 
 
@@ -109,64 +109,32 @@ def test_some_lanes_are_taken_out_of_every_array_of_a_tree():
 
 
 @pytest.fixture
-def no_compiler(monkeypatch, no_whole_solves):
-    """Batches of any number run in NumPy, and nothing is compiled."""
-
-    def refuse(*_):
-        raise AssertionError("something was compiled")
-
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(many, "compiled", refuse)
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+def in_numpy(no_whole_solves, no_compiler, worth_compiling):
+    """Batches of any number run in NumPy."""
+    worth_compiling(np.inf)
 
 
 @pytest.fixture
-def together(monkeypatch, no_compiler):
+def together(monkeypatch, in_numpy):
     """The number of problems of every batch in NumPy."""
     seen: list[int] = []
     original = many._uncompiled
-
-    def counted(problems, *rest):
-        seen.append(len(problems))
-        return original(problems, *rest)
-
-    monkeypatch.setattr(many, "_uncompiled", counted)
+    monkeypatch.setattr(many, "_uncompiled", lambda *given: seen.append(len(given[0])) or original(*given))
     return seen
 
 
-_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
-
-
-def _problem(seed, sizes=(4, 4, 4), share=0.4, leakage=None, **form):
-    private, inputs, outputs = sizes
-    joint = random_joint(seed, private, inputs)
-    distortion = abs(np.subtract.outer(np.arange(inputs), np.arange(outputs))).astype(float)
-    cost = joint.sum(axis=0)[:, None] * distortion
-    least, idle = cost.min(axis=1).sum(), cost.sum(axis=0).min()
-    return jp.DistortionProblem(
-        joint, distortion, leakage=leakage, **(form or {"budget": least + share * (idle - least)})
-    )
-
-
-def _agree(problems, results, tol):
+def agree(problems, results, tol=1e-6):
     for problem, found in zip(problems, results, strict=True):
-        alone = jp.solve(problem, tol=tol)
-        assert found.status == "optimal"
         assert found.mechanism.shape == problem.shape
-        assert found.lower_bound <= alone.value
-        assert alone.lower_bound <= found.value
-        proof = jp.certify(problem, found)
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= tol
+        assert_one_optimum(found, jp.solve(problem, tol=tol))
+        assert_proved(problem, found, tol)
 
 
 def test_mixed_shapes_run_side_by_side_in_numpy_and_agree_with_single_solves(together):
-    problems = [_problem(seed, _SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(8)]
+    problems = [random_problem(seed, MIXED_SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(8)]
     results = jp.solve_many(problems, tol=1e-7)
     assert together == [8]
-    _agree(problems, results, 1e-7)
+    agree(problems, results, 1e-7)
 
 
 _FORMS = {
@@ -184,61 +152,34 @@ _FORMS = {
 }
 
 
-_SLOWER = ("least-max-information", "least-lift")
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        pytest.param(form, marks=pytest.mark.thorough if name in _SLOWER else (), id=name)
-        for name, form in _FORMS.items()
-    ],
-)
+@pytest.mark.parametrize("form", further(_FORMS, _FORMS.keys() - {"least-max-information", "least-lift"}))
 def test_forms_and_measures_run_in_numpy_too(together, form):
-    problems = [_problem(seed, (3, 4, 4), **form) for seed in range(6)]
+    problems = [random_problem(seed, (3, 4, 4), **_FORMS[form]) for seed in range(6)]
     results = jp.solve_many(problems)
     assert together == [6]
-    _agree(problems, results, 1e-6)
+    agree(problems, results)
 
 
 def test_a_set_of_joints_runs_in_numpy_too(together):
     joints = [np.stack([random_joint(2 * i, 3, 4), random_joint(2 * i + 1, 3, 4)]) for i in range(6)]
-    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
-    problems = [jp.DistortionProblem(one, table, budget=0.6) for one in joints]
-    _agree(problems, jp.solve_many(problems), 1e-6)
+    problems = [jp.DistortionProblem(one, distances(4), budget=0.6) for one in joints]
+    agree(problems, jp.solve_many(problems))
     assert together == [6]
 
 
 def test_what_a_batch_leaves_is_solved_by_itself(together):
-    problems = [_problem(seed) for seed in range(7)]
-    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
-    problems[2] = jp.DistortionProblem(problems[2].joints[0], table, budget=-1.0)  # there is no such mechanism
-    problems[4] = jp.DistortionProblem(problems[4].joints[0], table, budget=0.0)  # a budget without slack
+    problems = [random_problem(seed) for seed in range(7)]
+    problems[2] = random_problem(2, budget=-1.0)  # there is no such mechanism
+    problems[4] = random_problem(4, budget=0.0)  # a budget without slack
     results = jp.solve_many(problems)
     assert together == [7]
     assert [one.status for one in results] == ["optimal"] * 2 + ["infeasible"] + ["optimal"] * 4
-    _agree([problems[4]], [results[4]], 1e-6)
-
-
-@pytest.mark.thorough  # of one problem: test_uncompiled.py
-def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
-    """One source: the same program from the same start takes as many steps, and ends at the same candidate."""
-    problems = [_problem(seed, share=0.3 + 0.1 * seed) for seed in range(6)]
-    found = jp.solve_many(problems)
-    kind = kinds.kind_of(problems[0], "auto", Goal(1e-6))
-    assert kind is not None
-    with jax.enable_x64(True):
-        run = functools.partial(jp.solve, solver=kind.solver, tol=1e-6)
-        lanes = many.Lanes.of(problems, kind.bucket)
-        compiled = jax.jit(jax.vmap(lambda lane: run(lane.problem())))(lanes)
-    assert [int(one.steps) for one in found] == compiled.steps.tolist()
-    for one, other in zip(found, compiled.mechanism, strict=True):
-        np.testing.assert_allclose(one.mechanism, other, atol=1e-6)
+    agree([problems[4]], [results[4]])
 
 
 def test_problems_that_are_all_the_same_are_a_batch_too(together):
-    problems = [_problem(1)] * 7
-    _agree(problems, jp.solve_many(problems), 1e-6)
+    problems = [random_problem(1)] * 7
+    agree(problems, jp.solve_many(problems))
     assert together == [7]
 
 
@@ -246,8 +187,8 @@ def test_problems_that_are_all_the_same_are_a_batch_too(together):
 def test_limits_of_zero_stand_beside_others(together, name):
     measure = by_name(name, divergence="chi-squared" if name == "f-information" else None)
     budgets = (0.0, 0.02, 0.05, 0.0, 0.1, 0.03)
-    problems = [_problem(seed, leakage=measure, leakage_budget=most) for seed, most in enumerate(budgets)]
-    _agree(problems, jp.solve_many(problems), 1e-6)
+    problems = [random_problem(seed, leakage=measure, leakage_budget=most) for seed, most in enumerate(budgets)]
+    agree(problems, jp.solve_many(problems))
     assert together == [6]
 
 
@@ -287,39 +228,38 @@ class _Own(AbstractMeanLeakage):
 
 
 def test_a_measure_of_ones_own_needs_no_functions_for_lanes(together):
-    problems = [_problem(0, (2, 3, 3), leakage=_Own())] * 6  # the same: each operation is compiled for its shapes once
+    problems = [random_problem(0, (2, 3, 3), leakage=_Own())] * 6  # each operation is compiled for their shapes once
     for one, problem in zip(jp.solve_many(problems), problems, strict=True):
-        assert one.status == "optimal"
-        assert jp.certify(problem, one).agrees
+        assert_proved(problem, one)
     assert together == []
 
 
-def test_functions_of_ones_own_and_limits_have_no_batches_in_numpy(no_compiler):
+def test_functions_of_ones_own_and_limits_have_no_batches_in_numpy(in_numpy):
     def brier(q):
         return ((q[None] - jnp.eye(len(q), dtype=q.dtype)) ** 2).sum(axis=1)
 
     others = [
-        _problem(0, leakage=AverageCostGain(CustomLoss(brier))),
-        jp.DistortionProblem(random_joint(0, 4, 4), 1.0 - np.eye(4), budget=0.4, limits=[(by_name("lift"), 0.5)]),
+        random_problem(0, leakage=AverageCostGain(CustomLoss(brier))),
+        random_problem(0, limits=[(by_name("lift"), 0.5)]),
     ]
-    found = [kinds.kind_of(problem, "auto", Goal(1e-6)) for problem in (_problem(0), *others)]
+    found = [kinds.kind_of(problem, "auto", Goal(1e-6)) for problem in (random_problem(0), *others)]
     assert [0 if kind is None else kind.width_uncompiled(100) for kind in found] == [100, 0, 0]
 
 
-def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(no_compiler):
-    small, large = (kinds.kind_of(_problem(0, (n,) * 3), "auto", Goal(1e-6)) for n in (8, 32))
+def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(in_numpy):
+    small, large = (kinds.kind_of(random_problem(0, (n,) * 3), "auto", Goal(1e-6)) for n in (8, 32))
     assert small is not None
     assert large is not None
     assert [small.width_uncompiled(count) for count in (1, 5, 6, 512, 513, 1200)] == [0, 0, 6, 512, 257, 400]
     assert large.width_uncompiled(10_000) * large.lane_bytes <= 2**27
 
 
-def test_a_kind_that_comes_again_and_again_is_compiled(monkeypatch, no_compiler):
-    kind = kinds.kind_of(_problem(0), "auto", Goal(1e-6))
+def test_a_kind_that_comes_again_and_again_is_compiled(monkeypatch, in_numpy, worth_compiling):
+    kind = kinds.kind_of(random_problem(0), "auto", Goal(1e-6))
     assert kind is not None
-    jp.solve_many([_problem(seed) for seed in range(6)])
+    jp.solve_many([random_problem(seed) for seed in range(6)])
     assert loops.spent(kind) > 0
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", 4.0)
+    worth_compiling(4.0)
     assert kind.width(6, 0.0) == 0
     assert kind.width(6, 4.0) == kind.lanes  # one program for any number of them
     assert kind.width(2, 4.0) == 0

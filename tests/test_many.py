@@ -7,32 +7,41 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
-from jaxpriv.errors import InfeasibleError, InputError, ResourceError
+from jaxpriv.errors import InfeasibleError, ResourceError
 from jaxpriv.leakage import by_name, exact_values
 from jaxpriv.program.lower import tables_of
 from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import thorough
+from tests.cases import AVERAGES, MIXED_SIZES, assert_one_optimum, assert_proved, distances, random_problem, refused
 
 _WORTH_COMPILING = kinds.WORTH_COMPILING
 
 
-def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 0.4, **more) -> jp.DistortionProblem:
-    private, inputs, outputs = sizes
-    joint = random_joint(seed, private, inputs)
-    distortion = abs(np.subtract.outer(np.arange(inputs), np.arange(outputs))).astype(float)
-    cost = joint.sum(axis=0)[:, None] * distortion
-    least, idle = cost.min(axis=1).sum(), cost.sum(axis=0).min()
-    return jp.DistortionProblem(joint, distortion, budget=least + share * (idle - least), **more)
-
-
 @pytest.fixture(autouse=True)
-def _batches_of_any_number(monkeypatch, no_whole_solves):
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
+def _batches_of_any_number(worth_compiling, no_whole_solves):
+    worth_compiling(0.0)
+
+
+@pytest.fixture
+def compiled_by(monkeypatch):
+    """`compiled_by(function)`: the function takes the place of what compiles batches."""
+    return lambda function: monkeypatch.setattr(many, "compiled", function)
+
+
+def kind_of(sizes, **more):
+    kind = kinds.kind_of(random_problem(0, sizes, **more), "auto", Goal(1e-6))
+    assert kind is not None
+    return kind
+
+
+def assert_all_proved(problems, results):
+    for problem, found in zip(problems, results, strict=True):
+        assert_proved(problem, found)
 
 
 # ------------------------------------------------------------------------------ buckets
@@ -44,30 +53,19 @@ def test_alphabets_are_rounded_up_to_the_grid():
 
 
 def test_private_symbols_stay_where_rules_are_more_than_one_row_each():
-    assert bucket_of(_problem(0, (5, 6, 7))) == Bucket(8, 8, 8)
-    assert bucket_of(_problem(0, (5, 6, 7), leakage=by_name("sibson", order=2.0))) == Bucket(8, 8, 8)
-    assert bucket_of(_problem(0, (5, 6, 7), leakage=by_name("ldp"))) == Bucket(5, 8, 8)
-    assert bucket_of(_problem(0, (5, 6, 7), limits=[(by_name("lift"), 1.0)])) == Bucket(5, 8, 8)
+    for asked in ({}, {"leakage": by_name("sibson", order=2.0)}):
+        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(8, 8, 8)
+    for asked in ({"leakage": by_name("ldp")}, {"limits": [(by_name("lift"), 1.0)]}):
+        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(5, 8, 8)
 
 
-_MEASURES = [
-    by_name("mutual-information"),
-    by_name("sibson", order=2.0),
-    by_name("sibson", order=0.5),
-    by_name("arimoto", order=3.0),
-    by_name("maximal-leakage"),
-    by_name("min-entropy"),
-    by_name("f-information", divergence="chi-squared"),
-    by_name("max-information"),
-    by_name("max-lift"),
-    by_name("ldp"),
-]
+_MEASURES = [*AVERAGES, *map(by_name, ("max-information", "max-lift", "ldp"))]
 
 
 @pytest.mark.parametrize("measure", _MEASURES, ids=lambda one: type(one).__name__)
 def test_padding_changes_no_leakage_and_no_distortion(measure):
     """Copies of outputs that share a mechanism leak as much as it, any other use of them at least what is read back."""
-    problem = _problem(1, (3, 5, 5), leakage=measure)
+    problem = random_problem(1, (3, 5, 5), leakage=measure)
     bucket = bucket_of(problem)
     padded = jax.tree.map(lambda leaf: leaf[0], Lanes.of([problem], bucket)).problem()
     wide = random_mechanisms(2, 6, bucket.inputs, bucket.outputs)
@@ -77,17 +75,17 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
     shared[:5] = rows[:, copies] / np.bincount(copies)[copies]
     shared[5:, 0] = 1.0
 
-    def leaks(one: jp.DistortionProblem, mechanism: np.ndarray) -> float:
+    def leaks(one, mechanism):
         return exact_values((measure,), one.joints[0], mechanism)[0]
 
-    def costs(one: jp.DistortionProblem, mechanism: np.ndarray) -> float:
-        return float((one.joints[0].sum(axis=0)[:, None] * one.tables()[0] * mechanism).sum())
+    def costs(one, mechanism):
+        return (one.joints[0].sum(axis=0)[:, None] * one.tables()[0] * mechanism).sum()
 
-    def back(mechanism: np.ndarray) -> np.ndarray:
+    def back(mechanism):
         scores, weights = np.zeros((1, 1, bucket.outputs, bucket.private)), np.zeros((1, bucket.outputs, 0))
         return restored(problem.joints[None], 5, bucket, mechanism[None], scores, weights)[0][0]
 
-    np.testing.assert_allclose(back(shared), rows, atol=1e-15)
+    assert_allclose(back(shared), rows, atol=1e-15)
     assert leaks(padded, shared) == pytest.approx(leaks(problem, rows), abs=1e-9)
     for one in wide:
         assert leaks(problem, back(one)) <= leaks(padded, one) + 1e-9
@@ -97,99 +95,53 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
 # ------------------------------------------------------------------------------ many problems
 
 
-def _programs(monkeypatch) -> list[int]:
-    """The lanes of every batch that runs."""
-    seen: list[int] = []
-    original = many.compiled
-
-    def counted(function, solver, lanes, *rest):
-        seen.append(len(lanes.joints))
-        return original(function, solver, lanes, *rest)
-
-    monkeypatch.setattr(many, "compiled", counted)
-    return seen
-
-
-_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
-
-
-def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch):
-    seen = _programs(monkeypatch)
-    problems = [_problem(seed, _SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(7)]
+def test_mixed_shapes_share_one_program_and_agree_with_single_solves(compiled_by):
+    lanes, original = [], many.compiled
+    compiled_by(lambda *given: lanes.append(len(given[2].joints)) or original(*given))
+    problems = [random_problem(seed, MIXED_SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(7)]
     results = jp.solve_many(problems)
-    assert seen == [8]  # one batch, the next power of two
+    assert lanes == [8]  # one batch, the next power of two
+    assert_all_proved(problems, results)
     for problem, found in zip(problems, results, strict=True):
-        alone = jp.solve(problem)
-        assert found.status == "optimal"
         assert found.mechanism.shape == problem.shape
-        assert found.lower_bound <= alone.value
-        assert alone.lower_bound <= found.value
-        proof = jp.certify(problem, found)
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
+        assert_one_optimum(found, jp.solve(problem))
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        *thorough({"leakage": by_name("sibson", order=2.0)}),
-        *thorough({"limits": [(by_name("max-lift"), 1.0)]}),
-    ],
-    ids=["sibson", "limits"],
-)
-# A batch of another measure is compiled in problems/test_least_worst.py, one in NumPy of each in test_lanes.py.
-def test_measures_are_batched_too(monkeypatch, more):
-    seen = _programs(monkeypatch)
-    problems = [_problem(seed, (3, 3, 4) if seed % 2 else (3, 4, 4), 0.3 + 0.05 * seed, **more) for seed in range(4)]
-    results = jp.solve_many(problems)
-    assert seen == [4]
-    for problem, found in zip(problems, results, strict=True):
-        alone = jp.solve(problem)
-        assert found.lower_bound <= alone.value
-        assert alone.lower_bound <= found.value
-        assert jp.certify(problem, found).agrees
-
-
-def test_constants_of_a_measure_differ_between_the_problems_of_a_batch(monkeypatch):
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
-    problems = [
-        _problem(seed, (3, 3, 3), leakage=jp.leakage.FInformation(jp.leakage.ChiSquared())) for seed in range(3)
-    ]
+def test_constants_of_a_measure_differ_between_the_problems_of_a_batch(worth_compiling):
+    worth_compiling(np.inf)
+    measure = by_name("f-information", divergence="chi-squared")
+    problems = [random_problem(seed, (3, 3, 3), leakage=measure) for seed in range(3)]
     for problem, found in zip(problems, jp.solve_many(problems), strict=True):
         assert found.status == "optimal"
         assert found.value == pytest.approx(jp.solve(problem).value, abs=2e-6)
 
 
-def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatch):
+def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others():
     """No mechanism, no slack, a useful symbol without mass, a lane with NaN inside."""
-    problems = [_problem(seed, (4, 4, 4), 0.1 + 0.07 * seed) for seed in range(5)]
+    problems = [random_problem(seed, (4, 4, 4), 0.1 + 0.07 * seed) for seed in range(5)]
     plain = jp.solve_many(problems)
-    joint = random_joint(7, 4, 4)
-    table = 1.0 + abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    joint, table = random_joint(7, 4, 4), 1.0 + distances(4)
     impossible = jp.DistortionProblem(joint, table, budget=0.5)
     exact = jp.DistortionProblem(joint, table, budget=1.0)
-    emptied = joint.copy()
-    emptied[:, 2] = 0.0
+    emptied = joint * np.array([1.0, 1.0, 0.0, 1.0])
     empty = jp.DistortionProblem(emptied / emptied.sum(), table - 1.0, budget=0.3)
     mixed = jp.solve_many([impossible, *problems[:3], exact, *problems[3:], empty])
     assert mixed[0].status == "infeasible"
     assert mixed[4].status == mixed[7].status == "optimal"
     assert jp.certify(exact, mixed[4]).gap <= 1e-6
     outputs = empty.joints[0].sum(axis=0) @ mixed[7].mechanism
-    np.testing.assert_allclose(mixed[7].mechanism[2], outputs, atol=1e-12)
+    assert_allclose(mixed[7].mechanism[2], outputs, atol=1e-12)
     for one, other in zip(plain, [*mixed[1:4], *mixed[5:7]], strict=True):
         assert other.status == "optimal"
-        assert other.lower_bound <= one.value
-        assert one.lower_bound <= other.value
+        assert_one_optimum(other, one)
     with pytest.raises(InfeasibleError, match=r"problems\[1\]: budget") as error:
         jp.solve_many([problems[0], impossible, problems[1]], throw=True)
     assert error.value.proof["bound"] > error.value.proof["allowed"]
 
 
-def test_what_a_batch_claims_is_not_believed(monkeypatch):
+def test_what_a_batch_claims_is_not_believed(compiled_by):
     """A mechanism that is not what the lane says, or a refused batch: the problem is solved by itself."""
-    problems = [_problem(seed) for seed in range(5)]
+    problems = [random_problem(seed) for seed in range(5)]
     original = many.compiled
 
     def lying(*args):
@@ -204,33 +156,28 @@ def test_what_a_batch_claims_is_not_believed(monkeypatch):
 
         return lie, seconds
 
-    monkeypatch.setattr(many, "compiled", lying)
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
+    compiled_by(lying)
+    assert_all_proved(problems, jp.solve_many(problems))
 
     def refusing(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
-    monkeypatch.setattr(many, "compiled", refusing)
-    assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * 5
+    compiled_by(refusing)
+    assert_all_proved(problems, jp.solve_many(problems))
 
 
 def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch):
     """The others do not wait for it, and it is certified as they are."""
     monkeypatch.setattr(many, "STEPS_OF_LANES", 4)
-    problems = [_problem(seed, share=0.15 * seed) for seed in range(1, 6)]
+    problems = [random_problem(seed, share=0.15 * seed) for seed in range(1, 6)]
     found = jp.solve_many(problems)
-    assert [one.status for one in found] == ["optimal"] * 5
-    assert sum(one.steps > 4 for one in found) > 0
-    assert all(jp.certify(problem, one).agrees for problem, one in zip(problems, found, strict=True))
+    assert any(one.steps > 4 for one in found)
+    assert_all_proved(problems, found)
 
 
-def test_an_error_in_one_solve_is_its_own(monkeypatch):
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", float("inf"))
-    problems = [_problem(seed) for seed in range(3)]
+def test_an_error_in_one_solve_is_its_own(monkeypatch, worth_compiling):
+    worth_compiling(np.inf)
+    problems = [random_problem(seed) for seed in range(3)]
     original = many.solve_within
 
     def failing(clock, problem, *rest, **options):
@@ -253,22 +200,22 @@ def test_an_error_in_one_solve_is_its_own(monkeypatch):
 
 
 def test_wrong_arguments_are_named_with_their_position():
-    good, bad = _problem(0), _problem(1, leakage=by_name("maximal-alpha-leakage", order=2.0))
-    with pytest.raises(InputError, match=r"^problems\[2\]: leakage"):
+    good, bad = random_problem(0), random_problem(1, leakage=by_name("maximal-alpha-leakage", order=2.0))
+    with refused(r"^problems\[2\]: leakage"):
         jp.solve_many([good, good, bad])
-    with pytest.raises(InputError, match=r"^problems\[1\] must be one of DistortionProblem.*not str"):
+    with refused(r"^problems\[1\] must be one of DistortionProblem.*not str"):
         jp.solve_many([good, "heart.npz"])
-    with pytest.raises(InputError, match=r"^problems\[0\]: solver"):
+    with refused(r"^problems\[0\]: solver"):
         jp.solve_many([good], "simplex")
-    with pytest.raises(InputError, match="tol"):
+    with refused("tol"):
         jp.solve_many([good], tol=0.0)
-    with pytest.raises(InputError, match="solve_many takes a list"):
+    with refused("solve_many takes a list"):
         jp.solve([good])
     assert jp.solve_many([]) == []
 
 
 def test_a_time_limit_gives_intervals_for_all():
-    problems = [_problem(seed) for seed in range(4)]
+    problems = [random_problem(seed) for seed in range(4)]
     for problem, found in zip(problems, jp.solve_many(problems, time_limit=0.0), strict=True):
         assert found.status == "best_known"
         assert jp.certify(problem, found).valid
@@ -276,32 +223,28 @@ def test_a_time_limit_gives_intervals_for_all():
 
 def test_progress_counts_all_problems():
     lines: list[jp.Progress] = []
-    jp.solve_many([_problem(seed) for seed in range(5)], progress=lines.append)
+    jp.solve_many([random_problem(seed) for seed in range(5)], progress=lines.append)
     assert lines[-1].done == lines[-1].total == 5
     assert [one.done for one in lines] == sorted(one.done for one in lines)
 
 
 def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
-    small = kinds.kind_of(_problem(0, (8, 8, 8)), "auto", Goal(1e-6))
-    large = kinds.kind_of(_problem(0, (32, 32, 32)), "auto", Goal(1e-6))
-    assert small is not None
-    assert large is not None
+    small, large, huge = (kind_of((n, n, n)) for n in (8, 32, 64))
     assert [small.width(count) for count in (1, 2, 3, 100, 128, 5000)] == [0, 2, 4, 128, 128, 128]
     assert large.width(5000) * large.lane_bytes <= 2**24
-    assert kinds.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
+    assert huge.width(5000) == 0
 
 
-def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(monkeypatch):
-    problems = [_problem(seed) for seed in range(4)]
+def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts(monkeypatch, forgotten, worth_compiling):
+    problems = [random_problem(seed) for seed in range(4)]
     compiled = []
 
     def compiles(*_):
         compiled.append(1)
         raise ZeroDivisionError  # in the place of seconds
 
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
+    worth_compiling(np.inf)
     monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
     monkeypatch.setattr(loops, "on_host", compiles)
     first = jp.solve_many(problems)
     assert [one.status for one in first] == ["optimal"] * len(problems)
@@ -313,31 +256,20 @@ def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(m
 
 def test_equal_distortions_of_different_objects_are_computed_once(monkeypatch):
     joint, calls = random_joint(0, 3, 4), []
-    x = np.arange(4.0)
-    costs = [
-        jp.distortion.absolute(x),
-        jp.distortion.absolute(x),
-        jp.distortion.squared(x),
-        jp.distortion.absolute(2 * x),
-    ]
+    x, absolute = np.arange(4.0), jp.distortion.absolute
+    costs = absolute(x), absolute(x), jp.distortion.squared(x), absolute(2 * x)
     problems = [jp.DistortionProblem(joint, cost, budget=1.0) for cost in costs]
     each = [problem.tables() for problem in problems]
     real = jp.DistortionProblem.tables
     monkeypatch.setattr(jp.DistortionProblem, "tables", lambda self: calls.append(self) or real(self))
-    np.testing.assert_array_equal(tables_of(problems), np.stack(each))
+    assert_array_equal(tables_of(problems), np.stack(each))
     assert calls == [problems[0], *problems[2:]]
 
 
-def _kind(sizes: tuple[int, int, int], **more) -> kinds.Kind:
-    kind = kinds.kind_of(_problem(0, sizes, **more), "auto", Goal(1e-6))
-    assert kind is not None
-    return kind
-
-
-def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
+def test_kinds_that_fit_into_a_larger_bucket_share_its_program(worth_compiling):
     """Where that costs less than a program or a batch of their own, or than solving them one by one."""
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", _WORTH_COMPILING)
-    tiny, small, large = (_kind((n, n, n)) for n in (4, 8, 32))
+    worth_compiling(_WORTH_COMPILING)
+    tiny, small, large = (kind_of((n, n, n)) for n in (4, 8, 32))
     assert kinds.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
     assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]
     few, some = {tiny: 20, small: 20}, {tiny: 1000, small: 1000}
@@ -347,19 +279,7 @@ def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
     # Three large problems are no reason to compute a thousand small ones in their size.
     assert kinds.joined({small: 1000, large: 3}) == {small: small, large: large}
     assert kinds.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
-    other = _kind((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
+    other = kind_of((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
     assert kinds.joined({other: 1000, small: 1000}) == {other: other, small: small}
-    three, five = (_kind((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
+    three, five = (kind_of((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
     assert kinds.joined({three: 1000, five: 1000}) == {three: three, five: five}
-
-
-@pytest.mark.thorough  # padded within their own bucket: test_mixed_shapes
-def test_problems_padded_to_the_bucket_of_others_are_certified(monkeypatch):
-    seen = _programs(monkeypatch)
-    problems = [_problem(seed, (2, 2, 2) if seed % 2 else (3, 5, 3), 0.5) for seed in range(8)]
-    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
-        proof = jp.certify(problem, found)
-        assert proof.valid
-        assert proof.agrees
-        assert proof.gap <= 1e-6
-    assert seen == [8]

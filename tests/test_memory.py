@@ -15,14 +15,14 @@ from jaxpriv import (
     leakage,
     optimal_mechanism,
     probability,
+    rate_distortion,
     watchdog,
 )
-from jaxpriv._runtime import resources
-from jaxpriv._runtime.native import absence
-from jaxpriv.problems.distortion import rate_distortion
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
 from jaxpriv.statistics.audit import audit_mechanism
+from tests.cases import drawn_joint
+from tests.compiling import kernels
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
 HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
@@ -57,8 +57,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_refused_before_the_first_large_allocation(call, monkeypatch):
-    monkeypatch.setattr(resources, "free_memory", lambda: 8 * 2.0**30)
+def test_refused_before_the_first_large_allocation(call, free_memory):
+    free_memory(8 * 2.0**30)
     tracemalloc.start()
     try:
         with pytest.raises(ResourceError, match=r"needs .* GiB and 8\.0 GiB are free"):
@@ -69,9 +69,9 @@ def test_refused_before_the_first_large_allocation(call, monkeypatch):
 
 
 @pytest.mark.parametrize(("missing", "fits"), [(None, True), ("switched off", False)])
-def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
+def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, free_memory, monkeypatch):
     """One set of 1024 systems of order 1024 with the CPU kernels, more than three without."""
-    monkeypatch.setattr(resources, "free_memory", lambda: 16 * 2.0**30)
+    free_memory(16 * 2.0**30)
     monkeypatch.setattr(choice, "absence", lambda: missing)
     table = distortion.absolute(np.arange(1024.0))
     cube = DistortionProblem(np.full((1024, 1024), 2.0**-20), table, budget=1.0)
@@ -85,11 +85,11 @@ def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
         choice.pick_solver("interior-point", cube, Goal(1e-6, 0.0))
 
 
-@pytest.mark.skipif(absence() is not None, reason="compiled kernels are absent")
+@kernels
 def test_a_derivative_of_the_optimum_stays_within_the_plan(monkeypatch):
     """What XLA reserves for reverse mode: its systems are those of a step, and no product of theirs is held."""
     monkeypatch.setattr(choice, "_fits", lambda *_: False)  # the plan with the kernels
-    joint = np.random.default_rng(0).dirichlet(np.ones(64 * 256)).reshape(64, 256)
+    joint = drawn_joint(0, 64, 256)
     table = distortion.absolute(np.arange(256.0) / 256)
 
     def first_cell(joint):

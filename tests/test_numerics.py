@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv._runtime.numerics import (
     expm1_quotient,
@@ -56,7 +57,7 @@ def test_division_has_a_gradient_at_tiny_masses():
     assert float(by_x) == pytest.approx(0.5e200, rel=1e-14)
     assert float(by_y) == pytest.approx(-0.75e200, rel=1e-14)
     assert [float(g) for g in jax.grad(safe_divide, argnums=(0, 1))(jnp.ones(()), jnp.zeros(()))] == [0.0, 0.0]
-    np.testing.assert_array_equal(safe_divide(jnp.array([1.0, 1.0]), jnp.array([0.0, 4.0])), [0.0, 0.25])
+    assert_array_equal(safe_divide(jnp.array([1.0, 1.0]), jnp.array([0.0, 4.0])), [0.0, 0.25])
 
 
 def test_exponential_mean_of_every_rate():
@@ -66,12 +67,12 @@ def test_exponential_mean_of_every_rate():
     values = np.asarray(mean(rates))
     assert np.all(np.diff(values) >= 0)
     expected = [math.log(sum(w * math.exp(r * v) for v, w in zip(x[:3], m[:3], strict=True))) / r for r in (-5, 5)]
-    np.testing.assert_allclose(values[[2, 6]], expected, rtol=1e-14)
-    np.testing.assert_allclose(values[[0, 1, 7, 8]], [-1.0, -1.0, 2.0, 2.0], rtol=1e-14)
+    assert_allclose(values[[2, 6]], expected, rtol=1e-14)
+    assert_allclose(values[[0, 1, 7, 8]], [-1.0, -1.0, 2.0, 2.0], rtol=1e-14)
     # Near 0: the mean plus r/2 times the variance.
     average = 0.2 * 0.3 - 0.5 + 0.6
     variance = 0.2 * 0.09 + 0.5 + 1.2 - average**2
-    np.testing.assert_allclose(values[3:6], average + rates[3:6] * variance / 2, rtol=1e-15)
+    assert_allclose(values[3:6], average + rates[3:6] * variance / 2, rtol=1e-15)
     slope = jax.jit(jax.grad(lambda r: exponential_mean(x, m, r)))
     assert float(slope(0.0)) == pytest.approx(variance / 2, rel=1e-14)
     assert float(exponential_mean(x, jnp.zeros(4), jnp.array(1.0))) == 0.0

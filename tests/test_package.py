@@ -4,7 +4,6 @@ import ast
 import importlib
 import importlib.util
 import json
-import subprocess
 import sys
 import tomllib
 from collections import defaultdict
@@ -15,8 +14,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv._runtime.importing import FORMER
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.cases import ROOT, run_python
 
 # Run in a fresh process: this one has started JAX long ago. After `import jaxpriv` every module of
 # the library is imported too, so that a module which is not yet among the public names is covered.
@@ -47,9 +45,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def imported() -> dict:
-    result = subprocess.run([sys.executable, "-W", "error", "-c", PROBE], capture_output=True, text=True, cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return json.loads(run_python("-W", "error", "-c", PROBE))
 
 
 def test_import_starts_no_backend(imported):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 
 import jax
@@ -14,13 +12,15 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import resources
 from jaxpriv._runtime.compilation import Placement, accelerator, target_platform
-from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.errors import ResourceError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
+from tests.cases import distances, refused, run_python
 from tests.compiling import QUICKLY
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
-TABLE = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+TABLE = distances(3)
+STUDY = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
 PROBLEM = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 
 _SCRIPT = """
@@ -115,11 +115,7 @@ _SCRIPT = """
 @pytest.mark.slow
 def test_devices_that_are_named_do_the_work():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = QUICKLY + textwrap.dedent(_SCRIPT)
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    out = json.loads(done.stdout)
+    out = json.loads(run_python("-c", QUICKLY + textwrap.dedent(_SCRIPT), XLA_FLAGS=flags, JAX_PLATFORMS="cpu"))
     assert out["proved"]
     np.testing.assert_allclose(out["together"], out["alone"], atol=1e-6)
     assert out["funnel"].startswith("device: several devices")
@@ -141,21 +137,19 @@ def test_devices_that_are_named_do_the_work():
 
 def test_what_is_no_device_is_refused_by_name(tmp_path):
     for call in (jp.solve, lambda one, device: jp.solve_many([one], device=device)):
-        with pytest.raises(InputError, match=r"device must be a jax\.Device or a jax\.sharding\.Sharding, not str"):
+        with refused(r"device must be a jax\.Device or a jax\.sharding\.Sharding, not str"):
             call(PROBLEM, device="gpu:0")
-    with jax.enable_x64(True), pytest.raises(InputError, match="device: outside of jit"):
+    with jax.enable_x64(True), refused("device: outside of jit"):
         jax.jit(lambda b: jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=b), device=jax.devices()[0]).value)(0.3)
-    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
-    with pytest.raises(InputError, match="device: one device, in this process"):
-        jp.sweep(study, tmp_path / "out", workers=2, device=jax.devices()[0])
+    with refused("device: one device, in this process"):
+        jp.sweep(STUDY, tmp_path / "out", workers=2, device=jax.devices()[0])
 
 
 def test_a_device_of_the_host_gives_the_same_numbers(tmp_path):
     device = jax.devices()[0]
     assert jp.solve(PROBLEM, device=device).value == jp.solve(PROBLEM).value
     assert jp.solve_many([PROBLEM] * 3, device=device)[2].value == jp.solve_many([PROBLEM] * 3)[2].value
-    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
-    one, other = jp.sweep(study, tmp_path / "a", device=device), jp.sweep(study, tmp_path / "b")
+    one, other = jp.sweep(STUDY, tmp_path / "a", device=device), jp.sweep(STUDY, tmp_path / "b")
     assert one.solution(0).value == other.solution(0).value
     assert jax.config.jax_default_device is None
     assert target_platform() == "cpu"
@@ -178,10 +172,10 @@ class _Small:
         return "cuda:0"
 
 
-def test_memory_is_that_of_the_device_that_computes(monkeypatch):
+def test_memory_is_that_of_the_device_that_computes(free_memory, monkeypatch):
     monkeypatch.setattr(choice, "accelerator", _Small)
     monkeypatch.setattr(choice, "target_platform", lambda: "gpu")
-    monkeypatch.setattr(resources, "free_memory", lambda: 64 * 2.0**30)  # of the host: enough
+    free_memory(64 * 2.0**30)  # of the host: enough
     symbols = np.arange(400.0)
     large = jp.DistortionProblem(np.full((400, 400), 1 / 1.6e5), jp.distortion.absolute(symbols), budget=1.0)
     with pytest.raises(ResourceError, match=r"interior-point for .* 1\.0 GiB are free on cuda:0; use solver='acc"):

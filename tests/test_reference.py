@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from tests.information import information
 
 FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "reference" / "convex" / "public"
 PROGRAMS = ("A", "Aprime", "D", "B", "Bouter", "C_infopriv", "C_ldp", "C_dp_neighbour_counts")
@@ -44,11 +45,6 @@ def noise_reference(shared) -> dict:
 def entropy(mass):
     mass = mass[mass > 0]
     return -(mass * np.log(mass)).sum()
-
-
-def information(joint):
-    """I(A;B) from three entropies: another formula than the library's."""
-    return entropy(joint.sum(axis=0)) + entropy(joint.sum(axis=1)) - entropy(joint.ravel())
 
 
 def measure_of(program, data):

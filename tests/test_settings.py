@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from tests.cases import distances, further
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
-TABLE = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+TABLE = distances(3)
 AVERAGE = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
 OPERATOR = jp.DistortionProblem(JOINT, jp.distortion.absolute(np.arange(3.0)), budget=0.3)
 LINEAR = jp.DistortionProblem(JOINT, TABLE, budget=0.3, leakage=jp.leakage.MaximalLeakage())
@@ -31,13 +32,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in ("accelerated", "hybrid-gradient") else name
-        for name in SOLVES
-    ],
-)
+@pytest.mark.parametrize("solver", further(SOLVES, SOLVES.keys() - {"accelerated", "hybrid-gradient"}))
 def test_settings_that_look_for_mistakes_change_no_solve(solver):
     expected = jp.solve(SOLVES[solver], solver, tol=1e-3)
     assert expected.status == "optimal"

@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import jaxpriv as jp
 from jaxpriv.simplex import minimise
+from tests.cases import refused
 
 RNG = np.random.default_rng(3)
 UNIFORM = jnp.full(4, 0.25)
@@ -89,10 +91,10 @@ def test_projections_as_by_sorting_and_a_batch_as_one_by_one():
 
     batch = jax.vmap(projection)(jnp.asarray(points))
     assert (batch.status == "optimal").all()
-    np.testing.assert_allclose(batch.x, [project(v) for v in points], atol=1e-4)
+    assert_allclose(batch.x, [project(v) for v in points], atol=1e-4)
     alone = projection(points[2])
     assert batch.steps[2] == alone.steps
-    np.testing.assert_allclose(batch.x[2], alone.x, atol=1e-12)
+    assert_allclose(batch.x[2], alone.x, atol=1e-12)
     assert str(batch).startswith("Minimum\n  status       6 optimal\n")
 
 
@@ -105,7 +107,7 @@ def test_the_optimal_design_of_a_quadratic_regression():
 
     found = minimise(loss, np.full(21, 1 / 21))
     assert_optimal(found, -np.log(4 / 27))
-    np.testing.assert_allclose(np.asarray(found.x)[[0, 10, 20]], 1 / 3, atol=1e-3)
+    assert_allclose(np.asarray(found.x)[[0, 10, 20]], 1 / 3, atol=1e-3)
     variance = np.einsum(
         "ik,kl,il->i", features, np.linalg.inv((features.T * np.asarray(found.x)) @ features), features
     )
@@ -191,7 +193,7 @@ def test_a_tree_of_vectors_of_several_lengths():
     nearest = jax.tree.map(lambda v: np.apply_along_axis(project, -1, np.asarray(v)), target)
     assert_optimal(free, float(loss(nearest)))
     assert jax.tree.structure(free.x) == jax.tree.structure(tree)
-    jax.tree.map(lambda x, v: np.testing.assert_allclose(x, v, atol=1e-3), free.x, nearest)
+    jax.tree.map(lambda x, v: assert_allclose(x, v, atol=1e-3), free.x, nearest)
     found = minimise(loss, tree, constraints=(costs, [used(free.x) - 0.1]), tol=1e-9)
     assert used(found.x) == pytest.approx(used(free.x) - 0.1)
     assert found.lower_bound > free.value
@@ -240,7 +242,7 @@ def test_derivatives_of_the_optimum_are_its_differences():
         )
         for slope, up, down in zip(slopes, ahead, back, strict=True):
             expected = (up - down) / (2 * step)
-            np.testing.assert_allclose(slope, expected, atol=1e-4 * abs(expected).max())
+            assert_allclose(slope, expected, atol=1e-4 * abs(expected).max())
         weights = tuple(jnp.asarray(RNG.normal(size=one.shape)) for one in found)
         pulled = sum((one * by).sum() for one, by in zip(reverse(weights), along, strict=True))
         assert pulled == pytest.approx(float(sum((one * by).sum() for one, by in zip(slopes, weights, strict=True))))
@@ -260,8 +262,8 @@ def test_what_f_closes_over_has_derivatives():
 
     found = minimise(residual, jnp.full((2, 4), 0.25), args=(DATA[0],), tol=1e-12)
     expected = DATA[0] - MATRIX @ found.x.ravel()
-    np.testing.assert_allclose(jax.grad(value)(DATA[0]), expected, atol=1e-5)
-    np.testing.assert_allclose(jax.jit(jax.grad(value))(DATA[0]), expected, atol=1e-5)
+    assert_allclose(jax.grad(value)(DATA[0]), expected, atol=1e-5)
+    assert_allclose(jax.jit(jax.grad(value))(DATA[0]), expected, atol=1e-5)
 
 
 def test_the_derivative_of_a_large_optimum_is_nan_and_that_of_its_value_is_not():
@@ -298,7 +300,7 @@ def test_progress_is_recorded_and_the_result_is_the_same():
     assert (np.diff(history["value"]) <= 0).all()
     assert (np.diff(history["bound"]) >= 0).all()
     assert minimise(squares, UNIFORM).steps == found.steps
-    with pytest.raises(jp.InputError, match="progress is for calls outside of jit"):
+    with refused("progress is for calls outside of jit"):
         jax.jit(lambda x: minimise(squares, x, progress=True))(UNIFORM)
 
 
@@ -333,11 +335,11 @@ def test_too_few_steps_leave_a_bound():
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         minimise(**{"f": squares, "init": UNIFORM} | arguments)
 
 
 def test_a_start_of_whole_numbers_is_taken_in_the_usual_precision():
     found = minimise(lambda x: ((x - jnp.array([0.5, 0.3, 0.2])) ** 2).sum(), jnp.array([1, 0, 0]))
     assert found.x.dtype == jnp.zeros(0).dtype
-    np.testing.assert_allclose(found.x, [0.5, 0.3, 0.2], atol=2e-2)
+    assert_allclose(found.x, [0.5, 0.3, 0.2], atol=2e-2)

@@ -6,10 +6,11 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime import native
+from tests.cases import distances, refused
 
 RNG = np.random.default_rng(8)
 JOINT = RNG.dirichlet(np.ones(36)).reshape(6, 6)
-TABLE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+TABLE = distances(6)
 STRANGE = {
     "random": RNG.dirichlet(np.ones(6), 6),
     "beyond the budget": np.roll(np.eye(6), 3, axis=0),
@@ -32,6 +33,14 @@ def problem(form):
     return jp.DistortionProblem(JOINT, TABLE, **form)
 
 
+def assert_as_good(asked, start):
+    """With the start the value is that without it, and is proved."""
+    without, found = jp.solve(asked), jp.solve(asked, start=start)
+    assert found.status == without.status
+    assert abs(found.value - without.value) <= 2e-6
+    return found
+
+
 @pytest.mark.parametrize(("solver", "form", "tol"), CASES)
 def test_the_optimum_as_a_start_takes_fewer_steps_to_the_same_value(solver, form, tol):
     without = jp.solve(problem(form), solver, tol=tol)
@@ -45,16 +54,12 @@ def test_the_optimum_as_a_start_takes_fewer_steps_to_the_same_value(solver, form
 @pytest.mark.parametrize("start", STRANGE)
 @pytest.mark.parametrize("form", [{"budget": 0.4}, {"leakage_budget": 0.2}, SIBSON], ids=str)
 def test_whatever_the_start_the_optimum_is_certified(start, form):
-    found = jp.solve(problem(form), start=STRANGE[start])
-    assert found.status == "optimal"
-    assert abs(found.value - jp.solve(problem(form)).value) <= 2e-6
+    assert assert_as_good(problem(form), STRANGE[start]).status == "optimal"
 
 
 def test_a_worst_outcome_limit_begins_with_it():
-    form = {"leakage_budget": 0.5, "leakage": jp.leakage.MaxInformation()}
-    found = jp.solve(problem(form), start=STRANGE["random"])
-    assert found.status == "optimal"
-    assert abs(found.value - jp.solve(problem(form)).value) <= 2e-6
+    asked = problem({"leakage_budget": 0.5, "leakage": jp.leakage.MaxInformation()})
+    assert assert_as_good(asked, STRANGE["random"]).status == "optimal"
 
 
 def test_symbols_without_mass_and_equal_ones_are_left_out_of_it():
@@ -62,18 +67,12 @@ def test_symbols_without_mass_and_equal_ones_are_left_out_of_it():
     joint /= joint.sum()
     costs = np.concatenate([TABLE[:3], TABLE[2:5], TABLE[:1]])
     asked = jp.DistortionProblem(joint, costs, budget=0.4)
-    without = jp.solve(asked)
-    found = jp.solve(asked, start=without)
-    assert found.mechanism.shape == (7, 6)
-    assert abs(found.value - without.value) <= 2e-6
+    assert assert_as_good(asked, jp.solve(asked)).mechanism.shape == (7, 6)
 
 
 def test_a_face_of_budgets_without_slack_takes_it():
     asked = jp.DistortionProblem(JOINT, np.round(TABLE / 2), budget=0.0)
-    without = jp.solve(asked)
-    found = jp.solve(asked, start=np.full((6, 6), 1 / 6))
-    assert found.status == without.status
-    assert abs(found.value - without.value) <= 2e-6
+    assert_as_good(asked, np.full((6, 6), 1 / 6))
 
 
 def test_inside_of_jit_and_vmap():
@@ -100,9 +99,9 @@ def test_every_problem_of_a_batch_has_its_own():
     found = jp.solve_many(asked, start=[without[0], None, without[2].mechanism])
     for one, other in zip(found, without, strict=True):
         assert abs(one.value - other.value) <= 2e-6
-    with pytest.raises(jp.InputError, match="start has 1 entries for 3 problems"):
+    with refused("start has 1 entries for 3 problems"):
         jp.solve_many(asked, start=[None])
-    with pytest.raises(jp.InputError, match=r"problems\[1\]: start"):
+    with refused(r"problems\[1\]: start"):
         jp.solve_many(asked, start=[None, np.eye(5), None])
 
 
@@ -138,13 +137,13 @@ def test_a_funnel_begins_with_it(solver, asked):
     ],
 )
 def test_what_is_no_mechanism_is_refused(start, message):
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         jp.solve(problem({"budget": 0.4}), start=start)
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "two-grid"])
 def test_a_method_without_a_start_is_named(solver):
-    with pytest.raises(jp.InputError, match=f"start: {solver} has none"):
+    with refused(f"start: {solver} has none"):
         jp.solve(problem({"budget": 0.4}), solver, start=np.eye(6))
 
 
@@ -155,7 +154,7 @@ def test_problems_without_a_start_are_named():
         (jp.FunnelProblem(JOINT, disclosure=0.8), "greedy", "greedy has none"),
         (jp.NoiseProblem(JOINT, 1.0 - np.eye(6)[0], budget=0.4), "auto", "additive noise has none"),
     ]:
-        with pytest.raises(jp.InputError, match=f"start: {text}"):
+        with refused(f"start: {text}"):
             jp.solve(asked, solver, start=np.eye(6))
 
 

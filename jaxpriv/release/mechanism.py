@@ -418,9 +418,9 @@ class Evidence:
         counts: (S, X) int64, the records that the mechanism was designed on.
         held_out: (S, X) int64, records that it does not depend on; None without a split.
         key: of the commitment in the mechanism, 64 hexadecimal digits.
-        scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
-        prices, line: for a target of disclosure nu (X,), a price for each useful symbol, and (lambda, c) with
-            I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it; None without such a proof.
+        duals: what proves the bound, none without a certificate: `scores`, `weights`, `multipliers` as the `Solution`
+            has them, or for a target of disclosure `prices`, nu (X,), a price for each useful symbol, and `line`,
+            (lambda, c) with I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it.
     """
 
     private: np.ndarray
@@ -428,11 +428,7 @@ class Evidence:
     counts: np.ndarray
     held_out: np.ndarray | None
     key: str
-    scores: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    multipliers: np.ndarray | None = None
-    prices: np.ndarray | None = None
-    line: np.ndarray | None = None
+    duals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     __repr__ = summary
 
@@ -442,10 +438,8 @@ class Evidence:
         return (self,)
 
     def _members(self) -> dict[str, bytes]:
-        arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
-        arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
-        arrays |= {"prices.npy": self.prices, "line.npy": self.line}
-        return {name: array_bytes(values) for name, values in arrays.items() if values is not None}
+        arrays = {"private": self.private, "counts": self.counts, "held_out": self.held_out, **self.duals}
+        return {f"{name}.npy": array_bytes(values) for name, values in arrays.items() if values is not None}
 
     def commitment(self) -> str:
         """The keyed hash by which a mechanism names this evidence."""
@@ -494,23 +488,16 @@ class Evidence:
     def of_file(cls, audit: Audit) -> "Evidence":
         """What a file that was checked holds."""
 
-        def values(table: Table | None, kind: type) -> np.ndarray | None:
-            return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
-
-        def dual(name: str) -> np.ndarray | None:
-            return values(audit.duals.get(f"{name}.npy"), float)
+        def values(table: Table, kind: type) -> np.ndarray:
+            return np.array(table.numbers, dtype=kind).reshape(table.shape)
 
         return cls(
             private=np.array(audit.private, dtype=np.int64),
             private_labels=tuple(tuple(labels) for labels in audit.record["private_labels"]),
-            counts=np.array(audit.counts.numbers, dtype=np.int64).reshape(audit.counts.shape),
-            held_out=values(audit.held_out, np.int64),
-            scores=dual("scores"),
-            weights=dual("weights"),
-            multipliers=dual("multipliers"),
-            prices=dual("prices"),
-            line=dual("line"),
+            counts=values(audit.counts, np.int64),
+            held_out=None if audit.held_out is None else values(audit.held_out, np.int64),
             key=audit.record["key"],
+            duals={name.removesuffix(".npy"): values(table, float) for name, table in audit.duals.items()},
         )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from benchmarks.cases import FAMILIES, Case, budget_at
@@ -34,7 +35,7 @@ def test_every_family_has_a_small_case_here():
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.family)
 def test_a_case_builds_the_same_valid_instance_every_time(case):
     one, two = case.build(), case.build()
-    np.testing.assert_array_equal(one.joint, two.joint)
+    assert_array_equal(one.joint, two.joint)
     assert one.budgets == two.budgets
     assert one.joint.sum() == pytest.approx(1, rel=1e-12)
     assert (one.joint >= 0).all()
@@ -45,7 +46,7 @@ def test_a_case_builds_the_same_valid_instance_every_time(case):
     assert (len(one.budgets) > 1) == ("curve" in case.traits)
     assert (one.disclosure is not None) == ("funnel" in case.traits)
     if "S = X" in case.traits:
-        np.testing.assert_array_equal(one.joint, np.diag(np.diag(one.joint)))
+        assert_array_equal(one.joint, np.diag(np.diag(one.joint)))
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.family)
@@ -55,11 +56,11 @@ def test_jaxpriv_is_asked_for_what_is_judged(case):
     instance = case.build()
     problem = problem_of(instance)
     if instance.disclosure is not None:
-        np.testing.assert_allclose(problem.joint, instance.joint, rtol=1e-14)
+        assert_allclose(problem.joint, instance.joint, rtol=1e-14)
         assert (problem.form, problem.target) == ("disclosure", instance.disclosure)
         return
-    np.testing.assert_allclose(problem.tables()[0], instance.table, rtol=1e-15)
-    np.testing.assert_allclose(problem.joints[0], instance.joint, rtol=1e-14)
+    assert_allclose(problem.tables()[0], instance.table, rtol=1e-15)
+    assert_allclose(problem.joints[0], instance.joint, rtol=1e-14)
     if instance.limit is not None:
         assert float(problem.leakage_budget) == instance.limit.value
         mechanism = np.random.default_rng(3).dirichlet(np.ones(len(instance.y)), len(instance.x))
@@ -77,8 +78,8 @@ def test_a_finer_grid_is_the_same_ordered_problem():
     coarse, fine = (
         Case.of("ordered", n=n, S=3, distortion="absolute", multiplier=2.0, seed=3).build() for n in (512, 1024)
     )
-    np.testing.assert_allclose(coarse.joint.sum(axis=1), fine.joint.sum(axis=1), rtol=1e-4)
-    np.testing.assert_allclose(coarse.joint.cumsum(axis=1)[:, ::32], fine.joint.cumsum(axis=1)[:, 1::64], atol=1e-4)
+    assert_allclose(coarse.joint.sum(axis=1), fine.joint.sum(axis=1), rtol=1e-4)
+    assert_allclose(coarse.joint.cumsum(axis=1)[:, ::32], fine.joint.cumsum(axis=1)[:, 1::64], atol=1e-4)
 
 
 def test_what_is_too_large_to_write_out_is_not_judged():

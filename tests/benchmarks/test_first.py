@@ -1,13 +1,12 @@
 """The first answer: what is asked of the solvers, what a process is charged for, and the page."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from benchmarks import first, first_worker
+from tests.cases import run_python
 
 
 def test_instances_are_feasible_and_not_trivial():
@@ -24,8 +23,7 @@ def test_instances_are_feasible_and_not_trivial():
 
 def test_nothing_is_imported_that_only_one_solver_needs():
     code = "import sys, benchmarks.first_worker; print(*{n.split('.')[0] for n in sys.modules} & {'jax', 'cvxpy'})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=first.ROOT)
-    assert (done.returncode, done.stdout.split()) == (0, [])
+    assert run_python("-c", code).split() == []
 
 
 def test_a_process_gives_its_lines_and_its_end():
@@ -52,10 +50,7 @@ def test_the_page_compares_with_clarabel_and_says_the_largest_gap():
         return {"size": 8, "measure": "max-information", "kind": kind, "gap": gap, "wall": clock, "processor": clock}
 
     def said(count, **more):
-        return [
-            {"seconds": i + 1.0, "processor": i + 1.0, "mib": 10.0 * i, "shape": (2, 2, 2), **more}
-            for i in range(count)
-        ]
+        return [{"seconds": i + 1.0, "processor": i + 1.0, "mib": 10.0 * i, **more} for i in range(count)]
 
     record = {
         "fresh": [row("cvxpy with Clarabel", 2.0), row("jaxpriv", 1.0, 3e-7)],

@@ -10,8 +10,9 @@ from benchmarks.cases import Case
 from benchmarks.solvers import SOLVERS, Unable
 from benchmarks.solvers.ours import problem_of
 from benchmarks.suites import Options
+from tests.cases import drawn_joint
 
-JOINT = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = drawn_joint(0, 3, 4)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from benchmarks.limits import LIMITS
@@ -91,12 +92,12 @@ def test_a_limit_is_met_after_the_repair_and_what_meets_it_stays(name):
     repaired_mechanism, share = limit.repaired(np.eye(3), cheapest=1)
     assert 0 < share < 1
     assert limit.leaked(repaired_mechanism) <= limit.value * (1 + 1e-9)
-    np.testing.assert_allclose(repaired_mechanism.sum(axis=1), 1, rtol=1e-14)
+    assert_allclose(repaired_mechanism.sum(axis=1), 1, rtol=1e-14)
     constant = np.tile([0.2, 0.5, 0.3], (3, 1))
     assert limit.leaked(constant) == pytest.approx(0, abs=1e-14)
     same, none = limit.repaired(constant, cheapest=1)
     assert none <= 1e-14
-    np.testing.assert_allclose(same, constant, rtol=1e-12)
+    assert_allclose(same, constant, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -126,7 +127,7 @@ def test_private_symbols_without_mass_change_nothing():
     for name, kind in LIMITS.items():
         one, two = LIMITED[name], kind(joint, 0.1)
         assert two.leaked(np.eye(3)) == pytest.approx(one.leaked(np.eye(3)), rel=1e-14)
-        np.testing.assert_allclose(two.repaired(np.eye(3), 1)[0], one.repaired(np.eye(3), 1)[0], rtol=1e-13)
+        assert_allclose(two.repaired(np.eye(3), 1)[0], one.repaired(np.eye(3), 1)[0], rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -9,31 +9,33 @@ import pytest
 from benchmarks import reading, report, results, speed_page
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
 
+MACHINE = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
 
-def document() -> Results:
+
+def row(case, solver, accuracy, seconds, gap, **more):
+    return Row(case, solver, accuracy, "ok", seconds=seconds, gap=gap, **more)
+
+
+def case_of(name, family, sizes, **parameters):
+    return CaseRecord(name, family, parameters, dict(zip("SXY", sizes, strict=True)), 0.5, "interior-point 1e-09")
+
+
+def made_up(suite, parts, cases, rows):
+    return Results(1, suite, 7, "2026-01-01", 1.0, {"python": "3.11", "qif": None}, MACHINE, parts, cases, rows)
+
+
+def document():
     """Made-up results: four sizes, ours with seconds n^3 / 1e6, a peer ten times as slow, and a time limit."""
     cases, rows = [], []
     for n in (16, 32, 64, 128):
-        name = f"cube n={n}"
-        cases.append(CaseRecord(name, "cube", {"n": n}, {"S": n, "X": n, "Y": n}, 0.5, "interior-point 1e-09"))
-        for accuracy, cost in (("1e-06", 1.0), ("1e-08", 1.5)):
-            rows.append(
-                Row(
-                    name,
-                    "interior-point",
-                    accuracy,
-                    "ok",
-                    seconds=cost * n**3 / 1e6,
-                    gap=float(accuracy),
-                    steps=n,
-                    peak_mib=n,
-                )
-            )
-        rows.append(Row(name, "clarabel", "1e-06", "ok", seconds=n**3 / 1e6, gap=1e-5, own_clock=n**3 / 1e7))
-        rows.append(Row(name, "clarabel", "1e-08", "ok", seconds=n**3 / 1e5, gap=1e-7, own_clock=n**3 / 2e5))
+        name, cube = f"cube n={n}", n**3
+        cases.append(case_of(name, "cube", (n, n, n), n=n))
+        rows.append(row(name, "interior-point", "1e-06", cube / 1e6, 1e-6, steps=n, peak_mib=n))
+        rows.append(row(name, "interior-point", "1e-08", 1.5 * cube / 1e6, 1e-8, steps=n, peak_mib=n))
+        rows.append(row(name, "clarabel", "1e-06", cube / 1e6, 1e-5, own_clock=cube / 1e7))
+        rows.append(row(name, "clarabel", "1e-08", cube / 1e5, 1e-7, own_clock=cube / 2e5))
     rows.append(Row("cube n=32", "scs", "1e-06", "time limit", "more than 1 s"))
-    part = PartRecord("cube, absolute", "n", [case.name for case in cases], [1e-6], 1.0)
-    return Results(1, "cube", 7, "2026-01-01", 1.0, {"python": "3.11", "qif": None}, {"cores": 2}, [part], cases, rows)
+    return made_up("cube", [PartRecord("cube, absolute", "n", [one.name for one in cases], [1e-6], 1.0)], cases, rows)
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -83,19 +85,19 @@ def test_the_summary_compares_with_the_fastest_that_is_good_enough():
     assert line.endswith("by its own clock 5x")
 
 
-def limited() -> Results:
+def limited():
     """Made-up results under limits: ours takes 1 s, a peer 10 s or 20 s, another is fast and not good enough."""
     cases, rows, parts = [], [], []
     for share, slow in ((0.2, 10.0), (0.6, 20.0)):
         name = f"worst n=8 share={share:g}"
-        cases.append(CaseRecord(name, "worst", {"n": 8}, {"S": 8, "X": 8, "Y": 8}, 0.5, "interior-point 1e-09"))
+        cases.append(case_of(name, "worst", (8, 8, 8), n=8))
         parts.append(PartRecord(f"worst outcome, squared, limit {share:g}", "n", [name], [1e-6], 1.0))
-        rows.append(Row(name, "interior-point", "1e-04", "ok", seconds=0.5, gap=1e-5, steps=4, compile_seconds=3.0))
-        rows.append(Row(name, "interior-point", "1e-06", "ok", seconds=1.0, gap=1e-7, steps=6))
-        rows.append(Row(name, "ecos", "1e-06", "ok", seconds=slow, gap=5e-7))
-        rows.append(Row(name, "scs", "1e-06", "ok", seconds=0.1, gap=1e-3))
+        rows.append(row(name, "interior-point", "1e-04", 0.5, 1e-5, steps=4, compile_seconds=3.0))
+        rows.append(row(name, "interior-point", "1e-06", 1.0, 1e-7, steps=6))
+        rows.append(row(name, "ecos", "1e-06", slow, 5e-7))
+        rows.append(row(name, "scs", "1e-06", 0.1, 1e-3))
         rows.append(Row(name, "clarabel", "1e-06", "skipped", "the time budget was spent"))
-    return Results(1, "worst", 7, "2026-01-01", 1.0, {"python": "3.11"}, {"cores": 2}, parts, cases, rows)
+    return made_up("worst", parts, cases, rows)
 
 
 def test_peers_under_limits_count_only_where_they_are_as_good():
@@ -111,10 +113,7 @@ def test_peers_under_limits_count_only_where_they_are_as_good():
 
 
 def test_the_page_has_a_table_and_a_plot_of_the_limits(tmp_path):
-    found = dataclasses.replace(
-        limited(), machine={"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
-    )
-    page = report.write(found, tmp_path / "worst.json").read_text()
+    page = report.write(limited(), tmp_path / "worst.json").read_text()
     assert "| worst outcome, squared | 8 | 1e-06 | 2/2 |" in page
     assert "15x (10x to 20x, 2 cases)" in page
     assert (tmp_path / "worst-worst-outcome.png").exists()
@@ -123,21 +122,19 @@ def test_the_page_has_a_table_and_a_plot_of_the_limits(tmp_path):
 def test_what_was_not_asked_for_so_small_a_gap_is_not_called_unreached(tmp_path):
     made = document()
     made.rows[-1] = dataclasses.replace(made.rows[-1], status="skipped")
-    made.rows.append(Row("cube n=32", "scs", "0.01", "ok", seconds=1.0, gap=1e-2))
-    machine = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
-    page = report.write(dataclasses.replace(made, machine=machine), tmp_path / "cube.json").read_text()
+    made.rows.append(row("cube n=32", "scs", "0.01", 1.0, 1e-2))
+    page = report.write(made, tmp_path / "cube.json").read_text()
     assert "against size. Not run: scs to this gap." in page
 
 
 def test_what_was_not_run_is_not_called_unreached(tmp_path):
     made = document()
     made.rows.append(Row("cube n=32", "ecos", "1e-06", "skipped", "the time budget was spent"))
-    machine = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
-    page = report.write(dataclasses.replace(made, machine=machine), tmp_path / "cube.json").read_text()
+    page = report.write(made, tmp_path / "cube.json").read_text()
     assert "Never reached by scs. Not run: ecos." in page
     # Of fewer than four sizes nothing is drawn.
     rows = [dataclasses.replace(row, status="skipped") if row.case == "cube n=16" else row for row in made.rows]
-    report.write(dataclasses.replace(made, machine=machine, rows=rows), tmp_path / "three.json")
+    report.write(dataclasses.replace(made, rows=rows), tmp_path / "three.json")
     assert (tmp_path / "cube-cube-absolute.png").exists()
     assert not (tmp_path / "three-cube-absolute.png").exists()
 
@@ -160,12 +157,12 @@ def test_the_pages_have_the_numbers_of_the_results_files(name):
 
 def test_a_block_of_the_page_on_speed_is_made_from_its_file(tmp_path):
     made = dataclasses.replace(document(), versions={"jaxpriv": "9.1", "jax": "0.12"}, seed=5)
-    made.cases.append(CaseRecord("curve", "curve", {"points": 200}, {"S": 2, "X": 3, "Y": 3}, 0.5, ""))
-    made.rows.append(Row("curve", "frontier", "1e-06", "ok", seconds=0.5))
-    made.rows.append(Row("curve", "single-solves", "1e-06", "ok", seconds=30.0))
+    made.cases.append(case_of("curve", "curve", (2, 3, 3), points=200))
+    made.rows.append(row("curve", "frontier", "1e-06", 0.5, None))
+    made.rows.append(row("curve", "single-solves", "1e-06", 30.0, None))
     for family, parameters in (("shape", {"S": 16}), ("cube", {"n": 256})):
-        made.cases.append(CaseRecord(family, family, parameters, {"S": 16, "X": 256, "Y": 256}, 0.5, ""))
-        made.rows.append(Row(family, "interior-point", "1e-06", "ok", seconds=0.0123, gap=1e-7))
+        made.cases.append(case_of(family, family, (16, 256, 256), **parameters))
+        made.rows.append(row(family, "interior-point", "1e-06", 0.0123, 1e-7))
     results.write(tmp_path / "dense.json", made)
     before = "a\n\n<!-- dense.json -->\n\nold\n\n<!-- end -->\n\n<!-- large.json -->\n\nkept\n\n<!-- end -->\n"
     after = speed_page.renewed(before, speed_page.PAGES["speed.md"], tmp_path)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from benchmarks import robustness
+from benchmarks import robustness, robustness_faces, robustness_losses
 from benchmarks.robustness_worst import KINDS, SHAPES, degenerate_joint, instance, instances
+from jaxpriv.program import feasibility, program_of
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -53,3 +54,28 @@ def test_what_misses_is_counted_and_named(capsys, monkeypatch):
     monkeypatch.setattr(robustness.jp, "solve", lambda *_, **__: replace(good, code=np.int32(jp.Status.NOT_CERTIFIED)))
     assert robustness.examine([one], 1e-6) == 1
     assert "--seed 1 --first 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_instances_on_faces_leave_no_slack(seed):
+    forms = set()
+    for one in robustness_faces.instances(30, seed, only="mutual information"):
+        checked = feasibility.check(program_of(one.problem))
+        assert checked.feasible, one.label
+        assert checked.boundary, one.label
+        forms.add(one.form)
+    assert forms == set(robustness_faces.FORMS)
+
+
+def test_every_measure_has_its_turn_on_a_face_and_a_number_of_its_own():
+    drawn = list(robustness_faces.instances(len(robustness_faces.MEASURES), 5))
+    assert [one.family for one in drawn] == list(robustness_faces.MEASURES)
+    (again,) = robustness_faces.instances(1, 5, first=3)
+    assert (again.problem.joints == drawn[3].problem.joints).all()
+
+
+def test_a_loss_whose_announcements_leave_symbols_out_is_certified():
+    """One of the problems with users' losses, whose set has kinks: a cube, under a leakage budget."""
+    solution = jp.solve(robustness_losses.instance(0, 7).problem, tol=1e-6)
+    assert solution.status == "optimal", solution.gap
+    assert solution.gap <= 1e-6

@@ -1,9 +1,5 @@
 """From a suite to the page: processes, limits and absences end as rows, never as an abort."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,18 +7,21 @@ from benchmarks import report, results, run, worker
 from benchmarks.cases import Case
 from benchmarks.solvers import SOLVERS
 from benchmarks.suites import Options, Part
+from tests.cases import run_python
 
-ROOT = Path(__file__).resolve().parents[2]
 CASE = Case.of("cube", n=4, distortion="absolute", seed=1)
 
 
-def suite(*solvers: str):
-    return {"tiny": lambda options: [Part("cube, absolute", (CASE,), solvers, (1e-2, 1e-6), limit=600.0, axis="n")]}
+@pytest.fixture
+def start_limit(monkeypatch):
+    """`start_limit(seconds)`: the time that a process may take to start."""
+    return lambda seconds: monkeypatch.setattr(run, "START_LIMIT", seconds)
 
 
-def test_a_tiny_suite_becomes_results_and_a_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(run, "SUITES", suite("interior-point"))
-    monkeypatch.setattr(run, "START_LIMIT", 600.0)  # tests never time: a busy machine must not fail them
+def test_a_tiny_suite_becomes_results_and_a_page(tmp_path, start_limit, monkeypatch, capsys):
+    part = Part("cube, absolute", (CASE,), ("interior-point",), (1e-2, 1e-6), limit=600.0, axis="n")
+    monkeypatch.setattr(run, "SUITES", {"tiny": lambda options: [part]})
+    start_limit(600.0)  # tests never time: a busy machine must not fail them
     out = tmp_path / "tiny.json"
     run.run_suite("tiny", Options(seed=1), None, None, float("inf"), out)
     found = results.read(out)
@@ -43,16 +42,16 @@ def test_a_tiny_suite_becomes_results_and_a_page(tmp_path, monkeypatch, capsys):
     assert "cube" in capsys.readouterr().out
 
 
-def test_what_exceeds_the_limit_is_recorded_and_not_tried_tighter(monkeypatch):
-    monkeypatch.setattr(run, "START_LIMIT", 0.01)
+def test_what_exceeds_the_limit_is_recorded_and_not_tried_tighter(start_limit):
+    start_limit(0.01)
     job = run.Job(CASE, "interior-point", (1e-2, 1e-6), ("0.01", "1e-06"), limit=0.01)
     (first, *_), (second, *_) = run.rows_of(job)
     assert (first.status, first.reason) == ("time limit", "more than 0.01 s")
     assert (second.status, second.reason) == ("skipped", "a looser accuracy exceeded the time limit")
 
 
-def test_a_crash_is_recorded_with_its_reason(monkeypatch):
-    monkeypatch.setattr(run, "START_LIMIT", 600.0)
+def test_a_crash_is_recorded_with_its_reason(start_limit):
+    start_limit(600.0)
     job = run.Job(Case("cube", (("n", 0),)), "interior-point", (1e-2,), ("0.01",), limit=60.0)
     ((row, *_),) = run.rows_of(job)
     assert row.status == "failed"
@@ -120,7 +119,7 @@ if meter.read() is not None:
 
 def test_memory_counts_what_was_held_and_forgets_what_it_is_told_to():
     """In a process of its own: some systems keep the mark of all that a process ever held."""
-    told = subprocess.run([sys.executable, "-c", _HOLDS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = run_python("-c", _HOLDS)
     if not told:
         pytest.skip("this system does not tell the peak of a process")
     held, changed, restarted = told.split()

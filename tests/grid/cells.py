@@ -301,7 +301,7 @@ def least_costs(costs: np.ndarray) -> np.ndarray:
 # -- problems --------------------------------------------------------------------------------------
 
 
-def problem_of(cell: Cell, data: Data, xp: Any = np, joint: Any = None, tables: Any = None, target: Any = None) -> Any:
+def problem_of(cell: Cell, data: Data, joint: Any = None, tables: Any = None, target: Any = None) -> Any:
     """The cell's problem; joint, tables and target in place of the data's own (tracers, other precisions)."""
     joint = data.given if joint is None else joint
     joint = joint if cell.also == "joints" else joint[0]
@@ -312,7 +312,7 @@ def problem_of(cell: Cell, data: Data, xp: Any = np, joint: Any = None, tables: 
     target = data.target if target is None else target
     form = {data.name: target if np.ndim(target) != 1 or len(data.tables) > 1 else target[0]}
     if measured(cell):
-        form["leakage"] = MEASURES[cell.measure].measure(data.joints[0].sum(axis=1))
+        form["leakage"] = MEASURES[cell.measure].asked(data.joints[0].sum(axis=1))
         form["limits"] = [(measure, bound) for _, measure, bound in data.limits]
     if cell.also == "private-input":
         return jp.with_private_input(joint, distortion, **form)

@@ -1,6 +1,7 @@
 """Runs a cell as a user would, and judges what came out from the data alone."""
 
 import dataclasses
+import functools
 import math
 import re
 import warnings
@@ -83,10 +84,6 @@ def _host(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
     return _solved(cell, data, problem_of(cell, data))
 
 
-def _with(data: Data, target: Any) -> Data:
-    return dataclasses.replace(data, target=target)
-
-
 def _float32(cell: Cell, _: Data) -> list[tuple[Data, Found]]:
     data = data_of(*cell[1:6], rounded=True)
     return _solved(cell, data, problem_of(cell, data, joint=data.given.astype(np.float32)))
@@ -97,46 +94,36 @@ def _traced_parts(cell: Cell, data: Data) -> tuple[Any, ...]:
     return (None if cell.also == "private-input" else data.given), data.target
 
 
-def _jit(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    joint, target = _traced_parts(cell, data)
+def _jit(cell: Cell, data: Data, single: bool = False) -> list[tuple[Data, Found]]:
+    """In single precision at its default tolerance."""
+    asked = {"solver": cell.solver} if single else _asked(cell)
+    tol, rounding = (1e-3, 1e-5) if single else (tolerance(cell), 1e-9)
+    solved = jax.jit(lambda joint, target: jp.solve(problem_of(cell, data, joint=joint, target=target), **asked))
+    with jax.enable_x64(not single):
+        parts = [None if part is None else jnp.asarray(part, float) for part in _traced_parts(cell, data)]
+        return [(data, _found(solved(*parts), tol, rounding))]
 
-    @jax.jit
-    def solved(joint: Any, target: Any) -> Any:
-        return jp.solve(problem_of(cell, data, jnp, joint=joint, target=target), **_asked(cell))
 
-    return [(data, _found(solved(joint, target), tolerance(cell)))]
+def _two(data: Data) -> list[Data]:
+    """The problem with two targets."""
+    target = np.asarray(data.target)
+    return [dataclasses.replace(data, target=one) for one in (target, target * 1.1 + 0.01)]
 
 
-def _jit_float32(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    """At the default tolerance of the precision."""
-    joint, target = _traced_parts(cell, data)
-    with jax.enable_x64(False):
-
-        @jax.jit
-        def solved(joint: Any, target: Any) -> Any:
-            return jp.solve(problem_of(cell, data, jnp, joint=joint, target=target), cell.solver)
-
-        found = solved(None if joint is None else jnp.asarray(joint, jnp.float32), jnp.asarray(target, jnp.float32))
-    return [(data, _found(found, 1e-3, 1e-5))]
+def _all_found(cell: Cell, given: list[Data], solutions: Any) -> list[tuple[Data, Found]]:
+    return [(one, _found(solutions[i], tolerance(cell))) for i, one in enumerate(given)]
 
 
 def _vmap(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    targets = [np.asarray(data.target), np.asarray(data.target) * 1.1 + 0.01]
-
-    def solved(target: Any) -> Any:
-        return jp.solve(problem_of(cell, data, jnp, target=target), **_asked(cell))
-
-    batch = jax.vmap(solved)(jnp.asarray(np.stack(targets)))
-    given = [_with(data, target) for target in targets]
-    return [(one, _found(batch[i], tolerance(cell))) for i, one in enumerate(given)]
+    given = _two(data)
+    solved = jax.vmap(lambda target: jp.solve(problem_of(cell, data, target=target), **_asked(cell)))
+    return _all_found(cell, given, solved(jnp.stack([one.target for one in given])))
 
 
 def _frontier(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    targets = [np.asarray(data.target), np.asarray(data.target) * 1.1 + 0.01]
-    sweep = {f"{data.name}s": np.stack(targets)}
-    curve = jp.frontier(problem_of(cell, data), **sweep, **_asked(cell))
-    given = [_with(data, target) for target in targets]
-    return [(one, _found(curve.solutions[i], tolerance(cell))) for i, one in enumerate(given)]
+    given = _two(data)
+    sweep = {f"{data.name}s": np.stack([one.target for one in given])}
+    return _all_found(cell, given, jp.frontier(problem_of(cell, data), **sweep, **_asked(cell)).solutions)
 
 
 def _grad(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
@@ -150,7 +137,7 @@ def _grad(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
         at = _moved(data, moves, step, jnp)
         tables = None if cell.also == "private-input" else at.given_tables
         joints = None if joint is None else at.given
-        problem = problem_of(cell, data, jnp, joint=joints, tables=tables, target=target + step * moves[2])
+        problem = problem_of(cell, data, joint=joints, tables=tables, target=target + step * moves[2])
         return jp.optimal_value(problem, solver=cell.solver, tol=tol)
 
     try:
@@ -185,7 +172,7 @@ _RUNS = {
     "host": _host,
     "float32": _float32,
     "jit": _jit,
-    "jit-float32": _jit_float32,
+    "jit-float32": functools.partial(_jit, single=True),
     "vmap": _vmap,
     "grad": _grad,
     "frontier": _frontier,
@@ -321,7 +308,7 @@ def _terms(cell: Cell, data: Data, bound: float | None) -> list[optimum.Limit]:
 
 INDEPENDENCE = Reference(
     "independence",
-    lambda _: None,
+    None,
     lambda w, p: float("nan"),
     cone=lambda _, p: np.concatenate(
         [np.eye(len(p)) - np.outer(p, np.ones(len(p))), np.outer(p, np.ones(len(p))) - np.eye(len(p))]

@@ -18,22 +18,26 @@ from jaxpriv import leakage as lk
 
 INF = math.inf
 
+# Of a prior: rows of numbers, or a number for each symbol; of the number of symbols: a table.
+Rows = Callable[[np.ndarray], np.ndarray]
+Table = Callable[[int], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Reference:
     """One measure: what jaxpriv is asked for, and its definition.
 
-    `measure(p)`: of a prior, which may have zeros. `kind` says which measures are one kind of program (they share what
-    jaxpriv compiles). `column(w, p)` and `tangent(w, p)` as above. `facets(p)`: all tangents of a piecewise linear
-    column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio is. `strict`: least only
-    where S and Y are independent.
+    `measure`: itself, or a function of a prior, which may have zeros. `kind` says which measures are one kind of
+    program (they share what jaxpriv compiles). `column(w, p)` and `tangent(w, p)` as above. `facets(p)`: all tangents
+    of a piecewise linear column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio
+    is. `strict`: least only where S and Y are independent.
     """
 
     kind: str
-    measure: Callable[[np.ndarray], Any]
+    measure: Any
     column: Callable[[np.ndarray, np.ndarray], float]
     tangent: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    facets: Callable[[np.ndarray], np.ndarray] | None = None
+    facets: Rows | None = None
     cone: Callable[[float, np.ndarray], np.ndarray] | None = None
     worst: bool = False
     outer: Callable[[float], float] = float
@@ -45,6 +49,11 @@ class Reference:
     @property
     def linear(self) -> bool:
         return self.facets is not None or self.cone is not None
+
+    def asked(self, prior: np.ndarray) -> Any:
+        """What jaxpriv is asked for under a prior."""
+        of_prior = callable(self.measure) and not isinstance(self.measure, lk.AbstractLeakage)
+        return self.measure(prior) if of_prior else self.measure
 
     def of(self, joint: np.ndarray, mechanism: np.ndarray) -> float:
         """The measure of S and Y."""
@@ -69,7 +78,7 @@ def _xlogy(w: np.ndarray, ratio: np.ndarray) -> float:
 # -- averages ----------------------------------------------------------------------------------------
 
 
-def _information(kind: str, measure: Callable[[np.ndarray], Any], worst: bool = False) -> Reference:
+def _information(kind: str, measure: Any, worst: bool = False) -> Reference:
     return Reference(
         kind,
         measure,
@@ -96,7 +105,7 @@ def _renyi(measure: Any, order: float, sibson: bool) -> Reference:
 
     return Reference(
         "power" if order > 1 else "power-below-1",
-        lambda _: measure,
+        measure,
         lambda w, p: sign * norm(w, p) / size(p),
         tangent,
         outer=lambda total: math.log(sign * total) / rate,
@@ -107,8 +116,8 @@ def _renyi(measure: Any, order: float, sibson: bool) -> Reference:
 
 def _polyhedral(
     kind: str,
-    measure: Callable[[np.ndarray], Any],
-    facets: Callable[[np.ndarray], np.ndarray],
+    measure: Any,
+    facets: Rows,
     log: bool = False,
     worst: bool = False,
 ) -> Reference:
@@ -125,7 +134,7 @@ def _polyhedral(
     )
 
 
-def _subsets(gamma: float) -> Callable[[np.ndarray], np.ndarray]:
+def _subsets(gamma: float) -> Rows:
     """sum_s max(w_s - gamma p_s |w|, 0): the largest of the sums over subsets."""
 
     def facets(p: np.ndarray) -> np.ndarray:
@@ -138,8 +147,8 @@ def _subsets(gamma: float) -> Callable[[np.ndarray], np.ndarray]:
 def _divergence(
     kind: str,
     measure: Any,
-    f: Callable[[np.ndarray], np.ndarray],
-    slope: Callable[[np.ndarray], np.ndarray],
+    f: Rows,
+    slope: Rows,
     singular: bool = False,
 ) -> Reference:
     def column(w: np.ndarray, p: np.ndarray) -> float:
@@ -149,12 +158,10 @@ def _divergence(
         t = w / (p * w.sum())
         return slope(t) + float((p * (f(t) - t * slope(t))).sum())
 
-    return Reference(kind, lambda _: lk.FInformation(measure), column, tangent, singular=singular)
+    return Reference(kind, lk.FInformation(measure), column, tangent, singular=singular)
 
 
-def _cost(
-    kind: str, measure: Callable[[np.ndarray], Any], costs: Callable[[np.ndarray], np.ndarray], worst: bool
-) -> Reference:
+def _cost(kind: str, measure: Any, costs: Rows, worst: bool) -> Reference:
     """c0 |w| - sum_s w_s C(s, q), C(., q) = costs(posterior) of the best announcement."""
 
     def tangent(w: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -181,9 +188,7 @@ def _cubic(posterior: np.ndarray) -> np.ndarray:
 # -- worst outcomes ----------------------------------------------------------------------------------
 
 
-def _largest_information(
-    kind: str, measure: Callable[[np.ndarray], Any], hidden: Callable[[int], np.ndarray] | None = None
-) -> Reference:
+def _largest_information(kind: str, measure: Any, hidden: Table | None = None) -> Reference:
     """H(S) - H(S|Y=y), where symbol s stands for a class of entropy hidden[s]."""
 
     def inside(p: np.ndarray) -> np.ndarray:
@@ -200,10 +205,10 @@ def _largest_information(
 
 def _ratio(
     kind: str,
-    measure: Callable[[np.ndarray], Any],
+    measure: Any,
     raised: bool,
     lowered: bool,
-    pairs: Callable[[int], np.ndarray] | None = None,
+    pairs: Table | None = None,
 ) -> Reference:
     """ln of the largest ratio of two lifts: of a raised to a lowered symbol, 1 in place of a missing one."""
 
@@ -228,9 +233,7 @@ def _ratio(
     return Reference(kind, measure, column, cone=cone, worst=True, strict=False, singular=lowered)
 
 
-def _scaled(
-    kind: str, measure: Callable[[np.ndarray], Any], scales: Callable[[int], np.ndarray], pairs: bool
-) -> Reference:
+def _scaled(kind: str, measure: Any, scales: Table, pairs: bool) -> Reference:
     """The largest quotient of a log-ratio, of a symbol to another one (to all, without `pairs`), and its scale."""
 
     def apart(w: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -324,21 +327,21 @@ _USER_CUBIC = lk.CustomLoss(lambda q: (1.0 - q) ** 3)
 _BOTH = {"raised": True, "lowered": True}
 
 MEASURES = {
-    "mutual-information": _information("information", lambda _: lk.MutualInformation()),
-    "kl": _information("entropic", lambda _: lk.FInformation(lk.KullbackLeibler())),
-    "gain-log-loss": _information("entropic", lambda _: lk.AverageCostGain(lk.LogLoss())),
-    "sibson-1": _information("entropic", lambda _: lk.Sibson(1.0)),
-    "arimoto-1": _information("entropic", lambda _: lk.Arimoto(1.0)),
+    "mutual-information": _information("information", lk.MutualInformation()),
+    "kl": _information("entropic", lk.FInformation(lk.KullbackLeibler())),
+    "gain-log-loss": _information("entropic", lk.AverageCostGain(lk.LogLoss())),
+    "sibson-1": _information("entropic", lk.Sibson(1.0)),
+    "arimoto-1": _information("entropic", lk.Arimoto(1.0)),
     "sibson-0.5": _renyi(lk.Sibson(0.5), 0.5, True),
     "sibson-2": _renyi(lk.Sibson(2.0), 2.0, True),
     "sibson-20": _renyi(lk.Sibson(20.0), 20.0, True),
-    "sibson-inf": _polyhedral("gain", lambda _: lk.Sibson(INF), lambda p: np.diag(1.0 / p), log=True),
+    "sibson-inf": _polyhedral("gain", lk.Sibson(INF), lambda p: np.diag(1.0 / p), log=True),
     "arimoto-0.5": _renyi(lk.Arimoto(0.5), 0.5, False),
     "arimoto-3": _renyi(lk.Arimoto(3.0), 3.0, False),
-    "arimoto-inf": _polyhedral("gain", lambda _: lk.Arimoto(INF), lambda p: np.eye(len(p)) / p.max(), log=True),
-    "maximal-leakage": _polyhedral("gain", lambda _: lk.MaximalLeakage(), lambda p: np.diag(1.0 / p), log=True),
-    "min-entropy": _polyhedral("gain", lambda _: lk.MinEntropyLeakage(), lambda p: np.eye(len(p)) / p.max(), log=True),
-    "correct-guess": _polyhedral("gain", lambda _: lk.CorrectGuess(), lambda p: np.eye(len(p))),
+    "arimoto-inf": _polyhedral("gain", lk.Arimoto(INF), lambda p: np.eye(len(p)) / p.max(), log=True),
+    "maximal-leakage": _polyhedral("gain", lk.MaximalLeakage(), lambda p: np.diag(1.0 / p), log=True),
+    "min-entropy": _polyhedral("gain", lk.MinEntropyLeakage(), lambda p: np.eye(len(p)) / p.max(), log=True),
+    "correct-guess": _polyhedral("gain", lk.CorrectGuess(), lambda p: np.eye(len(p))),
     "gain": _polyhedral(
         "gain",
         lambda p: lk.GainLeakage(_gains(len(p))),
@@ -358,40 +361,40 @@ MEASURES = {
         lambda t: 0.5 * (np.where(t > 0, t * np.log(np.where(t > 0, t, 1.0)), 0.0) - (1 + t) * np.log(0.5 * (1 + t))),
         lambda t: 0.5 * (np.log(t) - np.log(0.5 * (1 + t))),
     ),
-    "total-variation": _polyhedral("box", lambda _: lk.FInformation(lk.TotalVariation()), _subsets(1.0)),
-    "e-gamma": _polyhedral("box", lambda _: lk.FInformation(lk.EGamma(1.2)), _subsets(1.2)),
+    "total-variation": _polyhedral("box", lk.FInformation(lk.TotalVariation()), _subsets(1.0)),
+    "e-gamma": _polyhedral("box", lk.FInformation(lk.EGamma(1.2)), _subsets(1.2)),
     "hockey-stick": _polyhedral(
-        "box", lambda _: lk.HockeyStick(0, 1.2), lambda p: np.stack([0.0 * p, np.eye(len(p))[0] / p[0] - 1.2])
+        "box", lk.HockeyStick(0, 1.2), lambda p: np.stack([0.0 * p, np.eye(len(p))[0] / p[0] - 1.2])
     ),
     "user-f": _divergence(
         "user-f", _LE_CAM, lambda t: (t - 1.0) ** 2 / (t + 1.0), lambda t: (t - 1.0) * (t + 3.0) / (t + 1.0) ** 2
     ),
-    "gain-zero-one": _polyhedral("gain", lambda _: lk.AverageCostGain(lk.ZeroOneLoss()), _guess_facets),
-    "gain-brier": _cost("brier", lambda _: lk.AverageCostGain(lk.BrierLoss()), _brier, False),
+    "gain-zero-one": _polyhedral("gain", lk.AverageCostGain(lk.ZeroOneLoss()), _guess_facets),
+    "gain-brier": _cost("brier", lk.AverageCostGain(lk.BrierLoss()), _brier, False),
     "gain-losses": _polyhedral("gain", lambda p: lk.AverageCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets),
-    "user-loss": _cost("user-loss", lambda _: lk.AverageCostGain(_USER_BRIER), _brier, False),
-    "user-cubic": _cost("user-cubic", lambda _: lk.AverageCostGain(_USER_CUBIC), _cubic, False),
-    "max-information": _largest_information("worst-entropic", lambda _: lk.MaxInformation()),
+    "user-loss": _cost("user-loss", lk.AverageCostGain(_USER_BRIER), _brier, False),
+    "user-cubic": _cost("user-cubic", lk.AverageCostGain(_USER_CUBIC), _cubic, False),
+    "max-information": _largest_information("worst-entropic", lk.MaxInformation()),
     "max-information-hidden": _largest_information(
         "worst-entropic", lambda p: lk.MaxInformation(_hidden(len(p))), _hidden
     ),
-    "max-gain-log-loss": _largest_information("worst-entropic", lambda _: lk.MaxCostGain(lk.LogLoss())),
-    "relative-entropy": _information("worst-entropic", lambda _: lk.RelativeEntropyPrivacy(), worst=True),
-    "max-gain-zero-one": _polyhedral("ratio", lambda _: lk.MaxCostGain(lk.ZeroOneLoss()), _guess_facets, worst=True),
-    "max-gain-brier": _cost("worst-brier", lambda _: lk.MaxCostGain(lk.BrierLoss()), _brier, True),
+    "max-gain-log-loss": _largest_information("worst-entropic", lk.MaxCostGain(lk.LogLoss())),
+    "relative-entropy": _information("worst-entropic", lk.RelativeEntropyPrivacy(), worst=True),
+    "max-gain-zero-one": _polyhedral("ratio", lk.MaxCostGain(lk.ZeroOneLoss()), _guess_facets, worst=True),
+    "max-gain-brier": _cost("worst-brier", lk.MaxCostGain(lk.BrierLoss()), _brier, True),
     "max-gain-losses": _polyhedral(
         "ratio", lambda p: lk.MaxCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets, worst=True
     ),
-    "max-user-loss": _cost("worst-user-loss", lambda _: lk.MaxCostGain(_USER_BRIER), _brier, True),
-    "lift": _ratio("lift", lambda _: lk.Lift(), **_BOTH),
-    "max-lift": _ratio("ratio", lambda _: lk.MaxLift(), raised=True, lowered=False),
-    "min-lift": _ratio("ratio", lambda _: lk.MinLift(), raised=False, lowered=True),
-    "ldp": _ratio("ldp", lambda _: lk.LocalDifferentialPrivacy(), **_BOTH, pairs=_all),
+    "max-user-loss": _cost("worst-user-loss", lk.MaxCostGain(_USER_BRIER), _brier, True),
+    "lift": _ratio("lift", lk.Lift(), **_BOTH),
+    "max-lift": _ratio("ratio", lk.MaxLift(), raised=True, lowered=False),
+    "min-lift": _ratio("ratio", lk.MinLift(), raised=False, lowered=True),
+    "ldp": _ratio("ldp", lk.LocalDifferentialPrivacy(), **_BOTH, pairs=_all),
     "ldp-chain": _ratio("ldp-chain", lambda p: lk.LocalDifferentialPrivacy(_chain(len(p))), **_BOTH, pairs=_chain),
     "max-lift-by-symbol": _scaled("scaled", lk.SymbolMaxLift, _by_symbol, False),
     "metric": _scaled("scaled-pairs", lk.MetricPrivacy, _line, True),
     "sampled": Reference(
         "sampled", _sampled, _sampled_lift, cone=_sampled_cone, worst=True, strict=False, singular=True
     ),
-    "inferential": _ratio("ldp", lambda _: lk.InferentialPrivacy(), **_BOTH, pairs=_all),
+    "inferential": _ratio("ldp", lk.InferentialPrivacy(), **_BOTH, pairs=_all),
 }  # fmt: skip

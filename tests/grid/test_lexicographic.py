@@ -22,7 +22,7 @@ def test_both_bounds_are_below_the_optima_and_the_mechanism_attains_them(name, s
     reference, joint, tolerance = MEASURES[name], STRUCTURES[structure], 0.01
     costs = joint.sum(axis=0)[:, None] * COSTS
     budget = costs.min(axis=1).sum() + 0.3
-    problem = jp.DistortionProblem(joint, COSTS, leakage=reference.measure(len(joint)), budget=budget)
+    problem = jp.DistortionProblem(joint, COSTS, leakage=reference.asked(joint.sum(axis=1)), budget=budget)
     solution = jp.solve(jp.LexicographicProblem(problem, tolerance=tolerance))
     assert solution.status == "optimal"
     assert reference.of(joint, solution.mechanism) <= solution.least_leakage.value + tolerance + 1e-9

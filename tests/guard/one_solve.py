@@ -11,13 +11,14 @@ from types import FrameType
 import numpy as np
 
 import jaxpriv as jp
+from tests.cases import drawn_joint
 
 LIBRARY = Path(jp.__file__).resolve().parent
 
 
 def joint_and_costs(size: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """A random joint and Hamming costs."""
-    joint = np.random.default_rng(0).dirichlet(np.ones(size * size)).reshape(size, size)
+    joint = drawn_joint(0, size, size)
     return joint, 1.0 - np.eye(size)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jaxpriv as jp
-from jaxpriv.solvers.interior_point import whole
 from jaxpriv.testing import known_problems
+from tests.compiling import without_whole_solves
 from tests.grid.cells import AXES, TRACED, Cell, measured, refusal
 from tests.grid.covering import compiled, standard
 from tests.grid.judge import Found, run
@@ -62,15 +62,6 @@ def takes_seconds(name: str) -> bool:
     return not quick or cell.measure in _KINKED or (measured(cell) and cell.also == "limits")
 
 
-@contextlib.contextmanager
-def _without_kernels() -> Iterator[None]:
-    loaded, whole._loaded = whole._loaded, lambda _: None
-    try:
-        yield
-    finally:
-        whole._loaded = loaded
-
-
 def results(name: str) -> list[Found]:
     """What the problem of this name gives now."""
     if name.startswith(_KNOWN):
@@ -78,7 +69,7 @@ def results(name: str) -> list[Found]:
         solution = jp.solve(known.problem)
         return [Found(str(solution.status), float(solution.value), float(solution.lower_bound), None, 1e-6, 1e-9)]
     cell = Cell(*name.removeprefix(_PORTABLE).split("/"))
-    with _without_kernels() if name.startswith(_PORTABLE) else contextlib.nullcontext():
+    with without_whole_solves() if name.startswith(_PORTABLE) else contextlib.nullcontext():
         return [found for _, found in run(cell)]
 
 

@@ -5,13 +5,12 @@ A change that makes these numbers smaller writes them here; the aim is 14 files 
 
 import json
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from jaxpriv._runtime import native
+from tests.cases import ROOT, run_python
 
 # (files, switches) of the second call in a process, with kernels, on the newest Python. The simplex method has maximal
 # leakage: how its vertex is repaired, and so the switches, may differ by rounding between processors.
@@ -22,13 +21,10 @@ _CROSSED = {"MutualInformation": (28, 365), "MaxLift": (31, 645), "MaximalLeakag
 def test_one_solve_runs_as_many_files_as_it_did():
     if (reason := native.absence()) is not None:
         pytest.skip(f"the numbers are those of solves with kernels: {reason}")
-    root = Path(__file__).resolve().parents[2]
-    line = [sys.executable, "-m", "tests.guard.one_solve"]
-    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=True)
-    crossed = json.loads(done.stdout)
+    crossed = json.loads(run_python("-m", "tests.guard.one_solve"))
     found = {name: (len(files), switches) for name, (files, switches) in crossed.items()}
     assert found == {name: (n, found[name][1] if m is None else m) for name, (n, m) in _CROSSED.items()}
-    page = (root / "docs" / "explanation" / "one-solve.md").read_text().partition("## Variants")[0]
+    page = (ROOT / "docs" / "explanation" / "one-solve.md").read_text().partition("## Variants")[0]
     rows = "".join(line for line in page.splitlines() if line.startswith("|"))
     by_steps = {"solvers/interior_point/method.py"}  # a kernel takes its place
     assert set(re.findall(r"`([\w/]+\.py)`", rows)) - by_steps == set(crossed["MutualInformation"][0])

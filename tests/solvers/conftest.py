@@ -2,14 +2,20 @@
 
 import pytest
 
-from jaxpriv._runtime import compilation
+from jaxpriv import InteriorPoint
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving import loops
 
 
 @pytest.fixture
-def library_settings(monkeypatch):
-    """The settings of a solve, in a process that has solved nothing before."""
-    monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    with compilation.own_settings():
-        yield
+def only_kernels(monkeypatch, no_compiler, worth_compiling):
+    """Nothing is compiled, however often it comes, and nothing is iterated on in NumPy."""
+    monkeypatch.setattr(InteriorPoint, "step", None)
+    monkeypatch.setattr(loops, "_ENOUGH", 0.0)
+    worth_compiling(0.0)
+
+
+@pytest.fixture
+def no_loop(monkeypatch):
+    """The loop of the method is not traced."""
+    monkeypatch.setattr(whole, "last_state", None)

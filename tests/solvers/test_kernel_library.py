@@ -2,7 +2,6 @@
 
 import ctypes
 import hashlib
-import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,16 +16,12 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
+from tests.cases import ROOT, assert_one_optimum
+from tests.compiling import kernels
+from tests.test_installation import hatch_build
 
-ROOT = Path(__file__).parents[2]
-
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
-
-
-@pytest.fixture(autouse=True)
-def library_settings():
-    with compilation.own_settings():
-        yield
+compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 @pytest.fixture
@@ -45,6 +40,19 @@ def fresh():
     forget()
 
 
+@pytest.fixture
+def absence(fresh, monkeypatch):
+    """`absence(NAME=value)`: why there are no kernels where these are the names of `native`; None if there are."""
+
+    def with_names(**names):
+        for name, value in names.items():
+            monkeypatch.setattr(native, name, value)
+        native.absence.cache_clear()
+        return native.absence()
+
+    return with_names
+
+
 def problem():
     rng = np.random.default_rng(6)
     x = np.arange(9.0)
@@ -60,52 +68,44 @@ def computes():
     np.testing.assert_allclose(k @ np.asarray(g) @ k.T, np.eye(5), atol=1e-9)
 
 
-def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
-    with monkeypatch.context() as host:
-        host.delenv("JAXPRIV_COMPILE")
-        with_them = jp.solve(problem(), "interior-point", tol=1e-9)
-    monkeypatch.setattr(native, "absence", lambda: "taken away by a test")
-    without = jp.solve(problem(), "interior-point", tol=1e-9)
-    assert with_them.status == without.status == "optimal"
-    assert without.lower_bound <= with_them.value + 1e-12
-    assert with_them.lower_bound <= without.value + 1e-12
-
-
-def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
-    monkeypatch.setattr(native, "LIBRARY", tmp_path / "kernels.so")
-    assert "not compiled" in native.absence()
-    assert native.instruction_set() is None
-    native.absence.cache_clear()
-    library = tmp_path / "kernels.so"
-    library.write_bytes(b"not a library")
-    monkeypatch.setattr(native, "SEAL", tmp_path / "no-such-file")
-    assert "cannot be read" in native.absence()
-    native.absence.cache_clear()
-    monkeypatch.setattr(native, "SEAL", seal(library))
-    assert "does not load" in native.absence()
-
-
 def seal(library):
     path = library.with_suffix(".sha256")
     path.write_text(hashlib.sha256(library.read_bytes()).hexdigest() + "\n")
     return path
 
 
+def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
+    with monkeypatch.context() as host:
+        host.delenv("JAXPRIV_COMPILE")
+        with_them = jp.solve(problem(), "interior-point", tol=1e-9)
+    monkeypatch.setenv(native.SWITCH, "off")
+    without = jp.solve(problem(), "interior-point", tol=1e-9)
+    assert with_them.status == without.status == "optimal"
+    assert_one_optimum(without, with_them, 1e-12)
+
+
+def test_a_missing_or_unreadable_library_is_said(absence, tmp_path):
+    library = tmp_path / "kernels.so"
+    assert "not compiled" in absence(LIBRARY=library)
+    assert native.instruction_set() is None
+    library.write_bytes(b"not a library")
+    assert "cannot be read" in absence(SEAL=tmp_path / "no-such-file")
+    assert "does not load" in absence(SEAL=seal(library))
+
+
 @kernels
-def test_a_damaged_library_is_not_mapped(fresh, monkeypatch, tmp_path):
+def test_a_damaged_library_is_not_mapped(absence, tmp_path):
     """A truncated one ends the process by a signal as soon as what is missing is used."""
     damaged = tmp_path / "kernels.so"
     damaged.write_bytes(native.LIBRARY.read_bytes()[:300_000])
-    monkeypatch.setattr(native, "LIBRARY", damaged)
-    assert "damaged" in native.absence()
+    assert "damaged" in absence(LIBRARY=damaged)
     computes()
 
 
-def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(native, "LIBRARY", tmp_path / "kernels.so")
+def test_a_missing_library_is_said_once_and_a_choice_is_not(absence, monkeypatch, tmp_path, caplog):
     for value in ("off", ""):
         monkeypatch.setenv(native.SWITCH, value)
-        native.absence.cache_clear()
+        absence(LIBRARY=tmp_path / "kernels.so")
         for number in (np.float64, np.float32):
             for _ in range(2):
                 jax.clear_caches()
@@ -135,9 +135,9 @@ XLA_FFI_Error *{name}(XLA_FFI_CallFrame *frame) {{
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@compiler
 @pytest.mark.parametrize("minor", [1, 9999])
-def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_path):
+def test_xla_is_asked_which_interfaces_it_takes(minor, absence, tmp_path):
     """Kernels of an older interface are taken; those of one to come are not, and the CPU backend works on."""
     # Other names than the kernels': XLA takes one function only for each.
     targets = {f"jaxpriv_answer_{i}": f"jaxpriv_answer_{i}_{minor}" for i in range(2)}
@@ -147,13 +147,8 @@ def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_p
     include = Path(jaxlib.__file__).parent / "include"
     command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{native.FOLDER}", source, "-o", library]
     subprocess.run(command, check=True)
-    monkeypatch.setattr(native, "LIBRARY", library)
-    monkeypatch.setattr(native, "SEAL", seal(library))
-    monkeypatch.setattr(native, "_TARGETS", targets)
-    if minor == 1:
-        assert native.absence() is None
-    else:
-        assert "API version (0.9999)" in native.absence()
+    said = absence(LIBRARY=library, SEAL=seal(library), _TARGETS=targets)
+    assert said is None if minor == 1 else "API version (0.9999)" in said
     assert jax.jit(jnp.sum)(jnp.ones(3)) == 3.0
 
 
@@ -166,31 +161,36 @@ def test_a_process_without_cpu_backend_is_told(fresh, monkeypatch):
 
 
 @kernels
-def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
-    monkeypatch.setitem(native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
-    assert "does not load" in native.absence()
+def test_a_library_without_one_of_the_kernels_is_left_alone(absence):
+    assert "does not load" in absence(_TARGETS={**native._TARGETS, "jaxpriv_of_tomorrow": "jaxpriv_of_tomorrow_v1"})
 
 
 @kernels
-def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path):
+def test_a_library_of_another_source_is_left_alone(absence, tmp_path):
     for path in sources(native.FOLDER):
         shutil.copy(path, tmp_path)
-    monkeypatch.setattr(native, "FOLDER", tmp_path)
-    assert native.absence() is None
-    native.absence.cache_clear()
+    assert absence(FOLDER=tmp_path) is None
     with (tmp_path / "common.h").open("a") as header:
         header.write("/* a correction */")
-    assert "other C sources" in native.absence()
+    assert "other C sources" in absence()
 
 
 @kernels
-def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
+def test_kernels_of_other_instructions_are_left_alone(absence):
+    library = ctypes.CDLL(str(native.LIBRARY))
+    names = [*native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
+    other = SimpleNamespace(jaxpriv_usable=lambda: 0, **{name: getattr(library, name) for name in names})
+    assert "other instructions" in absence(ctypes=SimpleNamespace(CDLL=lambda path: other, c_char_p=ctypes.c_char_p))
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+@kernels
+def test_they_can_be_kept_to_less_than_there_is(absence, monkeypatch):
     monkeypatch.setenv(native.SWITCH, "baseline")
     assert native.instruction_set() == "baseline"
     computes()
     monkeypatch.delenv(native.SWITCH)
-    native.absence.cache_clear()
-    assert native.absence() is None  # and sets it back
+    assert absence() is None  # and sets it back
 
 
 @pytest.mark.parametrize("value", ["off", "OFF", "sse"])
@@ -204,58 +204,53 @@ def sources(folder):
     return sorted([*folder.glob("*.c"), *folder.glob("*.h")])
 
 
-def build_script():
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def checkout(tmp_path):
+def checkout(tmp_path, monkeypatch):
+    """A folder that has the sources of the kernels and nothing else, and the folder of these in it."""
     if not (ROOT / "hatch_build.py").is_file():
         pytest.skip("hatch_build.py is part of a checkout only")
-    folder = tmp_path / "jaxpriv" / "_runtime" / "native"
+    folder = tmp_path / native.FOLDER.relative_to(ROOT)
     folder.mkdir(parents=True)
-    for path in sources(ROOT / "jaxpriv" / "_runtime" / "native"):
+    for path in sources(native.FOLDER):
         shutil.copy(path, folder)
-    return tmp_path
+    monkeypatch.setenv("CC", "cc")
+    monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
+    return tmp_path, folder
 
 
 def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypatch):
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert build_script().compile_kernels(checkout) == "no C compiler"
-    folder = checkout / "jaxpriv" / "_runtime" / "native"
+    root, folder = checkout
+    monkeypatch.setenv("CC", str(root / "no-such-compiler"))
+    assert "no-such-compiler" in hatch_build().compile_kernels(root)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(root))
+    assert hatch_build().compile_kernels(root) == "no C compiler"
     assert sorted(folder.iterdir()) == sources(folder)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout, monkeypatch):
-    monkeypatch.delenv("CC", raising=False)
-    folder = checkout / "jaxpriv" / "_runtime" / "native"
+@compiler
+def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout):
+    root, folder = checkout
     (folder / "kernels.so").write_bytes(b"old")
     for path in folder.glob("*.c"):
         path.write_text("no C at all")
-    assert "error" in build_script().compile_kernels(checkout)
+    assert "error" in hatch_build().compile_kernels(root)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@compiler
 def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice(checkout, monkeypatch):
-    monkeypatch.setenv("CC", "cc")
-    monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
-    for path in sources(checkout / "jaxpriv" / "_runtime" / "native"):
+    root, folder = checkout
+    for path in sources(folder):
         path.write_text("")
-    folder = checkout / "jaxpriv" / "_runtime" / "native"
     (folder / "one.c").write_text("int one(void) { return 1; }")
 
     def built():
         """Which file the library is now."""
-        assert build_script().compile_kernels(checkout) is None
-        seal, _ = (folder / "kernels.sha256").read_text().split()
-        assert seal == hashlib.sha256((folder / "kernels.so").read_bytes()).hexdigest()
+        assert hatch_build().compile_kernels(root) is None
+        digest, _ = (folder / "kernels.sha256").read_text().split()
+        assert digest == hashlib.sha256((folder / "kernels.so").read_bytes()).hexdigest()
         return (folder / "kernels.so").stat().st_ino
 
     first = built()
@@ -270,37 +265,17 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
     assert built() != third
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@compiler
 def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, monkeypatch):
-    monkeypatch.setenv("CC", "cc")
+    root, folder = checkout
     monkeypatch.setenv("JAXPRIV_KERNELS", "native")
-    for path in (checkout / "jaxpriv" / "_runtime" / "native").glob("*.c"):
+    for path in folder.glob("*.c"):
         if path.name != "factor.c":
             path.unlink()
-    assert build_script().compile_kernels(checkout) is None
-    library = ctypes.CDLL(str(checkout / "jaxpriv" / "_runtime" / "native" / "kernels.so"))
+    assert hatch_build().compile_kernels(root) is None
+    library = ctypes.CDLL(str(folder / "kernels.so"))
     library.jaxpriv_instructions.restype = ctypes.c_char_p
     widest = {b"baseline": 16, b"AVX2": 32, b"AVX-512": 64}[library.jaxpriv_instructions()]
     for most in (64, 32, 16):
         library.jaxpriv_use_at_most(most)
         assert library.jaxpriv_usable() == (widest <= most)
-
-
-@kernels
-def test_kernels_of_other_instructions_are_left_alone(fresh, monkeypatch):
-    library = ctypes.CDLL(str(native.LIBRARY))
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda path: SimpleNamespace(**_all_but_usable(library)))
-    assert "other instructions" in native.absence()
-    assert jp.solve(problem(), "interior-point").status == "optimal"
-
-
-def _all_but_usable(library):
-    names = [*native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
-    return {**{name: getattr(library, name) for name in names}, "jaxpriv_usable": lambda: 0}
-
-
-def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
-    monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
-    assert "no-such-compiler" in build_script().compile_kernels(checkout)
-    folder = checkout / "jaxpriv" / "_runtime" / "native"
-    assert sorted(folder.iterdir()) == sources(folder)

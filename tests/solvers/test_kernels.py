@@ -2,30 +2,23 @@
 
 import functools
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
-from jaxpriv._runtime import compilation, native
+from jaxpriv._runtime import native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
-from tests.cases import thorough
+from tests.cases import run_python, thorough
+from tests.compiling import kernels
 
-ROOT = Path(__file__).parents[2]
-
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 each = pytest.mark.usefixtures("instructions")
 
 
-@pytest.fixture(autouse=True)
-def library_settings():
-    with compilation.own_settings():
-        yield
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 def system(shared, extra, inputs, outputs, normals, seed, spread=4.0):
@@ -46,7 +39,7 @@ def matrices(a, lines, di, d):
 
 
 def close(got, wanted, tol=1e-9):
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=tol * abs(np.asarray(wanted)).max(initial=1e-300))
+    assert_allclose(got, wanted, rtol=0, atol=tol * abs(np.asarray(wanted)).max(initial=1e-300))
 
 
 SYSTEMS = {
@@ -101,45 +94,41 @@ def test_systems_are_those_of_the_portable_code(shape, form):
             close(one, other)
 
 
-@kernels
-@each
-@pytest.mark.parametrize(
-    "shape",
-    [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11), (40, 0, 901, 21)],
-)
-def test_factors_solve_their_systems(shape):
-    """K G K' = 1 with K lower triangular, and the sum that R = K A diag(di) leaves of the row sums."""
-    a, lines, di, d, n = system(*shape, 0, seed=1)
-    k, _, _, schur = map(np.asarray, _newton_system._row_columns(a, lines, di, d, n))
-    rows, g = matrices(*map(np.asarray, (a, lines, di, d)))
-    assert not np.triu(k, 1).any()
-    np.testing.assert_allclose(k @ g @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(g.shape[1]), g.shape), atol=1e-6)
-    r = k @ (rows * np.asarray(di)[:, None, :])
-    close(schur, np.diag(np.asarray(di).sum(axis=0)) - np.einsum("ytx,ytz->xz", r, r), 1e-12)
-    np.testing.assert_array_equal(schur, schur.T)
+FACTORS = [
+    (1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (17, 0, 9, 5), (5, 1, 200, 40), (200, 1, 40, 5), (64, 0, 64, 64),
+    (33, 2, 70, 11), (70, 2, 33, 11), (9, 0, 256, 3),
+]  # fmt: skip
 
 
 @kernels
 @each
 @pytest.mark.parametrize(
-    "shape",
-    [(1, 0, 1, 1), (8, 0, 16, 3), (17, 0, 9, 5), (200, 1, 40, 5), (64, 0, 64, 64), (70, 2, 33, 11), (9, 0, 256, 3)],
+    ("shape", "form"), [*((shape, form) for shape in FACTORS for form in SYSTEMS), ((40, 0, 901, 21), "rows")]
 )
-def test_factors_of_the_inputs(shape):
-    """K (1 + B'B) K' = 1 with K lower triangular and B = h A s, and the sum of squares that is left of the row sums."""
-    a, lines, di, d, n = system(*shape, 0, seed=1, spread=3.0)
-    s, h, k, _, _, schur = map(np.asarray, _newton_system._input_columns(a, lines, di, d, n))
-    np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
-    np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
-    rows, _ = matrices(*map(np.asarray, (a, lines, di, d)))
-    b = h[:, :, None] * rows * s[:, None, :]
-    matrix = np.einsum("ytx,ytz->yxz", b, b) + np.eye(b.shape[2])
+def test_factors_solve_their_systems(shape, form):
+    """K M K' = 1 with K lower triangular, and what is left of the row sums.
+
+    M is G of the rows, which leave R = K A diag(di), and 1 + B'B of the inputs, B = h A s.
+    """
+    args = system(*shape, 0, seed=1, spread=4.0 if form == "rows" else 3.0)
+    a, lines, di, d, _ = map(np.asarray, args)
+    found = list(map(np.asarray, KERNELS[form][0](*args)))
+    rows, matrix = matrices(a, lines, di, d)
+    if form == "rows":
+        k, left = found[0], np.diag(di.sum(axis=0))
+        r = k @ (rows * di[:, None, :])
+        left = left - np.einsum("ytx,ytz->xz", r, r)
+    else:
+        s, h, k = found[:3]
+        np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
+        np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
+        b = h[:, :, None] * rows * s[:, None, :]
+        matrix = np.einsum("ytx,ytz->yxz", b, b) + np.eye(b.shape[2])
+        left = np.einsum("yzx,yzw->xw", k * s[:, None], k * s[:, None])
     assert not np.triu(k, 1).any()
-    np.testing.assert_allclose(
-        k @ matrix @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(b.shape[2]), k.shape), atol=1e-6
-    )
-    close(schur, np.einsum("yzx,yzw->xw", k * s[:, None], k * s[:, None]), 1e-12)
-    np.testing.assert_array_equal(schur, schur.T)
+    assert_allclose(k @ matrix @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(k.shape[1]), k.shape), atol=1e-6)
+    close(found[-1], left, 1e-12)
+    assert_array_equal(found[-1], found[-1].T)
 
 
 @both
@@ -160,7 +149,7 @@ def test_solutions_satisfy_the_equations(shape, form):
     left = d * kappa - np.einsum("ytx,myx->myt", rows, dx) - link
     for y in range(len(di)):
         outside = np.eye(n.shape[2]) - np.linalg.pinv(n[y]) @ n[y]
-        np.testing.assert_allclose(left[:, y] @ outside, 0.0, atol=1e-7)
+        assert_allclose(left[:, y] @ outside, 0.0, atol=1e-7)
 
 
 def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
@@ -253,7 +242,7 @@ def test_the_same_bits_every_time_and_in_a_batch(inputs):
     first = compiled(di)
     for _ in range(5):
         for one, other in zip(first, compiled(di), strict=True):
-            np.testing.assert_array_equal(one, other)
+            assert_array_equal(one, other)
     batch = jax.vmap(compiled)(di * jnp.array([0.5, 1.0, 2.0])[:, None, None])
     for scale, place in ((1.0, 1), (2.0, 2)):
         for one, other in zip(compiled(scale * di), batch, strict=True):
@@ -284,7 +273,7 @@ def test_a_matrix_without_factor_is_nan(bad, size):
     g[0, 17, 17] = bad
     broken, clean = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.ones((2, size))))
     assert np.isnan(broken).all()
-    np.testing.assert_array_equal(clean, np.eye(size))
+    assert_array_equal(clean, np.eye(size))
 
 
 @kernels
@@ -298,7 +287,7 @@ def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared, for
     broken = KERNELS[form][0](a, lines, di, d.at[2, -1].set(jnp.nan), n)
     others = np.arange(6) != 2
     for one, other in zip(broken[:-1], clean[:-1], strict=True):
-        np.testing.assert_array_equal(np.asarray(one)[others], np.asarray(other)[others])
+        assert_array_equal(np.asarray(one)[others], np.asarray(other)[others])
     assert np.isnan(broken[0 if form == "rows" else 2][2]).all()
 
 
@@ -337,9 +326,9 @@ def test_large_matrices_are_factored_as_by_the_portable_code(size):
     close(found, wanted, 1e-11)
     assert not np.triu(found, 1).any()
     for k, scale in zip(found, (1.0, 2.0), strict=True):
-        np.testing.assert_allclose(k @ (scale * g) @ k.T, np.eye(size), rtol=0, atol=1e-10)
+        assert_allclose(k @ (scale * g) @ k.T, np.eye(size), rtol=0, atol=1e-10)
     alone = _newton_system.inverse_factor(args[0][1], args[1][1])
-    np.testing.assert_array_equal(alone, found[1])
+    assert_array_equal(alone, found[1])
 
 
 FACTORED = """
@@ -361,12 +350,9 @@ WITH_ONE_THREAD = f"import os; os.sched_setaffinity(0, {{min(os.sched_getaffinit
 )
 def test_a_large_factor_has_the_same_bits_for_any_number_of_threads():
     """Its products with whole numbers are exact, so that what NumPy does with more threads is the same."""
-    command = [sys.executable, "-c", WITH_ONE_THREAD]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
     here = {}
     exec(FACTORED, here)
-    assert done.stdout.strip() == here["digest"]
+    assert run_python("-c", WITH_ONE_THREAD).strip() == here["digest"]
 
 
 @pytest.mark.parametrize("library", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
@@ -374,7 +360,7 @@ def test_each_matrix_of_a_stack_has_its_own_shift(library):
     """One shift for all would lose the digits of those that need none."""
     stack = np.stack([np.diag([1.0, 1e-12]), np.diag([1.0, -1e-3])])
     k = np.asarray(_newton_system.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
-    np.testing.assert_allclose(k[0], np.diag([1.0, 1e6]), rtol=1e-12)
+    assert_allclose(k[0], np.diag([1.0, 1e6]), rtol=1e-12)
     assert k[1, 1, 1] == pytest.approx((1e-2 - 1e-3) ** -0.5)
 
 
@@ -427,28 +413,20 @@ def test_kernels_refuse_arrays_of_other_shapes(symbol):
     assert SHAPES.keys() == native._TARGETS.keys()
     sizes = WHOLE if symbol.endswith("_call") else SIZES
     sides = [[tuple(sizes[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
-    call(symbol, sides)
     batches = [[(2, *shape) for shape in side] for side in sides]
+    call(symbol, sides)
     call(symbol, batches)
-    for side in range(2):
-        for place, shape in enumerate(sides[side]):
+    (given, wanted), last = sides, sides[0][-1]
+    wrong = [([*given, (1,)], wanted), (given[:-1], wanted), (given, [*wanted, (1,)])]
+    for side, shapes in enumerate(sides):
+        for place, shape in enumerate(shapes):
             for other in (shape[1:], (*shape[:-1], shape[-1] - 1)):
-                changed = [list(part) for part in sides]
-                changed[side][place] = other
-                with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
-                    call(symbol, changed)
-        changed = [list(part) for part in sides]
-        changed[side].append((1,))
+                changed = [*shapes[:place], other, *shapes[place + 1 :]]
+                wrong.append((changed, wanted) if side == 0 else (given, changed))
+    wrong.append(([*batches[0][:-1], (3, *last)], batches[1]))
+    for one, dtype in [*((one, None) for one in wrong), (sides, "int32")]:
         with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
-            call(symbol, changed)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
-        call(symbol, [sides[0][:-1], sides[1]])
-    changed = [list(part) for part in batches]
-    changed[0][-1] = (3, *sides[0][-1])
-    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
-        call(symbol, changed)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
-        call(symbol, sides, "int32")
+            call(symbol, one, dtype)
 
 
 @kernels

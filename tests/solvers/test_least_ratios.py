@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime.clock import Clock
+from jaxpriv import InteriorPoint
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solvers import Goal
 from jaxpriv.solvers.interior_point import newton
 from jaxpriv.solvers.interior_point.candidate import least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solving import loops
-from tests.solvers.kernel_cases import by_steps, compare, kernels, problem_of, program_of
-from tests.solvers.test_whole_solves import RATIOS
+from tests.compiling import kernels
+from tests.solvers.kernel_cases import by_steps, compare, program_of, run_of, stated
 
-pytestmark = pytest.mark.usefixtures("library_settings")
+pytestmark = pytest.mark.usefixtures("forgotten", "own_settings")
 
 # Where mu, in prices that make a unit of the peak worth one, rises as the peak falls.
 _TURNED_BACK = [
@@ -32,9 +31,9 @@ def test_paths_that_turn_back_are_followed_by_their_peak(name, sizes, seed, monk
     followed = []
     plain = newton._path_move
     monkeypatch.setattr(newton, "_path_move", lambda *given: followed.append(given) or plain(*given))
-    reduced = Reduced.of(program_of(problem_of(seed, sizes, RATIOS[name])), Goal(1e-6))
+    reduced = Reduced.of(program_of(name, seed, sizes), Goal(1e-6))
     solver = InteriorPoint(attempts=1)
-    found, steps = loops._step_uncompiled(Clock(), solver, reduced.program, reduced.goal, 200, lambda *_: None)
+    found, steps = by_steps(lambda: run_of(solver, reduced, 200))
     assert reduced.goal.met(found)
     assert steps < 40
     assert 0 < len(followed) < steps / 2  # near the optimum the path is that of any barrier
@@ -42,26 +41,24 @@ def test_paths_that_turn_back_are_followed_by_their_peak(name, sizes, seed, monk
 
 @kernels
 @pytest.mark.parametrize(("name", "sizes", "seed"), _TURNED_BACK)
-def test_the_kernel_follows_them_too(name, sizes, seed, monkeypatch):
-    compare(monkeypatch, problem_of(seed, sizes, RATIOS[name]))
+def test_the_kernel_follows_them_too(name, sizes, seed):
+    compare(program_of(name, seed, sizes))
 
 
 @kernels
-def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
+def test_a_start_that_fails_is_followed_by_those_of_the_method():
     # Budgets that next to nothing meets: the first start misses them by more than what they are.
     joint = np.random.default_rng(9).dirichlet(np.full(16, 0.2)).reshape(4, 4)
     cost = 1.0 - np.eye(4)
     budget = 0.1 * float((joint.sum(axis=0) @ cost).min())
-    problem = jp.DistortionProblem(joint, cost, budget=budget, leakage=RATIOS["max-lift"])
-    reduced, solver = Reduced.of(program_of(problem), Goal(1e-6)), InteriorPoint()
+    problem = jp.DistortionProblem(joint, cost, budget=budget, leakage=jp.leakage.MaxLift())
+    reduced = Reduced.of(stated(problem), Goal(1e-6))
 
     def run(attempts):
-        one = dataclasses.replace(solver, attempts=attempts)
-        return loops.iterate_uncompiled(Clock(), one, reduced.program, reduced.goal, 200, lambda *_: None)
+        return run_of(InteriorPoint(attempts=attempts), reduced, 200)
 
-    stalled, short = run(1)
-    found, steps = run(3)
-    wanted, wanted_steps = by_steps(monkeypatch, lambda: run(3))
+    (stalled, short), (found, steps) = run(1), run(3)
+    wanted, wanted_steps = by_steps(lambda: run(3))
     assert not reduced.goal.met(stalled)
     assert reduced.goal.met(found)
     assert reduced.goal.met(wanted)
@@ -73,7 +70,7 @@ def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
 
 def test_prices_that_exceed_their_budgets_by_rounding_prove_no_infinite_peak():
     """Without rules nothing falls with the peak: what is left above the budget is left at every peak."""
-    program = program_of(problem_of(0, (3, 3, 3), RATIOS["max-lift"]))
+    program = program_of("max-lift", 0, (3, 3, 3))
     data = rearrange(program)
     cheapest = program.constraints.min(axis=2).sum()
     k, eta, price = np.zeros((3, data.rows)), np.zeros((3, 0)), np.ones(1)

@@ -165,16 +165,6 @@ def test_clip_keeps_only_gradients_that_lead_back():
     assert np.asarray(back(slope)[0]).tolist() == [0.0, -1.0, 1.0, -1.0, 1.0, 0.0]
 
 
-def test_summing_over_s_has_less_variance_than_shuffled_pairs():
-    """var(shuffled) = var(exact) + E_X Var_s b / n, by the law of total variance."""
-    b = np.exp(LIFT)
-    exact = MASS @ (b @ PRIOR) ** 2 - (MASS @ b @ PRIOR) ** 2
-    shuffled = MASS @ b**2 @ PRIOR - (MASS @ b @ PRIOR) ** 2
-    within = MASS @ (b**2 @ PRIOR - (b @ PRIOR) ** 2)
-    assert shuffled == pytest.approx(exact + within, abs=1e-14)
-    assert within > 0.1
-
-
 # -- estimates that contradict themselves ----------------------------------------------------------
 
 

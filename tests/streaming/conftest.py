@@ -1,12 +1,16 @@
 """Small problems that every streaming method is checked on, with their tables for comparison."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime.compilation import own_settings
+from jaxpriv import streaming
+from jaxpriv.program.certificates import lagrangian
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import streamed_program
+from jaxpriv.solving import choice, streamed_runs
 
 
 def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
@@ -27,6 +31,11 @@ def line(size: int) -> np.ndarray:
     return (np.arange(size) + 0.5) / size
 
 
+def smooth_problem(size: int, private: int, kind: str = "absolute", **asked: Any) -> jp.DistortionProblem:
+    """A smooth joint with a distortion of the places of the symbols."""
+    return jp.DistortionProblem(smooth_joint(size, private), DISTORTIONS[kind](size), **asked)
+
+
 @pytest.fixture(scope="session")
 def rough() -> tuple[np.ndarray, np.ndarray]:
     """(joint, distortion): a random joint with zeros, an empty s, an empty x, and a random table of costs."""
@@ -38,15 +47,30 @@ def rough() -> tuple[np.ndarray, np.ndarray]:
     return joint / joint.sum(), rng.uniform(0, 1, (23, 19))
 
 
+@pytest.fixture
+def often(monkeypatch):
+    """Checkpoints are written after every portion of steps."""
+    monkeypatch.setattr(streamed_runs, "_SECONDS", 0.0)
+    monkeypatch.setattr(streamed_runs, "_SHARE", 1e9)
+
+
+@pytest.fixture
+def few_cells(monkeypatch):
+    """`auto` finds every problem large, and two-grid takes few cells of it."""
+    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
+    monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
+
+
+@pytest.fixture
+def blocks_of(monkeypatch):
+    """`blocks_of(size)`: so many symbols of X are taken together."""
+    return lambda size: [monkeypatch.setattr(one, "block_size", lambda *_: size) for one in (streaming, lagrangian)]
+
+
+# Every size of an alphabet and of its cells is compiled: one of each serves wherever no other is needed.
+CELLS = jp.TwoGrid(cells=32, most_cells=64)
 DISTORTIONS = {
     "absolute": lambda n: jp.distortion.absolute(line(n)),
     "squared": lambda n: jp.distortion.squared(line(n)),
     "hamming": jp.distortion.hamming,
 }
-
-
-@pytest.fixture
-def inside():
-    """The settings under which the library runs its own traced code."""
-    with own_settings():
-        yield

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.data.channel import Gibbs
@@ -33,16 +34,16 @@ def test_it_agrees_with_the_dense_certificate(rough, form, seed):
     rows = np.zeros(0) if "multiplier" in form else multipliers
     program = measured_program(problem, (), whole=True)
     want = certify(program, mechanism.matrix(), scores[None], np.ones(1), rows)
-    np.testing.assert_allclose(got.value, want.value, atol=1e-11)
+    assert_allclose(got.value, want.value, atol=1e-11)
     # Where the rule proves less than the least cost of every row does, the dense bound is that one.
     floor = program.cost.min(axis=1).sum()
     assert got.lower_bound <= max(want.lower_bound, 0.0) + 1e-11
     if want.lower_bound > floor + 1e-9:
-        np.testing.assert_allclose(got.lower_bound, want.lower_bound, atol=1e-11)
-    np.testing.assert_allclose(got.leakages, want.leakages, atol=1e-12)
+        assert_allclose(got.lower_bound, want.lower_bound, atol=1e-11)
+    assert_allclose(got.leakages, want.leakages, atol=1e-12)
     if "budget" in form:
-        np.testing.assert_allclose(got.constraint_values, want.constraint_values, atol=1e-13)
-        np.testing.assert_allclose(got.violation, want.violation, atol=1e-10)
+        assert_allclose(got.constraint_values, want.constraint_values, atol=1e-13)
+        assert_allclose(got.violation, want.violation, atol=1e-10)
     # Rounded outwards: never inside the dense interval by more than the dense one's own allowance.
     assert got.value >= got.leakages[0]
 
@@ -73,7 +74,7 @@ def test_the_rule_of_another_solver_proves_the_same(rough):
     problem = jp.DistortionProblem(*rough, budget=0.2)
     solution = jp.solve(problem, "interior-point", tol=1e-7)
     got = certify_streamed(stated(problem), mechanism_of(problem, 0), solution.scores[0], solution.multipliers)
-    np.testing.assert_allclose(got.lower_bound, solution.lower_bound, atol=1e-11)
+    assert_allclose(got.lower_bound, solution.lower_bound, atol=1e-11)
 
 
 def test_a_violated_budget_is_told(rough):
@@ -82,4 +83,4 @@ def test_a_violated_budget_is_told(rough):
     mechanism = Gibbs(Stored(joint), problem.distortions, joint.sum(axis=1), np.zeros((19, 5)), np.zeros(1))
     got = certify_streamed(stated(problem), mechanism, np.zeros((19, 5)), np.ones(1))
     used = joint.sum(axis=0) @ table.mean(axis=1)
-    np.testing.assert_allclose(got.violation, (used - 0.05) / (used + 0.05), rtol=1e-9)
+    assert_allclose(got.violation, (used - 0.05) / (used + 0.05), rtol=1e-9)

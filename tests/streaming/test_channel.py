@@ -3,12 +3,13 @@
 import jax
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv import channel
-from jaxpriv._runtime import resources
 from jaxpriv.data.joints import Stored
 from jaxpriv.solvers.two_grid import coarsen
+from tests.cases import further
 
 from .conftest import line, smooth_joint, stated
 
@@ -56,9 +57,7 @@ CASES = {
 _FURTHER = {"shifted coset", "shifted coset, shuffled", "nearest coset, uneven"}
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.thorough) if name in _FURTHER else name for name in CASES], ids=str
-)
+@pytest.fixture(params=further(CASES, CASES.keys() - _FURTHER), ids=str)
 def case(request):
     return CASES[request.param]()
 
@@ -69,17 +68,17 @@ def test_rows_are_distributions_and_blocks_of_the_table(case):
     assert table.shape == mechanism.shape == cost.shape
     assert table.dtype == np.float64
     assert (table >= 0).all()
-    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-13)
-    np.testing.assert_allclose(mechanism.rows([5, 0, 5]), table[[5, 0, 5]], atol=1e-15)
-    np.testing.assert_array_equal(np.asarray(mechanism), table)
+    assert_allclose(table.sum(axis=1), 1.0, atol=1e-13)
+    assert_allclose(mechanism.rows([5, 0, 5]), table[[5, 0, 5]], atol=1e-15)
+    assert_array_equal(np.asarray(mechanism), table)
 
 
-def test_the_push_forward_is_that_of_the_table(case, inside):
+def test_the_push_forward_is_that_of_the_table(case, own_settings):
     mechanism, joint, cost = case
     pushed = jax.jit(lambda m, j, d: m.push(j, (d,), None))(mechanism, Stored(joint), cost)
     table = mechanism.matrix()
-    np.testing.assert_allclose(pushed.columns, (joint @ table).T, atol=1e-14)
-    np.testing.assert_allclose(pushed.distortions, [(joint.sum(axis=0) @ (table * cost.matrix())).sum()], atol=1e-14)
+    assert_allclose(pushed.columns, (joint @ table).T, atol=1e-14)
+    assert_allclose(pushed.distortions, [(joint.sum(axis=0) @ (table * cost.matrix())).sum()], atol=1e-14)
     assert 0 <= pushed.rounding < 1e-11
 
 
@@ -124,7 +123,7 @@ def test_a_coset_mechanism_keeps_the_place_in_the_cell():
     assert ((x - y) % 4 == 0).all()
     moves = table[0::4, 0::4]
     for k in range(1, 4):
-        np.testing.assert_array_equal(table[k::4, k::4], moves)
+        assert_array_equal(table[k::4, k::4], moves)
 
 
 def test_the_two_coset_rules_agree_where_both_apply():
@@ -132,7 +131,7 @@ def test_the_two_coset_rules_agree_where_both_apply():
     shifted, _, _ = coset(24, 4)
     symbols, starts = np.arange(24), np.arange(7) * 4
     spread = channel.SpreadCoset(shifted.moves, symbols // 4, symbols % 4, np.full(6, 4), starts, symbols, 3)
-    np.testing.assert_allclose(spread.matrix(), shifted.matrix(), atol=1e-15)
+    assert_allclose(spread.matrix(), shifted.matrix(), atol=1e-15)
 
 
 def test_a_spread_place_tells_nothing_about_its_cell():
@@ -143,10 +142,10 @@ def test_a_spread_place_tells_nothing_about_its_cell():
     moves, order = rng.dirichlet(np.ones(3), 4), rng.permutation(10)
     spread = channel.SpreadCoset(moves, cell, place, sizes, starts, order, 9)
     table = spread.matrix()
-    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-15)
+    assert_allclose(table.sum(axis=1), 1.0, atol=1e-15)
     for i in range(4):
         released = table[cell == i].mean(axis=0)[order]
-        np.testing.assert_allclose(released, np.repeat(moves[i] / np.diff(starts), np.diff(starts)), atol=1e-15)
+        assert_allclose(released, np.repeat(moves[i] / np.diff(starts), np.diff(starts)), atol=1e-15)
         ranks = (table[cell == i][:, order] * np.arange(10)).sum(axis=1)
         assert (np.diff(ranks) >= 0).all()  # in their order
 
@@ -166,9 +165,8 @@ def test_wrong_symbols_are_named(index, message):
             method(index)
 
 
-def test_a_table_that_does_not_fit_is_refused_with_the_alternative(monkeypatch):
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(resources, "free_memory", lambda: 100.0)
+def test_a_table_that_does_not_fit_is_refused_with_the_alternative(free_memory):
+    free_memory(100.0)
     for method in (gibbs().matrix, lambda: np.asarray(gibbs()), lambda: gibbs().rows([0, 1])):
         with pytest.raises(jp.ResourceError, match=r"needs 0.0 GiB and .* are free; use rows\(index\)"):
             method()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import jaxpriv as jp
 from jaxpriv.cli import app
 from jaxpriv.solving import streamed_runs as module
+from tests.cases import assert_one_optimum, refused
 
 from .conftest import line, smooth_joint
 
@@ -27,13 +28,6 @@ def problem(budget=0.1, joint=None):
 
 def solve(path, asked=None, **options):
     return jp.solve(asked or problem(), "accelerated", tol=TOL, checkpoint=path, **options)
-
-
-@pytest.fixture
-def often(monkeypatch):
-    """A file after every portion of steps."""
-    monkeypatch.setattr(module, "_SECONDS", 0.0)
-    monkeypatch.setattr(module, "_SHARE", 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +77,7 @@ def test_a_killed_solve_goes_on_from_its_last_state(tmp_path, undisturbed):
     assert 0 < begun < seen[0].step  # what was done before is not done again
     assert not path.exists()  # nothing is left to do
     verified = jp.solve(problem(), tol=1e-9)
-    assert solution.lower_bound <= verified.value
-    assert verified.lower_bound <= solution.value
+    assert_one_optimum(solution, verified)
 
 
 def test_steps_end_and_go_on_at_every_place(tmp_path, often, undisturbed):
@@ -122,24 +115,23 @@ def test_the_file_is_written_by_time(tmp_path, monkeypatch):
     assert written == []
 
 
-@pytest.mark.parametrize("change", ["budget", "joint", "tolerance", "solver", "distortion"])
+SWAPPED = smooth_joint(40, 4)
+SWAPPED[0, [3, 5]] = SWAPPED[0, [5, 3]]
+CHANGED = {
+    "budget": {"problem": problem(budget=0.11)},
+    "joint": {"problem": problem(joint=SWAPPED)},
+    "distortion": {"problem": jp.DistortionProblem(smooth_joint(40, 4), jp.distortion.squared(line(40)), budget=0.1)},
+    "solver": {"solver": jp.AcceleratedMirrorDescent(patience=150)},
+    "tolerance": {"tol": 2 * TOL},
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
 def test_a_file_of_another_solve_is_refused_and_left(stopped, change):
     before = stopped.read_bytes()
-    joint = smooth_joint(40, 4)
-    joint[0, 3], joint[0, 5] = joint[0, 5], joint[0, 3]
-    asked, solver, tol = problem(), "accelerated", TOL
-    if change == "budget":
-        asked = problem(budget=0.11)
-    elif change == "joint":
-        asked = problem(joint=joint)
-    elif change == "distortion":
-        asked = jp.DistortionProblem(smooth_joint(40, 4), jp.distortion.squared(line(40)), budget=0.1)
-    elif change == "solver":
-        solver = jp.AcceleratedMirrorDescent(patience=150)
-    else:
-        tol = 2 * TOL
-    with pytest.raises(jp.InputError, match=r"^checkpoint: another problem, solver setting or tolerance"):
-        jp.solve(asked, solver, tol=tol, checkpoint=stopped)
+    asked = {"problem": problem(), "solver": "accelerated", "tol": TOL} | CHANGED[change]
+    with refused(r"^checkpoint: another problem, solver setting or tolerance"):
+        jp.solve(checkpoint=stopped, **asked)
     assert stopped.read_bytes() == before
 
 
@@ -153,29 +145,29 @@ def test_a_function_of_the_users_counts_by_its_values(tmp_path):
 
     path = tmp_path / "state.npz"
     solve(path, asked(0.02), max_steps=8)  # so few steps compile no float64 passes
-    with pytest.raises(jp.InputError, match=r"^checkpoint: another problem"):
+    with refused(r"^checkpoint: another problem"):
         solve(path, asked(0.02001))
     assert "went on from step 8" in solve(path, asked(0.02), max_steps=9).notes[0]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_a_truncated_file_is_refused_and_left(stopped, share):
-    content = stopped.read_bytes()
-    stopped.write_bytes(content[: int(share * len(content))])
-    before = stopped.read_bytes()
+def _changed_byte(content):
+    at = content.index(b"state.npy") + 800
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+DAMAGE = [
+    _changed_byte,
+    *(lambda content, share=share: content[: int(share * len(content))] for share in (0, 0.3, 0.9)),
+]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, lambda content: content[:-20]])
+def test_a_damaged_file_is_refused_and_left(stopped, damage):
+    content = damage(stopped.read_bytes())
+    stopped.write_bytes(content)
     with pytest.raises(jp.IntegrityError, match=r"^checkpoint: .*nothing was changed there"):
         solve(stopped)
-    assert stopped.read_bytes() == before
-
-
-def test_a_changed_byte_is_found(stopped):
-    content = bytearray(stopped.read_bytes())
-    at = content.index(b"state.npy") + 800
-    content[at] ^= 1
-    stopped.write_bytes(bytes(content))
-    with pytest.raises(jp.IntegrityError, match=r"^checkpoint: "):
-        solve(stopped)
-    assert stopped.read_bytes() == bytes(content)
+    assert stopped.read_bytes() == content
 
 
 def rewritten(path, **changes):
@@ -197,7 +189,7 @@ def test_arrays_that_do_not_belong_together_are_found(stopped):
 
 def test_another_version_is_refused(stopped):
     rewritten(stopped, version=np.frombuffer(b"0.1.0", dtype=np.uint8))
-    with pytest.raises(jp.InputError, match=r"^checkpoint: version '0.1.0' of jaxpriv wrote"):
+    with refused(r"^checkpoint: version '0.1.0' of jaxpriv wrote"):
         solve(stopped)
 
 
@@ -205,7 +197,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     path = tmp_path / "arrays.npz"
     np.savez(path, joint=np.ones(3))
     before = path.read_bytes()
-    with pytest.raises(jp.InputError, match=r"^checkpoint: .* has no array named"):
+    with refused(r"^checkpoint: .* has no array named"):
         solve(path)
     assert path.read_bytes() == before
 
@@ -217,8 +209,7 @@ def test_false_claims_in_the_file_never_reach_the_certificate(stopped, undisturb
     state[-1] = 1e9  # the bound of the best candidate
     rewritten(stopped, state=state)
     solution = solve(stopped)
-    assert solution.lower_bound <= undisturbed.value
-    assert solution.value >= undisturbed.lower_bound
+    assert_one_optimum(solution, undisturbed)
 
 
 def test_a_file_that_another_process_wrote_meanwhile_is_left(tmp_path, often):
@@ -245,18 +236,18 @@ def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often, monkeypatch):
 
 
 def test_places_that_cannot_hold_a_file_are_refused(tmp_path):
-    with pytest.raises(jp.InputError, match=r"^checkpoint: .* is not a folder"):
+    with refused(r"^checkpoint: .* is not a folder"):
         solve(tmp_path / "none" / "state.npz")
-    with pytest.raises(jp.InputError, match=r"^checkpoint: .* is not a regular file"):
+    with refused(r"^checkpoint: .* is not a regular file"):
         solve(tmp_path)
 
 
 def test_only_streaming_solves_have_one(tmp_path):
     path = tmp_path / "state.npz"
-    with pytest.raises(jp.InputError, match=r"^checkpoint: interior-point writes none"):
+    with refused(r"^checkpoint: interior-point writes none"):
         jp.solve(problem(), "interior-point", checkpoint=path)
     funnel = jp.FunnelProblem(smooth_joint(6, 3), disclosure=0.1)
-    with pytest.raises(jp.InputError, match=r"^checkpoint: a DistortionProblem"):
+    with refused(r"^checkpoint: a DistortionProblem"):
         jp.solve(funnel, checkpoint=path)
     assert not path.exists()
 

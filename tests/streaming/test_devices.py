@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
+from tests.cases import run_python
 from tests.compiling import QUICKLY
 
 SCRIPT = """
@@ -71,11 +71,7 @@ print(json.dumps(out))
 def four() -> dict:
     """What the script finds on four devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = [sys.executable, "-c", QUICKLY + SCRIPT]
-    done = subprocess.run(code, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return json.loads(run_python("-c", QUICKLY + SCRIPT, XLA_FLAGS=flags, JAX_PLATFORMS="cpu"))
 
 
 @pytest.mark.slow
@@ -92,7 +88,7 @@ def test_four_devices_prove_the_optimum_of_the_table(four):
     assert status == "optimal"
     assert bound <= exact.value
     assert exact.lower_bound <= value
-    np.testing.assert_allclose(np.sum(rows, axis=1), 1.0, atol=1e-12)
+    assert_allclose(np.sum(rows, axis=1), 1.0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -100,9 +96,9 @@ def test_a_joint_cut_along_x_gives_what_the_stored_one_gives(four):
     assert four["held"] == [[3, 60]] * 4
     stored, cut = four["stored"], four["sharded"]
     assert stored[0] == cut[0] == "optimal"
-    np.testing.assert_allclose(cut[1:3], stored[1:3], rtol=1e-9)
+    assert_allclose(cut[1:3], stored[1:3], rtol=1e-9)
     assert cut[3] == stored[3]
-    np.testing.assert_allclose(cut[4], stored[4], rtol=0, atol=1e-9)
+    assert_allclose(cut[4], stored[4], rtol=0, atol=1e-9)
     assert four["verified"]
     assert four["slopes"] <= 1e-9
     whole, rows, other, one = four["errors"]

@@ -4,20 +4,17 @@ import functools
 import hashlib
 import itertools
 import os
-import subprocess
-import sys
-import textwrap
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv._runtime import native
 from jaxpriv.data.streaming import gibbs_block, portable_block
+from tests.cases import run_python
+from tests.compiling import kernels
 
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
-pytestmark = [kernels, pytest.mark.usefixtures("inside")]
+pytestmark = [kernels, pytest.mark.usefixtures("own_settings")]
 
 # Symbols, |S|, outputs, distortions: whole and broken groups of symbols, tiles and chunks of outputs.
 SHAPES = [
@@ -174,18 +171,6 @@ def test_an_output_of_endless_score_is_never_released(dtype):
     close(got[:5], portable(tuple(args))[:5], PRECISIONS[dtype])
 
 
-SCRIPT = """
-import hashlib, os, sys
-if sys.argv[1] == "one":
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-sys.path.insert(0, sys.argv[2])
-import test_gibbs_kernel as t
-from jaxpriv._runtime.compilation import own_settings
-with own_settings():
-    print(t.digest())
-"""
-
-
 def digest():
     """Of all the bits of some results."""
     results = [block(arguments(300, private, 3000, 1, dtype)) for private in (4, 20) for dtype in PRECISIONS]
@@ -196,22 +181,20 @@ def test_the_same_bits_every_time():
     assert len({digest() for _ in range(5)}) == 1
 
 
+SCRIPT = """
+from tests.streaming.test_gibbs_kernel import digest
+from jaxpriv._runtime.compilation import own_settings
+with own_settings():
+    print(digest())
+"""
+ONE_THREAD = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+
+
 @pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity"), reason="the number of threads is set by the affinity on Linux"
 )
 def test_the_same_bits_with_one_thread():
-    folder = os.path.dirname(__file__)
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(SCRIPT), threads, folder],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        for threads in ("one", "all")
-    ]
-    assert all(done.returncode == 0 for done in runs), [done.stderr[-2000:] for done in runs]
-    assert runs[0].stdout == runs[1].stdout
+    assert run_python("-c", ONE_THREAD + SCRIPT) == run_python("-c", SCRIPT)
 
 
 def test_a_batch_is_one_block_after_another():

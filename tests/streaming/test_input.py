@@ -5,14 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
-from jaxpriv._runtime import resources
 from jaxpriv.data.distortion import Pairwise
 from jaxpriv.data.joints import Stored
 from jaxpriv.solving import solve as solve_module
 from jaxpriv.solving import streamed
-from tests.cases import thorough
+from tests.cases import assert_one_optimum, refused, thorough
 
 from .conftest import line, smooth_joint
 
@@ -47,30 +47,11 @@ class Unreal(jp.distortion.AbstractRule):
         return (1 + 5j) * abs(x - y).sum(-1)
 
 
-def like(kind):
-    honest = jp.distortion.absolute(line(12))
-    return kind(honest.x_features, honest.y_features, honest.rule)
+HONEST = jp.distortion.absolute(line(12))
 
 
-def by_rule(rule):
-    honest = jp.distortion.absolute(line(12))
-    return Pairwise(honest.x_features, honest.y_features, rule)
-
-
-def lying():
-    return like(Lying)
-
-
-def inconsistent():
-    return like(Inconsistent)
-
-
-def signed():
-    return by_rule(Signed())
-
-
-def unreal():
-    return by_rule(Unreal())
+def like(kind, rule=HONEST.rule):
+    return kind(HONEST.x_features, HONEST.y_features, rule)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +71,22 @@ def unreal():
         ),
         (lambda: -np.eye(12), r"^distortion\[0\] at \[0, 0\] .* is negative"),
         (lambda: jp.distortion.squared(1e200 * line(12)), r"^distortion\[0\] at .* is not finite"),
-        (lying, r"^distortion\[0\] computes blocks of shape \(2, 11\) for \(2, 12\), but declares \(12, 12\)"),
-        (signed, r"^distortion\[0\] at \[0, 1\] \(axes x, y\) is negative \(add a constant"),
-        (inconsistent, r"^distortion\[0\]: its tiles and its rows give different costs for the same symbols"),
-        (unreal, r"^distortion\[0\] computes blocks of complex128; real numbers are needed"),
+        (
+            lambda: like(Lying),
+            r"^distortion\[0\] computes blocks of shape \(2, 11\) for \(2, 12\), but declares \(12, 12\)",
+        ),
+        (lambda: like(Pairwise, Signed()), r"^distortion\[0\] at \[0, 1\] \(axes x, y\) is negative \(add a constant"),
+        (
+            lambda: like(Inconsistent),
+            r"^distortion\[0\]: its tiles and its rows give different costs for the same symbols",
+        ),
+        (lambda: like(Pairwise, Unreal()), r"^distortion\[0\] computes blocks of complex128; real numbers are needed"),
     ],
 )
 @pytest.mark.parametrize("form", [{"budget": 0.1}, *thorough({"multiplier": 1.0})], ids=str)
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_bad_costs_are_named(distortion, message, form):
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         jp.solve(jp.DistortionProblem(JOINT, distortion(), **form), "accelerated")
 
 
@@ -107,41 +94,40 @@ def test_bad_costs_are_named(distortion, message, form):
 def test_a_joint_operator_that_goes_wrong_is_named(bad):
     table = JOINT.copy()
     table[1, 4] = bad
-    problem = jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(12)), multiplier=1.0)
-    with pytest.raises(jp.InputError, match=r"^joint at \[1, 4\] \(axes s, x\) is negative or not finite"):
+    problem = jp.DistortionProblem(Stored(table), HONEST, multiplier=1.0)
+    with refused(r"^joint at \[1, 4\] \(axes s, x\) is negative or not finite"):
         jp.solve(problem, "accelerated")
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "two-grid"])
 def test_forms_that_do_not_stream_are_refused(solver):
-    d = jp.distortion.absolute(line(12))
+    d = HONEST
     for problem in (
         jp.DistortionProblem(JOINT, d, leakage_budget=0.1),
         jp.DistortionProblem(np.stack([JOINT, JOINT[::-1]]), d, budget=0.1),
     ):
-        with pytest.raises(jp.InputError, match=f"^solver: {solver} takes one joint with budgets or multipliers"):
+        with refused(f"^solver: {solver} takes one joint with budgets or multipliers"):
             jp.solve(problem, solver)
 
 
 def test_a_joint_operator_must_have_total_one():
-    problem = jp.DistortionProblem(Stored(2 * JOINT), jp.distortion.absolute(line(12)), budget=0.1)
-    with pytest.raises(jp.InputError, match=r"^joint sums to 2, not 1"):
+    problem = jp.DistortionProblem(Stored(2 * JOINT), HONEST, budget=0.1)
+    with refused(r"^joint sums to 2, not 1"):
         jp.solve(problem, "accelerated")
 
 
 def test_progress_must_be_callable():
-    with pytest.raises(jp.InputError, match=r"^progress must be True .* or callable"):
-        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), progress=3)
+    with refused(r"^progress must be True .* or callable"):
+        jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), progress=3)
 
 
 @pytest.mark.parametrize("scale", [1e100, *thorough(1e-30, 1e-8, 1e8)])
 def test_the_units_of_the_costs_do_not_matter(scale):
-    one = jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated", tol=1e-5)
+    one = jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), "accelerated", tol=1e-5)
     scaled = jp.DistortionProblem(JOINT, jp.distortion.absolute(scale * line(12)), budget=0.1 * scale)
     two = jp.solve(scaled, "accelerated", tol=1e-5)
     assert one.status == two.status == "optimal"
-    assert two.lower_bound <= one.value
-    assert one.lower_bound <= two.value
+    assert_one_optimum(two, one)
 
 
 def test_a_budget_just_above_the_least_is_no_catastrophe():
@@ -157,29 +143,28 @@ def test_a_budget_just_above_the_least_is_no_catastrophe():
     solution = jp.solve(jp.DistortionProblem(joint, d, budget=budget), "accelerated", tol=1e-5)
     exact = jp.solve(jp.DistortionProblem(joint, d, budget=budget), "interior-point", tol=1e-7)
     assert solution.value <= np.log(4)
-    assert solution.lower_bound <= exact.value
-    assert exact.lower_bound <= solution.value
+    assert_one_optimum(solution, exact)
 
 
 def test_budgets_that_no_single_release_meets_are_refused():
     problem = jp.DistortionProblem(JOINT, [np.eye(12), 1 - np.eye(12)], budget=[0.5, 0.5])
-    with pytest.raises(jp.InputError, match=r"^budget: releasing the nearest symbol does not meet all budgets"):
+    with refused(r"^budget: releasing the nearest symbol does not meet all budgets"):
         jp.solve(problem, "accelerated")
 
 
 def test_streaming_solvers_do_not_run_under_jit():
-    d = jp.distortion.absolute(line(12))
+    d = HONEST
     for solver in ("accelerated", "two-grid"):
-        with pytest.raises(jp.InputError, match=f"^solver: {solver} runs outside of jit"):
+        with refused(f"^solver: {solver} runs outside of jit"):
             jax.jit(lambda b, s=solver: jp.solve(jp.DistortionProblem(JOINT, d, budget=b), s).value)(0.1)
-        with pytest.raises(jp.InputError, match=f"^solver: {solver} solves one point at a time"):
+        with refused(f"^solver: {solver} solves one point at a time"):
             jp.frontier(jp.DistortionProblem(JOINT, d, budget=0.1), budgets=[0.1, 0.2], solver=solver)
 
 
 @pytest.mark.parametrize("rtol", [-1.0, np.nan, np.inf, "x"])
 def test_a_bad_relative_tolerance_is_named(rtol):
-    with pytest.raises(jp.InputError, match=r"^rtol "):
-        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), rtol=rtol)
+    with refused(r"^rtol "):
+        jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), rtol=rtol)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +183,7 @@ def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
     monkeypatch.setattr(solve_module, "solve_dense", broken)
     for solver in ("accelerated", "interior-point", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match=message):
-            jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), solver)
+            jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), solver)
 
 
 def test_distortions_know_whether_they_are_sound():
@@ -213,9 +198,9 @@ def test_single_precision_keeps_what_a_rule_sees():
     """Differences from the middle of the range; symbols that only have to differ keep differing."""
     far = 1e9 + np.arange(4.0)
     exact = jp.distortion.absolute(far).matrix()
-    np.testing.assert_array_equal(jp.distortion.absolute(far).as_dtype(np.dtype(np.float32)).matrix(), exact)
+    assert_array_equal(jp.distortion.absolute(far).as_dtype(np.dtype(np.float32)).matrix(), exact)
     codes = jp.distortion.hamming(2.0**40 + np.arange(4.0))
-    np.testing.assert_array_equal(codes.as_dtype(np.dtype(np.float32)).matrix(), 1 - np.eye(4))
+    assert_array_equal(codes.as_dtype(np.dtype(np.float32)).matrix(), 1 - np.eye(4))
     assert eqx.tree_equal(custom(lambda a, b: a[0]).as_dtype(np.dtype(np.float32)).x_features, np.arange(12.0)[:, None])
 
 
@@ -234,19 +219,19 @@ def test_single_precision_keeps_what_a_rule_sees():
     ids=["negative", "nan", "double", "nearly"],
 )
 def test_a_stored_joint_is_looked_at_by_every_solver(solver, table, message):
-    with pytest.raises(jp.InputError, match=message):
-        jp.solve(jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(12)), multiplier=1.0), solver)
+    with refused(message):
+        jp.solve(jp.DistortionProblem(Stored(table), HONEST, multiplier=1.0), solver)
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "two-grid", "interior-point"])
 def test_a_stored_joint_in_single_precision(solver):
     table = np.full((3, 12), 1 / 32, np.float32)
     table[0, :8] = 1 / 64
-    problem = jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(12)), budget=0.1)
-    wanted = jp.solve(jp.DistortionProblem(table, jp.distortion.absolute(line(12)), budget=0.1), "interior-point")
+    problem = jp.DistortionProblem(Stored(table), HONEST, budget=0.1)
+    wanted = jp.solve(jp.DistortionProblem(table, HONEST, budget=0.1), "interior-point")
     solution = jp.solve(problem, solver, tol=1e-4)
     assert solution.status == "optimal"
-    np.testing.assert_allclose(solution.value, wanted.value, atol=2e-4)
+    assert_allclose(solution.value, wanted.value, atol=2e-4)
 
 
 class Narrow(Stored):
@@ -267,13 +252,13 @@ class Short(Stored):
 
 
 def test_a_joint_operator_has_the_shape_and_the_precision_that_it_says():
-    with pytest.raises(jp.InputError, match=r"^joint: a stored table has two axes \(s, x\), not shape \(1, 3, 12\)"):
+    with refused(r"^joint: a stored table has two axes \(s, x\), not shape \(1, 3, 12\)"):
         Stored(JOINT[None])
-    d = jp.distortion.absolute(line(12))
-    with pytest.raises(jp.InputError, match=r"^joint computes columns of float32 after as_dtype\(float64\)"):
+    d = HONEST
+    with refused(r"^joint computes columns of float32 after as_dtype\(float64\)"):
         jp.solve(jp.DistortionProblem(Narrow(JOINT.astype(np.float32)), d, budget=0.1), "accelerated")
     for solver in ("accelerated", "interior-point"):
-        with pytest.raises(jp.InputError, match=r"^joint computes columns of shape \(2, .*but declares \(3, 12\)"):
+        with refused(r"^joint computes columns of shape \(2, .*but declares \(3, 12\)"):
             jp.solve(jp.DistortionProblem(Short(JOINT / JOINT[:-1].sum()), d, budget=0.1), solver)
 
 
@@ -286,7 +271,7 @@ class InTheMiddle(Pairwise):
 
 
 def test_a_bound_above_the_value_is_an_error():
-    with pytest.raises(jp.InputError, match=r"^joint or distortion: their blocks contradict each other"):
+    with refused(r"^joint or distortion: their blocks contradict each other"):
         jp.solve(jp.DistortionProblem(JOINT, like(InTheMiddle), multiplier=1.0), "accelerated", rtol=1e-2)
 
 
@@ -305,25 +290,23 @@ def test_a_bound_above_the_value_is_an_error():
     ],
 )
 def test_solvers_check_their_own_arguments(make, message):
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         make()
 
 
 @pytest.mark.parametrize(
     "solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedMirrorDescent(), jp.TwoGrid()]
 )
-def test_solver_objects_are_refused_like_names_where_memory_is_short(monkeypatch, solver):
-    problem = jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1)
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(resources, "free_memory", lambda: 10.0)
+def test_solver_objects_are_refused_like_names_where_memory_is_short(free_memory, solver):
+    problem = jp.DistortionProblem(JOINT, HONEST, budget=0.1)
+    free_memory(10.0)
     with pytest.raises(jp.ResourceError, match=rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
         jp.solve(problem, solver)
 
 
-def test_nobody_is_sent_to_a_solver_that_refuses_him(monkeypatch):
-    problem = jp.DistortionProblem(Stored(JOINT), jp.distortion.absolute(line(12)), leakage_budget=0.1)
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(resources, "free_memory", lambda: 10.0)
+def test_nobody_is_sent_to_a_solver_that_refuses_him(free_memory):
+    problem = jp.DistortionProblem(Stored(JOINT), HONEST, leakage_budget=0.1)
+    free_memory(10.0)
     for solver in ("auto", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match="merge symbols first"):
             jp.solve(problem, solver)

@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv import streaming
 from jaxpriv.data.channel import Gibbs
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.certificates import certify_streamed
 from jaxpriv.program.lower import terms_of
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.streamed_runs import _identity
+from tests.cases import assert_certified, assert_one_optimum, distances
 
-from .conftest import DISTORTIONS, line, smooth_joint, stated
+from .conftest import line, smooth_joint, smooth_problem, stated
 
 MEASURES = {
     "sibson-2": lk.Sibson(2.0),
@@ -30,9 +31,7 @@ RNG = np.random.default_rng(3)
 
 
 def problem_of(name, size=16, private=3, **form):
-    return jp.DistortionProblem(
-        smooth_joint(size, private), DISTORTIONS["absolute"](size), leakage=MEASURES[name], **form
-    )
+    return smooth_problem(size, private, leakage=MEASURES[name], **form)
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -43,18 +42,18 @@ def test_rows_and_values_are_those_of_the_measure(rough, name):
     program, mechanism = stated(problem), RNG.dirichlet(np.ones(19), 23)
     columns = (joint @ mechanism).T
     (term,) = terms_of(problem.leakage, joint, Role.OBJECTIVE, whole=True)
-    np.testing.assert_allclose(program.rows(columns).T, term.rows @ mechanism, atol=1e-15)
+    assert_allclose(program.rows(columns).T, term.rows @ mechanism, atol=1e-15)
     # Rules are read in the same pairing, and are tight: phi(w) = <g, w> for the best g.
     rules = program.rules(columns)
-    np.testing.assert_allclose((program.scores(rules) * columns).sum(), program.leakage(columns), rtol=1e-9)
-    np.testing.assert_allclose(program.slack(rules), 0.0, atol=1e-6)
+    assert_allclose((program.scores(rules) * columns).sum(), program.leakage(columns), rtol=1e-9)
+    assert_allclose(program.slack(rules), 0.0, atol=1e-6)
 
 
 def _small(number, leakage):
     """The problem of the random joint of a number."""
     rng = np.random.default_rng(0)
     joint = [rng.dirichlet(np.full(12, 0.4)).reshape(3, 4) for _ in range(number + 1)][-1]
-    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    table = distances(4)
     return jp.DistortionProblem(joint, table, budget=0.3, leakage=leakage)
 
 
@@ -74,15 +73,15 @@ def test_what_float32_claims_and_its_certificate_does_not_show_goes_on_in_float6
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_a_certificate_does_not_depend_on_blocks(rough, name, monkeypatch):
+def test_a_certificate_does_not_depend_on_blocks(rough, name, blocks_of):
     joint, table = rough
-    monkeypatch.setattr(streaming, "block_size", lambda *_: 4)
+    blocks_of(4)
     problem = jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name])
     program = stated(problem)
     gibbs = Gibbs(program.joint, program.distortions, program.prior, np.eye(19, 5), np.array([4.0]))
     columns = (joint @ gibbs.matrix()).T
     found = certify_streamed(program, gibbs, program.rules(columns), np.array([0.3]))
-    np.testing.assert_allclose(found.leakages, [program.leakage(columns)], rtol=1e-11)
+    assert_allclose(found.leakages, [program.leakage(columns)], rtol=1e-11)
     assert program.least <= found.lower_bound <= found.value
     for junk in (np.full_like(program.rules(columns), np.nan), 30.0 * RNG.normal(size=program.rules(columns).shape)):
         assert certify_streamed(program, gibbs, junk, np.array([0.3])).lower_bound <= found.value
@@ -106,14 +105,11 @@ def test_it_finds_the_optimum_of_the_interior_point(name, form):
     solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=False), tol=1e-12, rtol=1e-3)
     exact = jp.solve(problem, "interior-point", tol=1e-7)
     assert solution.status == "optimal"
-    assert solution.lower_bound <= exact.value
-    assert exact.lower_bound <= solution.value
-    np.testing.assert_allclose(solution.value, exact.value, rtol=1e-3)
-    checked = jp.certify(problem, solution)
-    assert checked.valid
-    assert checked.agrees
+    assert_one_optimum(solution, exact)
+    assert_allclose(solution.value, exact.value, rtol=1e-3)
+    assert_certified(problem, solution)
     leaked = problem.leakage(problem.joints[0], solution.mechanism.matrix())
-    np.testing.assert_allclose(solution.leakage, leaked, rtol=1e-9)
+    assert_allclose(solution.leakage, leaked, rtol=1e-9)
 
 
 @pytest.mark.thorough
@@ -129,19 +125,14 @@ def test_ordered_symbols_are_solved_on_cells(name):
 @pytest.mark.parametrize("budget", [0.1, 0.002])
 def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
     """A budget below the mean cost within a cell is met too, and neither end is false."""
-    problem = jp.DistortionProblem(
-        smooth_joint(120, 3), DISTORTIONS["absolute"](120), budget=budget, leakage=lk.MaximalLeakage()
-    )
+    problem = smooth_problem(120, 3, budget=budget, leakage=lk.MaximalLeakage())
     solution = jp.solve(problem, jp.TwoGrid(cells=60), rtol=3e-2)
     exact = jp.solve(problem, "interior-point", tol=1e-7)
     assert solution.status == "optimal"
-    assert solution.lower_bound <= exact.value
-    assert exact.lower_bound <= solution.value
-    checked = jp.certify(problem, solution)
-    assert checked.valid
-    assert checked.agrees
+    assert_one_optimum(solution, exact)
+    assert_certified(problem, solution)
     leaked = problem.leakage(problem.joints[0], solution.mechanism.matrix())
-    np.testing.assert_allclose(solution.leakage, leaked, rtol=1e-9)
+    assert_allclose(solution.leakage, leaked, rtol=1e-9)
 
 
 @pytest.mark.thorough
@@ -170,7 +161,7 @@ def test_a_checkpoint_belongs_to_one_measure():
 
 @pytest.mark.parametrize("measure", [lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation()), lk.Lift()])
 def test_measures_that_are_not_smooth_averages_are_refused(measure):
-    problem = jp.DistortionProblem(smooth_joint(12, 3), DISTORTIONS["absolute"](12), budget=0.1, leakage=measure)
+    problem = smooth_problem(12, 3, budget=0.1, leakage=measure)
     with pytest.raises(jp.InputError, match=r"^solver: accelerated takes"):
         jp.solve(problem, "accelerated")
 

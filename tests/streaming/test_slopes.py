@@ -3,13 +3,13 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.errors import ResourceError
-from jaxpriv.program.certificates import lagrangian
 
-from .conftest import line, smooth_joint
+from .conftest import smooth_problem
 
 SIZE, PRIVATE = 40, 4
 FORMS = {"budget": {"budget": 0.05}, "multiplier": {"multiplier": 2.0}}
@@ -18,13 +18,13 @@ FORMS = {"budget": {"budget": 0.05}, "multiplier": {"multiplier": 2.0}}
 @pytest.fixture(scope="module", params=[("budget", "accelerated"), ("multiplier", "two-grid")])
 def solved(request):
     form, name = request.param
-    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), jp.distortion.absolute(line(SIZE)), **FORMS[form])
+    problem = smooth_problem(SIZE, PRIVATE, **FORMS[form])
     return problem, jp.solve(problem, name, tol=1e-6)
 
 
-def test_blocks_give_the_formula(solved, monkeypatch):
+def test_blocks_give_the_formula(solved, blocks_of):
     problem, solution = solved
-    monkeypatch.setattr(lagrangian, "block_size", lambda *_: 16)  # the last block of three is not full
+    blocks_of(16)  # the last block of three is not full
     found = jp.sensitivity(problem, solution)
     joint, table, mechanism = problem.joints[0], problem.tables()[0], np.asarray(solution.mechanism)
     prices = np.atleast_1d(solution.multipliers if problem.multiplier is None else problem.multiplier)
@@ -33,15 +33,15 @@ def test_blocks_give_the_formula(solved, monkeypatch):
     independent = np.outer(mechanism.T @ joint.sum(axis=0), joint.sum(axis=1))
     scores = np.where(seen, np.log(np.where(seen, columns, 1.0) / np.where(seen, independent, 1.0)), 0.0)
     slope = scores.T @ mechanism.T + prices[0] * (table * mechanism).sum(axis=1)
-    np.testing.assert_allclose(found.joint[0], slope - (slope * joint).sum(), rtol=0, atol=1e-12)
+    assert_allclose(found.joint[0], slope - (slope * joint).sum(), rtol=0, atol=1e-12)
     by_distortion = prices[0] * joint.sum(axis=0)[:, None] * mechanism
-    np.testing.assert_allclose(np.asarray(found.distortion)[0], by_distortion, rtol=1e-12, atol=1e-15)
-    np.testing.assert_array_equal(found.distortion.rows([5, 3])[0], np.asarray(found.distortion)[0][[5, 3]])
+    assert_allclose(np.asarray(found.distortion)[0], by_distortion, rtol=1e-12, atol=1e-15)
+    assert_array_equal(found.distortion.rows([5, 3])[0], np.asarray(found.distortion)[0][[5, 3]])
     if problem.budget is None:
-        np.testing.assert_allclose(found.multiplier, solution.distortion, rtol=1e-9)
+        assert_allclose(found.multiplier, solution.distortion, rtol=1e-9)
         assert found.budget is None
     else:
-        np.testing.assert_array_equal(found.budget, -prices)
+        assert_array_equal(found.budget, -prices)
         assert found.multiplier is None
 
 
@@ -62,11 +62,11 @@ def test_a_computed_joint_gives_the_slopes_of_its_table(solved):
     form = {"budget": problem.budget, "multiplier": problem.multiplier}
     same = jp.DistortionProblem(computed, problem.distortions[0], **form)
     expected = jp.sensitivity(problem, solution).joint
-    np.testing.assert_allclose(jp.sensitivity(same, solution).joint, expected, rtol=0, atol=1e-12)
+    assert_allclose(jp.sensitivity(same, solution).joint, expected, rtol=0, atol=1e-12)
 
 
 def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
-    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), jp.distortion.absolute(line(SIZE)), **FORMS["budget"])
+    problem = smooth_problem(SIZE, PRIVATE, **FORMS["budget"])
     solution = jp.solve(problem, "accelerated", tol=1e-4)
     for owner, name in ((AbstractDistortion, "__array__"), (type(solution.mechanism), "matrix")):
         monkeypatch.setattr(owner, name, lambda *_: pytest.fail("a table was computed"), raising=False)
@@ -74,11 +74,10 @@ def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
     assert jp.sensitivity(problem, solution).joint.shape == (1, PRIVATE, SIZE)
 
 
-def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, monkeypatch):
+def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, free_memory):
     problem, solution = solved
     slopes = jp.sensitivity(problem, solution).distortion
-    monkeypatch.setattr("jaxpriv._runtime.resources.ALWAYS", 0.0)
-    monkeypatch.setattr("jaxpriv._runtime.resources.free_memory", lambda: 8.0 * SIZE * SIZE)
+    free_memory(8.0 * SIZE * SIZE)
     with pytest.raises(ResourceError, match=r"rows\(index\)"):
         np.asarray(slopes)
     with pytest.raises(ValueError, match="without a copy"):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 import jaxpriv as jp
@@ -13,14 +14,14 @@ from jaxpriv.program.certificates import average_leakage
 
 from .conftest import stated
 
-pytestmark = pytest.mark.usefixtures("inside")
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 @pytest.fixture(params=[1, 4, 64], ids=lambda b: f"blocks of {b}")
-def blocks(request, monkeypatch):
-    monkeypatch.setattr(streaming, "block_size", lambda *_: request.param)
-    monkeypatch.setattr(streaming, "_TILE_ROWS", request.param)
-    monkeypatch.setattr(streaming, "_TILE_COLUMNS", request.param)
+def blocks(request, blocks_of, monkeypatch):
+    blocks_of(request.param)
+    for name in ("_TILE_ROWS", "_TILE_COLUMNS"):
+        monkeypatch.setattr(streaming, name, request.param)
 
 
 def test_a_pass_is_what_its_table_gives(rough, blocks):
@@ -38,11 +39,11 @@ def test_a_pass_is_what_its_table_gives(rough, blocks):
     w = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
     mean = (w * costs).sum(axis=2)
     second = np.einsum("xy,jxy,kxy->jkx", w, costs, costs)
-    np.testing.assert_allclose(got.columns, (joint @ w).T, atol=1e-15)
-    np.testing.assert_allclose(got.distortions, mean @ mass, atol=1e-14)
-    np.testing.assert_allclose(got.spread, (second - mean[:, None] * mean[None]) @ mass, atol=1e-14)
-    np.testing.assert_allclose(got.log_mass, mass @ logsumexp(logits, axis=1), atol=1e-14)
-    np.testing.assert_allclose(got.hard, mass @ (logits + levels).max(axis=1), atol=1e-14)
+    assert_allclose(got.columns, (joint @ w).T, atol=1e-15)
+    assert_allclose(got.distortions, mean @ mass, atol=1e-14)
+    assert_allclose(got.spread, (second - mean[:, None] * mean[None]) @ mass, atol=1e-14)
+    assert_allclose(got.log_mass, mass @ logsumexp(logits, axis=1), atol=1e-14)
+    assert_allclose(got.hard, mass @ (logits + levels).max(axis=1), atol=1e-14)
 
 
 def test_the_cheapest_outputs_are_those_of_the_table(rough, blocks):
@@ -53,7 +54,7 @@ def test_the_cheapest_outputs_are_those_of_the_table(rough, blocks):
     run = jax.jit(lambda *args: streaming.cheapest(*args, mesh=None))
     total, size = run(Stored(joint), distortions, joint.sum(axis=1), scores, np.array([1.5]))
     least = ((scores @ joint).T + 1.5 * mass[:, None] * table).min(axis=1)
-    np.testing.assert_allclose([total, size], [least.sum(), abs(least).sum()], atol=1e-14)
+    assert_allclose([total, size], [least.sum(), abs(least).sum()], atol=1e-14)
 
 
 def test_the_survey_reads_everything(rough, blocks):
@@ -61,12 +62,12 @@ def test_the_survey_reads_everything(rough, blocks):
     mass = joint.sum(axis=0)
     run = jax.jit(lambda *args: streaming.survey(*args, sound=False, mesh=None))
     got = run(Stored(joint), (jp.distortion.as_distortion(table),), np.ones(1))
-    np.testing.assert_allclose(got.prior, joint.sum(axis=1), atol=1e-15)
-    np.testing.assert_array_equal(got.nearest, table.argmin(axis=1))
-    np.testing.assert_allclose(got.columns, (joint @ np.eye(19)[table.argmin(axis=1)]).T, atol=1e-15)
-    np.testing.assert_allclose(got.least, [mass @ table.min(axis=1)], atol=1e-15)
-    np.testing.assert_allclose(got.at_feasible_point, got.least, atol=1e-15)
-    np.testing.assert_allclose(got.constant, (mass @ table)[None], atol=1e-15)
+    assert_allclose(got.prior, joint.sum(axis=1), atol=1e-15)
+    assert_array_equal(got.nearest, table.argmin(axis=1))
+    assert_allclose(got.columns, (joint @ np.eye(19)[table.argmin(axis=1)]).T, atol=1e-15)
+    assert_allclose(got.least, [mass @ table.min(axis=1)], atol=1e-15)
+    assert_allclose(got.at_feasible_point, got.least, atol=1e-15)
+    assert_allclose(got.constant, (mass @ table)[None], atol=1e-15)
     assert not np.any(got.faults)
 
 
@@ -77,18 +78,18 @@ def test_leakage_and_scores_of_an_output_joint(rough):
     columns = jnp.asarray((joint @ w).T)
     program = stated(jp.DistortionProblem(joint, table, budget=0.1))
     value = program.leakage(columns)
-    np.testing.assert_allclose(value, average_leakage(joint, w), rtol=1e-12)
+    assert_allclose(value, average_leakage(joint, w), rtol=1e-12)
     scores = program.rules(columns)
     # The posterior's own scores are tight and valid.
-    np.testing.assert_allclose((scores * columns).sum(), value, rtol=1e-12)
-    np.testing.assert_allclose(program.slack(scores), 0.0, atol=1e-12)
+    assert_allclose((scores * columns).sum(), value, rtol=1e-12)
+    assert_allclose(program.slack(scores), 0.0, atol=1e-12)
 
 
 def test_an_output_without_mass_says_nothing():
     columns = jnp.asarray([[0.2, 0.3], [0.0, 0.0], [0.0, 0.5]])
     program = stated(jp.DistortionProblem(np.diag([0.2, 0.8]), np.ones((2, 3)), budget=1.0))
     scores = program.rules(columns)
-    np.testing.assert_array_equal(scores[1], [0.0, 0.0])
+    assert_array_equal(scores[1], [0.0, 0.0])
     assert np.isfinite(np.asarray(scores)).all()
 
 

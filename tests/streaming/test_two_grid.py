@@ -2,24 +2,22 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.solvers.two_grid import coarsen, grid_of
-from jaxpriv.solving import streamed_runs
-from tests.cases import thorough
+from jaxpriv.solving import choice
+from tests.cases import assert_one_optimum, refused, thorough
 
-from .conftest import DISTORTIONS, line, smooth_joint, stated
+from .conftest import CELLS, DISTORTIONS, line, smooth_joint, smooth_problem, stated
 
 RNG = np.random.default_rng(4)
-# Every size of an alphabet and of its cells is compiled: one of each serves wherever no other is needed.
 SIZE = 128
-CELLS = jp.TwoGrid(cells=32, most_cells=64)
 
 
 def check(problem, solution, exact=None):
     exact = jp.solve(problem, "interior-point", tol=1e-7) if exact is None else exact
-    assert solution.lower_bound <= exact.value
-    assert exact.lower_bound <= solution.value
+    assert_one_optimum(solution, exact)
     if problem.budget is not None:
         assert (solution.distortion <= problem.budget * (1 + 1e-9)).all()
     return exact
@@ -40,7 +38,7 @@ SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divi
     ids=str,
 )
 def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
-    problem = jp.DistortionProblem(smooth_joint(size, 3), DISTORTIONS[kind](size), **form)
+    problem = smooth_problem(size, 3, kind, **form)
     solution = jp.solve(problem, CELLS, tol=1e-12, rtol=1e-2)
     assert solution.status == "optimal"
     assert solution.solver == "two-grid"
@@ -81,10 +79,9 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
     problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(x, released), multiplier=3.0)
     solution = jp.solve(problem, "two-grid", tol=1e-12, rtol=4e-3)
     assert solution.status == "optimal"
-    np.testing.assert_allclose(solution.mechanism.matrix().sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(solution.mechanism.matrix().sum(axis=1), 1.0, atol=1e-12)
     other = jp.solve(problem, "accelerated", tol=1e-12, rtol=1e-3)
-    assert solution.lower_bound <= other.value
-    assert other.lower_bound <= solution.value
+    assert_one_optimum(solution, other)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +122,7 @@ def test_cells_of_any_two_alphabets_are_intervals_in_order():
         if i:
             continue
         rows = coarse.lift(np.full((len(coarse.x.centres), len(cells.centres)), 1 / len(cells.centres))).matrix()
-        np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
+        assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_the_order_of_the_symbols_does_not_matter():
@@ -136,17 +133,17 @@ def test_the_order_of_the_symbols_does_not_matter():
     two = jp.solve(
         jp.DistortionProblem(joint[:, shuffle], jp.distortion.absolute(line(SIZE)[shuffle]), multiplier=1.0), solver
     )
-    np.testing.assert_allclose(two.value, one.value, rtol=1e-9)
-    np.testing.assert_allclose(two.lower_bound, one.lower_bound, rtol=1e-9)
-    np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[shuffle][:, shuffle], atol=1e-9)
+    assert_allclose(two.value, one.value, rtol=1e-9)
+    assert_allclose(two.lower_bound, one.lower_bound, rtol=1e-9)
+    assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[shuffle][:, shuffle], atol=1e-9)
     moved = jp.distortion.absolute(line(SIZE), line(SIZE)[shuffle])
     two = jp.solve(jp.DistortionProblem(joint, moved, multiplier=1.0), solver)
-    np.testing.assert_allclose([two.value, two.lower_bound], [one.value, one.lower_bound], rtol=1e-9)
-    np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[:, shuffle], atol=1e-9)
+    assert_allclose([two.value, two.lower_bound], [one.value, one.lower_bound], rtol=1e-9)
+    assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[:, shuffle], atol=1e-9)
 
 
 def test_halving_the_cells_quarters_the_gap_on_smooth_data():
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), multiplier=1.0)
+    problem = smooth_problem(SIZE, 3, multiplier=1.0)
     gaps = [jp.solve(problem, jp.TwoGrid(cells=c, most_cells=c), tol=1e-6).gap for c in (32, 64)]
     assert 3.0 < gaps[0] / gaps[1] < 5.5
 
@@ -160,13 +157,7 @@ def test_rough_data_keeps_a_valid_interval():
     check(problem, solution)
 
 
-def test_auto_falls_back_and_says_so(monkeypatch):
-    from jaxpriv._runtime import resources
-    from jaxpriv.solving import choice
-
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
-    monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
+def test_auto_falls_back_and_says_so(no_tables, few_cells):
     joint = RNG.dirichlet(np.full(3 * SIZE, 0.5)).reshape(3, SIZE)
     problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
     solution = jp.solve(problem, tol=1e-4)
@@ -176,12 +167,7 @@ def test_auto_falls_back_and_says_so(monkeypatch):
     check(problem, solution)
 
 
-def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
-    from jaxpriv._runtime import resources
-    from jaxpriv.solving import choice
-
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
+def test_auto_ends_with_the_interior_point_where_it_fits(no_tables, monkeypatch):
     monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedMirrorDescent(single=True, patience=3))
     joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))
     solution = jp.solve(jp.DistortionProblem(joint, table, budget=0.2), tol=1e-7)
@@ -193,11 +179,8 @@ def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
     assert solution.notes[-1].startswith("auto: interior-point last")
 
 
-def test_auto_goes_to_tables_where_streaming_does_not_suit(monkeypatch):
+def test_auto_goes_to_tables_where_streaming_does_not_suit(few_cells):
     """Negative costs, budgets that no single release meets, a choice between cheapest symbols."""
-    from jaxpriv.solving import choice
-
-    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
     joint, a = RNG.dirichlet(np.full(3 * 8, 0.5)).reshape(3, 8), RNG.uniform(size=(8, 8))
     tied = np.ones((8, 6))
     tied[np.arange(8), np.arange(8) % 6] = tied[np.arange(8), (np.arange(8) + 1) % 6] = 0.0
@@ -210,27 +193,22 @@ def test_auto_goes_to_tables_where_streaming_does_not_suit(monkeypatch):
             jp.solve(problem, "accelerated", rtol=1e-3)
 
 
-def test_a_frontier_by_auto_stays_on_tables(monkeypatch):
-    from jaxpriv.solving import choice
-
-    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
-    problem = jp.DistortionProblem(smooth_joint(12, 3), jp.distortion.absolute(line(12)), budget=0.1)
+def test_a_frontier_by_auto_stays_on_tables(few_cells):
+    problem = smooth_problem(12, 3, budget=0.1)
     curve = jp.frontier(problem, budgets=[0.05, 0.1], rtol=1e-2)
     assert curve.solutions.solver == "interior-point"
     assert (curve.solutions.status == "optimal").all()
 
 
 def test_max_steps_counts_the_steps_of_all_grids():
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
+    problem = smooth_problem(SIZE, 3, budget=0.05)
     solution = jp.solve(problem, CELLS, tol=1e-9, max_steps=5)
     assert solution.status == "not_certified"
     assert solution.steps == 5
 
 
-def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, monkeypatch):
-    monkeypatch.setattr(streamed_runs, "_SECONDS", 0.0)
-    monkeypatch.setattr(streamed_runs, "_SHARE", 1e9)
-    asked = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.1)
+def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, often):
+    asked = smooth_problem(SIZE, 3, budget=0.1)
     path, steps = tmp_path / "state.npz", []
     whole = jp.solve(asked, CELLS, tol=1e-4)
     early = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)
@@ -243,16 +221,12 @@ def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("field", [{"cells": 0}, {"cells": -1}, {"most_cells": 0}, {"refine": 0}])
 def test_bad_parameters_of_the_method_are_named(field):
-    with pytest.raises(jp.InputError, match=f"^TwoGrid: {next(iter(field))} must be an integer >= 1"):
+    with refused(f"^TwoGrid: {next(iter(field))} must be an integer >= 1"):
         jp.TwoGrid(**field)
 
 
-def test_auto_takes_the_quick_way_for_loose_relative_tolerances(monkeypatch):
-    from jaxpriv.solving import choice
-
-    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
-    monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
-    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
+def test_auto_takes_the_quick_way_for_loose_relative_tolerances(few_cells):
+    problem = smooth_problem(SIZE, 3, budget=0.05)
     assert jp.solve(problem, rtol=1e-2).solver == "two-grid"
     assert jp.solve(problem, rtol=1e-5).solver == "interior-point"
 
@@ -262,8 +236,8 @@ def test_cells_of_equal_symbols_merge_the_joint():
     program = stated(jp.DistortionProblem(joint, jp.distortion.absolute(line(10)), multiplier=1.0))
     coarse = coarsen(program, 4, None)
     table = np.asarray(coarse.program.joint.matrix())
-    np.testing.assert_allclose(table.T, [joint[:, i : i + 4].sum(axis=1) for i in (0, 4, 8)], atol=1e-15)
-    np.testing.assert_allclose(coarse.x.centres, (np.array([1.5, 5.5, 9.5]) + 0.5) / 10)
+    assert_allclose(table.T, [joint[:, i : i + 4].sum(axis=1) for i in (0, 4, 8)], atol=1e-15)
+    assert_allclose(coarse.x.centres, (np.array([1.5, 5.5, 9.5]) + 0.5) / 10)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +260,7 @@ def test_unordered_data_is_refused(distortion, message):
     given = distortion()
     price = [1.0, 1.0] if isinstance(given, list) else 1.0
     problem = jp.DistortionProblem(smooth_joint(8, 2), given, multiplier=price)
-    with pytest.raises(jp.InputError, match=message):
+    with refused(message):
         jp.solve(problem, "two-grid")
 
 

@@ -149,7 +149,7 @@ _HALVES = """
 """
 
 
-def _started(scripts: tuple[str, ...], *arguments: str) -> list[subprocess.Popen]:
+def _started(scripts, *arguments):
     """Two processes of one script, which find one another."""
     code = textwrap.dedent(_BEGIN) + QUICKLY + "".join(map(textwrap.dedent, scripts))
     with socket.socket() as free:
@@ -168,7 +168,7 @@ def _started(scripts: tuple[str, ...], *arguments: str) -> list[subprocess.Popen
     ]
 
 
-def _said(children: list[subprocess.Popen]) -> list[list[list]]:
+def _said(children):
     """The results of the scripts of processes that end by themselves."""
     try:
         said = [child.communicate(timeout=900)[1] for child in children]
@@ -200,7 +200,7 @@ def both(ended):
     return _said(_started((_KILLED, _SHARED, _HALVES), str(ended[2]), "on"))
 
 
-def _holds(size: int, *intervals: tuple[float, float]) -> None:
+def _holds(size, *intervals):
     """All intervals (value, lower bound) hold the optimum of the problem with so many symbols, as a table."""
     x = (np.arange(size) + 0.5) / size
     joint = np.exp(-((x - np.array([[0.2], [0.5], [0.8]])) ** 2) / 0.02) + 0.01
