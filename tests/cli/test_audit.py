@@ -22,8 +22,7 @@ def measure(record, name):
 
 
 def test_a_mechanism(files, save):
-    mechanism, counts = files
-    record = answered("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 9")
+    record = answered("audit mechanism.npz --counts counts.npz --order 3 --bootstrap 9")
     assert record["confidence"] == 0.95
     assert record["units"] == "nats"
     one = measure(record, "mutual-information")
@@ -32,8 +31,8 @@ def test_a_mechanism(files, save):
     assert one["why"]["gap"]
     assert [row["order"] for row in record["measures"] if row["name"] == "sibson"] == [0.5, 2.0, 10.0, 3.0]
     assert record["assumptions"]["records"] == 4000
-    line = ("audit", mechanism, "--counts", counts, "--units bits --confidence 0.999 --bootstrap 9")
-    text = printed(*line)
+    line = "audit mechanism.npz --counts counts.npz --units bits --confidence 0.999 --bootstrap 9"
+    text = printed(line)
     assert "population: the whole column holds with confidence 0.999, for all mechanisms" in " ".join(text.split())
     assert "assumptions (4000 records" in text
     assert "independent draws" in text
@@ -43,10 +42,9 @@ def test_a_mechanism(files, save):
 
 
 def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(files, monkeypatch, tmp_path):
-    mechanism, counts = files
     out = tmp_path / "audit.json"
-    line = ("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 0 --json audit.json")
-    printed(*line)
+    line = "audit mechanism.npz --counts counts.npz --order 3 --bootstrap 0 --json audit.json"
+    printed(line)
     assert out.stat().st_mode & 0o777 == 0o600
     out.chmod(0o640)
     first = out.read_bytes()
@@ -55,7 +53,7 @@ def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(files,
         raise ResourceError("cannot write to standard output: Broken pipe")
 
     monkeypatch.setattr(_output, "emit", closed)
-    refused(run(*line), 6, "Broken pipe")
+    refused(run(line), 6, "Broken pipe")
     assert (out.read_bytes(), out.stat().st_mode & 0o777) == (first, 0o640)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "counts.npz", "mechanism.npz"]
 
@@ -157,36 +155,34 @@ def test_counts_of_a_table(save, tmp_path):
 
 
 def test_releases(files, save):
-    mechanism, counts = files
     sound = save("sound.npz", counts=np.rint(MECHANISM * 400).astype(int))
     broken = save("broken.npz", counts=np.rint(np.roll(MECHANISM, 1, axis=0) * 400).astype(int))
     quick = "--bootstrap 0 --measures mutual-information"
-    line = ("audit", mechanism, "--counts", counts, quick, "--releases")
-    values = [answered(*line, path)["conformity"] for path in (sound, broken)]
+    line = f"audit mechanism.npz --counts counts.npz {quick} --releases"
+    values = [answered(line, path)["conformity"] for path in (sound, broken)]
     assert values[0]["p_value"] > 0.1
     assert values[0]["tail"] == 1
     assert values[1]["p_value"] == 1 / 1000
     assert values[1]["tail"] < 1e-12
     assert values[1]["tables"] == 999
     save("swapped.npz", counts=COUNTS)
-    refused(run(*line, "swapped.npz"), 2, "releases has 3 rows (axis x), but the mechanism has 4")
-    assert "p = 0.001" in printed(*line, "broken.npz")
+    refused(run(line, "swapped.npz"), 2, "releases has 3 rows (axis x), but the mechanism has 4")
+    assert "p = 0.001" in printed(line, "broken.npz")
 
 
 def test_bad_lines(files, save, problem, tmp_path):
-    mechanism, counts = files
-    refused(run("audit", mechanism), 2, "--counts, --joint and --pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--joint problem.npz"), 2, "one of")
-    refused(run("audit --counts", counts), 2, "MECH.npz")
-    refused(run("audit", mechanism, "--pairs", counts), 2, "--pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--private s"), 2, "--private")
-    refused(run("audit", mechanism, "--joint problem.npz --held-out"), 2, "--held-out")
-    refused(run("audit", mechanism, "--counts", counts, "--objective lift"), 2, "--objective is about --solution")
-    refused(run("audit --pairs", counts, "--releases", counts), 2, "--releases")
-    refused(run("audit", mechanism, "--counts absent.npz"), 2, "absent.npz")
-    refused(run("audit", mechanism, "--counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
-    refused(run("audit", mechanism, "--counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
-    refused(run("audit", mechanism, "--counts", counts, "--confidence 95"), 2, "confidence")
-    refused(run("audit", mechanism, "--counts", counts, "--json", counts), 2, "--json", "--counts")
-    refused(run("audit", mechanism, "--counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
+    refused(run("audit mechanism.npz"), 2, "--counts, --joint and --pairs")
+    refused(run("audit mechanism.npz --counts counts.npz --joint problem.npz"), 2, "one of")
+    refused(run("audit --counts counts.npz"), 2, "MECH.npz")
+    refused(run("audit mechanism.npz --pairs counts.npz"), 2, "--pairs")
+    refused(run("audit mechanism.npz --counts counts.npz --private s"), 2, "--private")
+    refused(run("audit mechanism.npz --joint problem.npz --held-out"), 2, "--held-out")
+    refused(run("audit mechanism.npz --counts counts.npz --objective lift"), 2, "--objective is about --solution")
+    refused(run("audit --pairs counts.npz --releases counts.npz"), 2, "--releases")
+    refused(run("audit mechanism.npz --counts absent.npz"), 2, "absent.npz")
+    refused(run("audit mechanism.npz --counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
+    refused(run("audit mechanism.npz --counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
+    refused(run("audit mechanism.npz --counts counts.npz --confidence 95"), 2, "confidence")
+    refused(run("audit mechanism.npz --counts counts.npz --json counts.npz"), 2, "--json", "--counts")
+    refused(run("audit mechanism.npz --counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
     assert not (tmp_path / "report.json").exists()

@@ -79,37 +79,37 @@ def tables(tmp_path):
 
 
 def test_releases_of_tables(tables):
-    path, other = tables
-    line = ("excess", path, "--private income --useful age")
-    record = answered(*line, "--released noisy")
+    path, _ = tables
+    line = "excess people.csv --private income --useful age"
+    record = answered(line, "--released noisy")
     assert record["at"] == "distortion"
     assert 0.25 < record["distortion"] < 0.35
     assert record["status"] == "optimal"
     assert 0.001 < record["least"] <= record["most"] <= record["least"] + 2e-6
-    merged = answered(*line, "--released merged --at disclosure")
+    merged = answered(line, "--released merged --at disclosure")
     assert merged["at"] == "disclosure"
     assert merged["least"] + 1e-6 >= 0
-    assert "excess over the optimum" in printed(*line, "--useful town --released-table", other)
-    refused(run(*line), 2, "--released")
-    refused(run(*line, "--released age"), 2, "'age' is released as it is")
-    refused(run("excess", path, "--released noisy"), 2, "--private")
+    assert "excess over the optimum" in printed(line, "--useful town --released-table released.csv")
+    refused(run(line), 2, "--released")
+    refused(run(line, "--released age"), 2, "'age' is released as it is")
+    refused(run("excess people.csv --released noisy"), 2, "--private")
     short = path.with_name("short.csv")
     short.write_text("age\n1\n")
-    refused(run(*line, "--released-table", short), 2, "1 rows", "3000")
+    refused(run(line, "--released-table short.csv"), 2, "1 rows", "3000")
 
 
 def test_rows_in_a_random_order(tables):
     """By the order file the same numbers as row for row; without it the pairs are others."""
     path, other = tables
-    line = ("excess", path, "--private income --useful age --useful town")
-    expected = answered(*line, "--released-table", other)
+    line = "excess people.csv --private income --useful age --useful town"
+    expected = answered(line, "--released-table released.csv")
     head, *rows = other.read_text().splitlines(keepends=True)
     place = np.random.default_rng(1).permutation(len(rows))
     other.write_text("".join([head, *(rows[record] for record in place)]))
     order = path.with_name("order.zip")
     order.write_bytes(_order_bytes(place, other.read_bytes()))
-    assert answered(*line, "--released-table", other, "--row-order", order) == expected
-    assert answered(*line, "--released-table", other)["distortion"] > 2 * expected["distortion"]
-    refused(run(*line, "--released noisy --row-order", order), 2, "--row-order is about --released-table")
+    assert answered(line, "--released-table released.csv --row-order order.zip") == expected
+    assert answered(line, "--released-table released.csv")["distortion"] > 2 * expected["distortion"]
+    refused(run(line, "--released noisy --row-order order.zip"), 2, "--row-order is about --released-table")
     other.write_text("".join([head, *rows]))
-    refused(run(*line, "--released-table", other, "--row-order", order), 5, "order of another released file")
+    refused(run(line, "--released-table released.csv --row-order order.zip"), 5, "order of another released file")

@@ -3,6 +3,7 @@
 import importlib.util
 import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,7 @@ def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offlin
 
 
 def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else found(name))
+    monkeypatch.setitem(sys.modules, "optax", None)
     for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
         done = run("reproduce", name, "--out", tmp_path)
         assert done.exit_code == 6

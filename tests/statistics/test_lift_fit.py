@@ -1,6 +1,6 @@
 """Fits: normalised, decided by their key, alike alone and together, judged on rows they never saw."""
 
-import importlib.util
+import sys
 
 import equinox as eqx
 import jax
@@ -323,8 +323,7 @@ def test_too_many_categories_are_refused_before_they_are_written_out():
 
 
 def test_without_the_extra(samples, monkeypatch):
-    original = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else original(name))
+    monkeypatch.setitem(sys.modules, "optax", None)
     with pytest.raises(ResourceError, match=r"jaxpriv\[estimation\]"):
         NeuralLift().fit(KEY, samples)
 
