@@ -16,7 +16,6 @@ a time limit that may be too short for it these releases are the result.
 """
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +37,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
 from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
-from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
+from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, survey
 from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
@@ -331,12 +330,24 @@ class AlongTheHull(_FromStarts):
     max_steps: int = 1000
     seed: int = 0
 
-    @abstractmethod
+    kind: ClassVar[type]
+    other: ClassVar[str]  # what takes the problems of the other kind
+
     def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
         """A function of (data, prices (B,), starts (B, X, Y), tolerance, steps); prices are without their sign.
 
         Raises InputError for a problem of the other kind.
         """
+        measure, whole, bottleneck = problem.leakage, _of_value(problem), not problem.minimises_leakage
+        if not isinstance(problem, self.kind):
+            raise InputError(f"{type(self).__name__} takes a {self.kind.__name__}; use {self.other}")
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
+
+        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
+            limits = jnp.asarray(tol), jnp.asarray(most)
+            return descend(given, measure, prices, starts, *limits, whole=whole, bottleneck=bottleneck)
+
+        return solve
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target, from "nothing" and X itself.
@@ -474,16 +485,8 @@ class DifferenceOfConvex(AlongTheHull):
         InputError: an argument out of its range (when made), a bottleneck problem (when used).
     """
 
-    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
-        if not isinstance(problem, FunnelProblem):
-            raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
-        measure, whole = problem.leakage, _of_value(problem)
-        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
-
-        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return descend(given, measure, prices, starts, jnp.asarray(tol), jnp.asarray(most), whole=whole)
-
-        return solve
+    kind: ClassVar[type] = FunnelProblem
+    other: ClassVar[str] = "bottleneck-iteration for a bottleneck"
 
 
 @dataclass(frozen=True)
@@ -498,14 +501,8 @@ class BottleneckIteration(AlongTheHull):
         InputError: an argument out of its range (when made), a funnel problem (when used).
     """
 
-    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
-        if not isinstance(problem, BottleneckProblem):
-            raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
-
-        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return squeeze(given, prices, starts, jnp.asarray(tol), jnp.asarray(most))
-
-        return solve
+    kind: ClassVar[type] = BottleneckProblem
+    other: ClassVar[str] = "difference-of-convex for a funnel"
 
 
 @dataclass(frozen=True)
