@@ -374,11 +374,6 @@ def test_files_that_are_no_npz(tmp_path, content):
     assert os.listdir(tmp_path) == ["problem.npz"]
 
 
-def test_object_arrays_are_never_unpickled(save):
-    save(joint=np.array([[JOINT]], dtype=object), distortion=DISTORTION)
-    refused(run("solve problem.npz --budget 0.1"), 5, "joint")
-
-
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp_path, monkeypatch):
     def unreached(*args):
         raise AssertionError("the work began")
