@@ -12,7 +12,7 @@ from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point.start import first_point
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import dense
-from tests.cases import drawn_joint, thorough
+from tests.cases import drawn_joint, thorough, value_of
 
 from .checks import accepted, proved
 
@@ -52,7 +52,7 @@ def test_several_joints_and_a_further_limit_on_a_rare_output():
     joints, other = drawn(4, 2), lk.RelativeEntropyPrivacy()
 
     def most(measure, solution):
-        return max(lk.evaluate(measure, joint, solution.mechanism).value for joint in joints)
+        return max(value_of(measure, joint, solution.mechanism) for joint in joints)
 
     free = proved(jp.DistortionProblem(joints, HAMMING, budget=0.2, leakage=lk.MaxInformation()), tol=1e-8)
     assert most(lk.MaxInformation(), free) == pytest.approx(float(free.value), abs=1e-12)
@@ -66,9 +66,9 @@ def test_several_joints_and_a_further_limit_on_a_rare_output():
 def test_linear_limits_beside_it():
     joint, form = drawn(5), {"budget": 0.2, "leakage": lk.RelativeEntropyPrivacy()}
     free = jp.solve(jp.DistortionProblem(joint, HAMMING, **form))
-    held = 0.95 * lk.evaluate(lk.MaxLift(), joint, free.mechanism).value
+    held = 0.95 * value_of(lk.MaxLift(), joint, free.mechanism)
     solution = proved(jp.DistortionProblem(joint, HAMMING, limits=[(lk.MaxLift(), held)], **form))
-    assert lk.evaluate(lk.MaxLift(), joint, solution.mechanism).value <= held * (1 + 1e-9)
+    assert value_of(lk.MaxLift(), joint, solution.mechanism) <= held * (1 + 1e-9)
     assert solution.value >= free.lower_bound
 
 
@@ -166,5 +166,5 @@ def test_candidates_without_rare_outputs_keep_to_the_budget(name, case):
             state = solver.step(program, state)
     assert goal.met(state.best)
     known, mechanism = jp.solve(problem), np.asarray(state.best.mechanism)
-    leak = float(lk.evaluate(MEASURES[name], joint, mechanism).value)
+    leak = float(value_of(MEASURES[name], joint, mechanism))
     assert known.lower_bound - 1e-9 <= leak <= known.value + 1e-5
