@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.3.0"
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv import data as data
     from jaxpriv import errors as errors
     from jaxpriv import extremal as extremal
@@ -95,86 +95,4 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solving.sweeps.running import sweep as sweep
     from jaxpriv.statistics import watchdog as watchdog
 else:
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {
-            "jaxpriv.program.certificates": ["Certificate"],
-            "jaxpriv.program.certificates.verification": ["Verification", "certify"],
-            "jaxpriv.solving.derivatives": ["Sensitivity", "optimal_mechanism", "optimal_value", "sensitivity"],
-            "jaxpriv.errors": [
-                "DivergedError",
-                "EntropyError",
-                "InfeasibleError",
-                "InputError",
-                "IntegrityError",
-                "JaxprivError",
-                "NotCertifiedError",
-                "ResourceError",
-            ],
-            "jaxpriv.extremal": ["MaximumUtility", "maximum_utility"],
-            "jaxpriv.funnels": ["FunnelSolution"],
-            "jaxpriv.funnels.solve": ["FunnelFrontier", "funnel_frontier"],
-            "jaxpriv.release": ["Mechanism"],
-            "jaxpriv.release.coalitions": ["coalition_release"],
-            "jaxpriv.problems": [
-                "BottleneckProblem",
-                "DistortionProblem",
-                "FunnelProblem",
-                "LexicographicProblem",
-                "NoiseProblem",
-                "max_entropy_noise",
-                "private_pairs",
-                "rate_distortion",
-                "sequential_release",
-                "with_marginal",
-                "with_maximal_alpha",
-                "with_private_input",
-            ],
-            "jaxpriv._runtime.progress": ["History", "Progress"],
-            "jaxpriv.solving.robust": ["RobustSolution", "solve_prior_ball"],
-            "jaxpriv.program.solution": ["Solution", "Status"],
-            "jaxpriv.solvers": [
-                "AcceleratedGradient",
-                "AcceleratedMirrorDescent",
-                "BlahutArimoto",
-                "InteriorPoint",
-                "LinearProgram",
-                "MirrorDescent",
-                "PrimalDualHybridGradient",
-                "TwoGrid",
-            ],
-            "jaxpriv.solving.frontier": ["Frontier", "frontier"],
-            "jaxpriv.solving.many": ["solve_many"],
-            "jaxpriv.solving.solve": ["solve"],
-            "jaxpriv.solving.sweeps.running": ["sweep"],
-        },
-        submodules={
-            "baselines": "jaxpriv.models.baselines",
-            "certificates": "jaxpriv.program.certificates",
-            "channel": "jaxpriv.data.channel",
-            "data": "jaxpriv.data",
-            "databases": "jaxpriv.models.databases",
-            "datasets": "jaxpriv.data.datasets",
-            "distortion": "jaxpriv.data.distortion",
-            "errors": "jaxpriv.errors",
-            "extremal": "jaxpriv.extremal",
-            "funnels": "jaxpriv.funnels",
-            "gaussian": "jaxpriv.models.gaussian",
-            "joints": "jaxpriv.data.joints",
-            "leakage": "jaxpriv.leakage",
-            "models": "jaxpriv.models",
-            "plotting": "jaxpriv.plotting",
-            "probability": "jaxpriv.data.probability",
-            "problems": "jaxpriv.problems",
-            "program": "jaxpriv.program",
-            "release": "jaxpriv.release",
-            "report": "jaxpriv.release.report",
-            "simplex": "jaxpriv.simplex",
-            "solvers": "jaxpriv.solvers",
-            "statistics": "jaxpriv.statistics",
-            "sweeps": "jaxpriv.solving.sweeps",
-            "testing": "jaxpriv.testing",
-            "verifier": "jaxpriv.verifier",
-            "watchdog": "jaxpriv.statistics.watchdog",
-        },
-    )
+    __getattr__, __dir__, __all__ = attach(__name__)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import jaxpriv as jp
 from jaxpriv import leakage
@@ -129,12 +130,17 @@ def run_python(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+def value_of(measure: leakage.AbstractLeakage, joint: ArrayLike, mechanism: Any) -> float:
+    """What the measure is of S and Y, by `evaluate`."""
+    return leakage.evaluate(measure, joint, mechanism).value
+
+
 def assert_values(
     expected: Mapping[leakage.AbstractLeakage, float], joint: np.ndarray, mechanism: np.ndarray, **accuracy: float
 ) -> None:
     """The measures have these values, by `evaluate` and called with arrays; `accuracy` is that of `pytest.approx`."""
     for measure, value in expected.items():
-        assert leakage.evaluate(measure, joint, mechanism).value == pytest.approx(value, **accuracy), measure
+        assert value_of(measure, joint, mechanism) == pytest.approx(value, **accuracy), measure
         assert float(measure(joint, mechanism)) == pytest.approx(value, **accuracy), measure
 
 

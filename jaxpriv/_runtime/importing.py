@@ -13,11 +13,12 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 # What shells report of a process that a signal ended: 128 and the number of SIGINT, 2.
 INTERRUPTED = 130
@@ -155,31 +156,32 @@ def names_of(module: str) -> Callable[[], list[str]]:
     return names
 
 
-def attach(
-    package: str, names: Mapping[str, Sequence[str]], submodules: Sequence[str] | Mapping[str, str] = ()
-) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of `package`.
+def attach(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of `package`, for the names that its source imports for type checkers.
 
-    Args:
-        package: its name.
-        names: for each module, the public names of the package that it defines. No public name may be that of a
-            submodule of the package: the import of the submodule would put the module in its place.
-        submodules: those that are public themselves; or, for modules that lie elsewhere, their names and full paths.
+    They stand below `if TYPE_CHECKING:` and above `else:`, each in a line `from MODULE import NAME as NAME`. A name may
+    be a module; no other one may be that of a submodule of the package, which would take its place once it is imported.
+    Raises `ImportError` where the source is not installed.
     """
-    home = {name: module for module, own in names.items() for name in own}
-    paths = submodules if isinstance(submodules, Mapping) else {name: f"{package}.{name}" for name in submodules}
-    public = sorted([*home, *paths])
+    loader: Any = sys.modules[package].__loader__
+    source = loader.get_source(package)
+    if source is None:
+        raise ImportError(f"{package} is installed without its source, from which its public names are read")
+    lines = source.partition("if TYPE_CHECKING:")[2].partition("\nelse:")[0].splitlines()[1:]
+    home = {name: module for _, module, _, name, _, _ in map(str.split, lines)}
 
     def get(name: str) -> object:
-        if name in home:
-            value = getattr(import_module(home[name]), name)
-        elif name in paths:
-            value = import_module(paths[name])
-        elif former := FORMER.get(f"{package}.{name}"):
+        module = home.get(name)
+        if module is None:
+            former = FORMER.get(f"{package}.{name}")
+            if former is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
             value = import_module(former)
+        elif module != package and hasattr(import_module(module), name):
+            value = getattr(sys.modules[module], name)
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            value = import_module(f"{module}.{name}")
         setattr(sys.modules[package], name, value)  # the next use finds it without this function
         return value
 
-    return get, names_of(package), public
+    return get, names_of(package), sorted(home)

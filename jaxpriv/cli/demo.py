@@ -1,6 +1,5 @@
 """`jaxpriv demo`: optimal mappings of a census table."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +47,8 @@ def demo(
     from jaxpriv import plotting
     from jaxpriv.data import datasets
     from jaxpriv.data.distortion import changed_attributes, dense
+    from jaxpriv.leakage import MutualInformation
+    from jaxpriv.release.advising import hidings
 
     plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
@@ -60,7 +61,9 @@ def demo(
     funnel, boundaries = _funnel(data)
     shown = int(np.abs(curve.targets - _DRAWN).argmin())
     mechanism = curve.solutions.mechanism[shown]
-    others = _suppressions(data, distances)
+    names = data.useful_names
+    hidden = hidings(names, data.useful_attributes, data.joint, distances, MutualInformation(), range(len(names)))
+    others = [(spent, leaked, columns) for columns, _, spent, leaked in hidden]
     figures = {
         files["frontier.png"]: plotting.plot_frontier(
             curve,
@@ -138,26 +141,6 @@ def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
         "seconds": sum(sum(one.seconds.values()) for one in best),
     }
     return record, boundaries
-
-
-def _suppressions(data: "Dataset", distances: "np.ndarray") -> list[tuple[float, float, tuple[str, ...]]]:
-    """What one would do without a design: hide attributes, as (distortion, leakage in nats, hidden ones).
-
-    A hidden attribute is filled with the value that changes least, given the attributes that are kept.
-    """
-    from jaxpriv.models.baselines import hiding
-    from jaxpriv.program.certificates import average_leakage
-
-    mass = data.joint.sum(axis=0)
-    found = []
-    count = len(data.useful_names)
-    for size in range(count):
-        for hidden in itertools.combinations(range(count), size):
-            mechanism = hiding(data.useful_attributes, mass, hidden, distances)
-            distortion = float((mass[:, None] * distances * mechanism).sum())
-            names = tuple(data.useful_names[a] for a in hidden)
-            found.append((distortion, float(average_leakage(data.joint, mechanism)), names))
-    return found
 
 
 def _title(curve: "Frontier", shown: int, everything: float, units: Units) -> str:

@@ -72,25 +72,7 @@ if TYPE_CHECKING:  # what few programs use, imported when it is
     from jaxpriv.leakage.sampled import SampledLift as SampledLift
     from jaxpriv.leakage.sampled import from_samples as from_samples
 else:
-    __getattr__, __dir__, _ = attach(
-        __name__,
-        {
-            "jaxpriv.leakage.actions": ["Adversary", "adversary"],
-            "jaxpriv.leakage.blackwell": ["BlackwellOrder", "Garbling", "blackwell_order"],
-            "jaxpriv.leakage.capacities": ["Capacity", "capacity"],
-            "jaxpriv.leakage.envelope": ["HockeyStick", "LeakageEnvelope"],
-            "jaxpriv.leakage.hyper": [
-                "HyperDistribution",
-                "contraction_coefficient",
-                "guesswork",
-                "hyper_distribution",
-                "maximal_correlation",
-            ],
-            "jaxpriv.leakage.metric": ["MetricPrivacy", "SymbolMaxLift"],
-            "jaxpriv.leakage.renyi_divergence": ["RenyiDivergence"],
-            "jaxpriv.leakage.sampled": ["SampledLift", "from_samples"],
-        },
-    )
+    __getattr__, __dir__, _ = attach(__name__)
 
 __all__ = [
     "NAMES",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from jaxpriv._runtime.importing import attach
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.models import baselines as baselines
     from jaxpriv.models import databases as databases
     from jaxpriv.models import gaussian as gaussian
 else:
-    __getattr__, __dir__, __all__ = attach(__name__, {}, ["baselines", "databases", "gaussian"])
+    __getattr__, __dir__, __all__ = attach(__name__)

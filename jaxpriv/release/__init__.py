@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jaxpriv._runtime.importing import attach
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.release.advising import Advice as Advice
     from jaxpriv.release.advising import Advised as Advised
     from jaxpriv.release.advising import AdviseRequest as AdviseRequest
@@ -41,17 +41,4 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.release.releasing import Released as Released
     from jaxpriv.release.releasing import release as release
 else:
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {
-            "jaxpriv.release.advising": ["Advice", "AdviseRequest", "Advised", "Hidden", "advise"],
-            "jaxpriv.release.estimating": ["CountEstimate", "estimate_counts"],
-            "jaxpriv.release.drifting": ["ColumnDrift", "TableDrift", "drift"],
-            "jaxpriv.release.fitting": ["FitRequest", "Fitted", "PopulationLimit", "fit"],
-            "jaxpriv.release.grouped": ["GroupedEvidence", "GroupedMechanism"],
-            "jaxpriv.release.grouping": ["FittedGroups", "GroupingCost", "GroupsRequest", "fit_groups"],
-            "jaxpriv.release.mechanism": ["Asked", "Evidence", "Mechanism"],
-            "jaxpriv.release.obstacles": ["Obstacle"],
-            "jaxpriv.release.releasing": ["Released", "release"],
-        },
-    )
+    __getattr__, __dir__, __all__ = attach(__name__)

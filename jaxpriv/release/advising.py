@@ -1,7 +1,7 @@
 """Which designs a table allows: from "almost as it is" to "reveals nothing", beside hiding whole columns."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 
@@ -228,26 +228,34 @@ def _advised(
 def _hidden(
     curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage
 ) -> tuple[Hidden, ...]:
-    names, codes, prior = records.codebook.useful, records.useful[records.seen], joint.sum(axis=0)
-    count = len(names)
+    count = len(records.codebook.useful)
     sizes = range(count + 1) if count <= _FEW else (0, 1, count)
     found = []
-    for size in sizes:
-        for columns in itertools.combinations(range(count), size):
-            mapping = hiding(codes, prior, columns, costs)
-            spent = float((prior[:, None] * costs * mapping).sum())
-            leaked = float(evaluate(measure, joint, mapping).value)
-            low, high = (float(end[0]) for end in curve.band(spent))
-            found.append(
-                Hidden(
-                    tuple(names[column] for column in columns),
-                    spent,
-                    leaked,
-                    _correct_guess(joint, mapping),
-                    (low, min(high, leaked)),
-                )
-            )
+    for names, mapping, spent, leaked in hidings(
+        records.codebook.useful, records.useful[records.seen], joint, costs, measure, sizes
+    ):
+        low, high = (float(end[0]) for end in curve.band(spent))
+        found.append(Hidden(names, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
     return tuple(sorted(found, key=lambda one: -one.leakage))
+
+
+def hidings(
+    names: Sequence[str],
+    codes: np.ndarray,
+    joint: np.ndarray,
+    costs: np.ndarray,
+    measure: AbstractLeakage,
+    sizes: Iterable[int],
+) -> Iterator[tuple[tuple[str, ...], np.ndarray, float, float]]:
+    """What one would do without a design: hide so many columns, as (their names, the mapping, E d, the leakage).
+
+    A hidden column is filled with the value that changes least, given the columns that are kept. `codes` (X, b).
+    """
+    prior = joint.sum(axis=0)
+    for columns in itertools.chain.from_iterable(itertools.combinations(range(len(names)), size) for size in sizes):
+        mapping = hiding(codes, prior, columns, costs)
+        spent, leaked = (prior[:, None] * costs * mapping).sum(), evaluate(measure, joint, mapping).value
+        yield tuple(names[column] for column in columns), mapping, float(spent), float(leaked)
 
 
 def _correct_guess(joint: np.ndarray, mapping: np.ndarray) -> float:

@@ -280,7 +280,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
     named = tuple(book.rules[name].labels for name in book.private)
     key = os.urandom(32).hex()
-    evidence = Evidence(records.private, named, records.design, records.held_out, key=key, **duals)
+    evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
     mechanism = Mechanism(
         table=work.by_pair(found.table)[records.nearest()].reshape(-1, found.table.shape[1]),
         codebook=book.without_private_values(),
@@ -325,7 +325,7 @@ class _Rounded:
     """A table over the useful symbols of the design, or their pairs with an earlier draw, with the names, labels and
     codes of its outputs.
 
-    `target`: the one that it was designed for. `duals`: what proves the bound, by the fields of `Evidence`.
+    `target`: the one that it was designed for. `duals`: what proves the bound, as in `Evidence`.
     """
 
     table: np.ndarray
@@ -370,7 +370,7 @@ class _Work:
     def earlier(self) -> list[list[int]] | None:
         """The draws of the earlier mechanism, (X, Z) whole numbers, for these symbols."""
         after = self.request.after
-        return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen)]
+        return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen).tolist()]
 
     def by_pair(self, table: np.ndarray) -> np.ndarray:
         """A table of all pairs (x, z) as one of all x, (X, Z, Y)."""

@@ -13,7 +13,7 @@ sum_s P(s|z) e^g <= 1 becomes g + ln(P(s|z)/P(s)).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class _Draws:
         given = np.moveaxis(self.joint / mass, 2, 0)  # P(s, x | z)
         problems = [DistortionProblem(one, self.costs, multiplier=price) for one in given]
         left = None if math.isinf(self.clock.left) else self.clock.left
-        found = solve_many(problems, tol=_SHARE * tol * min(price, 1.0), time_limit=left, throw=True)
+        found: list[Any] = solve_many(problems, tol=_SHARE * tol * min(price, 1.0), time_limit=left, throw=True)
         mechanism = np.stack([np.asarray(one.mechanism) for one in found])
         posterior = given.sum(axis=2)
         shift = np.full_like(posterior, _NEVER)

@@ -3,7 +3,6 @@
 The evidence is private: the counts that the mechanism was designed on, those kept for its audit, and its certificate.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,9 @@ from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
 from jaxpriv._runtime.module.shown import nearest, sizes
 from jaxpriv.data.datasets._layout import distinct_rows
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import InputError
 from jaxpriv.release import table as tables
-from jaxpriv.statistics.tables import Codebook, Source
+from jaxpriv.statistics.tables import Codebook, Source, rule_of, rule_record
 from jaxpriv.statistics.tables.readers import row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
@@ -36,7 +35,7 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS, edge_of
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS
 from jaxpriv.verifier.sequences import by_coalition, joint_rows, rounded_rows
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
@@ -365,10 +364,10 @@ def array_bytes(values: np.ndarray) -> bytes:
 
 def _codebook_record(book: Codebook) -> Json:
     """The classes without floats: edges are texts, which Python's `float` reads back exactly."""
-    rules = json.loads(book.to_json())["columns"]
+    rules = {name: rule_record(rule) for name, rule in book.rules.items()}
     for rule in rules.values():
         if "edges" in rule:
-            rule["edges"] = [edge if isinstance(edge, str) else repr(float(edge)) for edge in rule["edges"]]
+            rule["edges"] = [edge if isinstance(edge, str) else repr(edge) for edge in rule["edges"]]
     return {
         side: [{"column": name, "labels": list(book.rules[name].labels), "rule": rules[name]} for name in names]
         for side, names in (("private", book.private), ("useful", book.useful))
@@ -376,30 +375,11 @@ def _codebook_record(book: Codebook) -> Json:
 
 
 def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
-    """The inverse; `IntegrityError` if a rule or its labels are not what `Codebook` makes of them."""
-    columns: dict[str, Any] = {}
-    for entry in (*record["private"], *record["useful"]):
-        rule = dict(entry["rule"]) if isinstance(entry["rule"], dict) else {}
-        if isinstance(rule.get("edges"), list):
-            rule["edges"] = [_edge(edge, name) for edge in rule["edges"]]
-        if columns.setdefault(entry["column"], rule) != rule:
-            raise IntegrityError(f"{name}: a column that is private and useful has two rules")
-    sides = {side: [entry["column"] for entry in record[side]] for side in ("private", "useful")}
-    text = json.dumps({"format": "jaxpriv-codebook", "version": 1, **sides, "columns": columns})
-    try:
-        book = Codebook.from_json(text)
-    except IntegrityError as error:
-        raise IntegrityError(f"{name}: the codebook: {error}") from None
-    if _codebook_record(book) != record:
-        raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
-    return book
-
-
-def _edge(edge: str, name: str) -> str | float:
-    try:
-        return edge if edge in ("-inf", "inf") else edge_of(edge)
-    except (TypeError, ValueError):
-        raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
+    """The inverse, of a record that the verifier has checked."""
+    sides = {side: tuple(entry["column"] for entry in record[side]) for side in ("private", "useful")}
+    every = [entry for side in sides for entry in record[side]]
+    rules = {entry["column"]: rule_of(entry["rule"], f"{name}: the codebook") for entry in every}
+    return Codebook(**sides, rules=rules)
 
 
 def _freeze(mechanism: Mechanism) -> None:
@@ -418,9 +398,9 @@ class Evidence:
         counts: (S, X) int64, the records that the mechanism was designed on.
         held_out: (S, X) int64, records that it does not depend on; None without a split.
         key: of the commitment in the mechanism, 64 hexadecimal digits.
-        scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
-        prices, line: for a target of disclosure nu (X,), a price for each useful symbol, and (lambda, c) with
-            I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it; None without such a proof.
+        duals: what proves the bound, none without a certificate: `scores`, `weights`, `multipliers` as the `Solution`
+            has them, or for a target of disclosure `prices`, nu (X,), a price for each useful symbol, and `line`,
+            (lambda, c) with I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it.
     """
 
     private: np.ndarray
@@ -428,11 +408,7 @@ class Evidence:
     counts: np.ndarray
     held_out: np.ndarray | None
     key: str
-    scores: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    multipliers: np.ndarray | None = None
-    prices: np.ndarray | None = None
-    line: np.ndarray | None = None
+    duals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     __repr__ = summary
 
@@ -442,10 +418,8 @@ class Evidence:
         return (self,)
 
     def _members(self) -> dict[str, bytes]:
-        arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
-        arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
-        arrays |= {"prices.npy": self.prices, "line.npy": self.line}
-        return {name: array_bytes(values) for name, values in arrays.items() if values is not None}
+        arrays = {"private": self.private, "counts": self.counts, "held_out": self.held_out, **self.duals}
+        return {f"{name}.npy": array_bytes(values) for name, values in arrays.items() if values is not None}
 
     def commitment(self) -> str:
         """The keyed hash by which a mechanism names this evidence."""
@@ -494,23 +468,16 @@ class Evidence:
     def of_file(cls, audit: Audit) -> "Evidence":
         """What a file that was checked holds."""
 
-        def values(table: Table | None, kind: type) -> np.ndarray | None:
-            return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
-
-        def dual(name: str) -> np.ndarray | None:
-            return values(audit.duals.get(f"{name}.npy"), float)
+        def values(table: Table, kind: type) -> np.ndarray:
+            return np.array(table.numbers, dtype=kind).reshape(table.shape)
 
         return cls(
             private=np.array(audit.private, dtype=np.int64),
             private_labels=tuple(tuple(labels) for labels in audit.record["private_labels"]),
-            counts=np.array(audit.counts.numbers, dtype=np.int64).reshape(audit.counts.shape),
-            held_out=values(audit.held_out, np.int64),
-            scores=dual("scores"),
-            weights=dual("weights"),
-            multipliers=dual("multipliers"),
-            prices=dual("prices"),
-            line=dual("line"),
+            counts=values(audit.counts, np.int64),
+            held_out=None if audit.held_out is None else values(audit.held_out, np.int64),
             key=audit.record["key"],
+            duals={name.removesuffix(".npy"): values(table, float) for name, table in audit.duals.items()},
         )
 
 

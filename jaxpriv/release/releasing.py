@@ -23,7 +23,7 @@ from jaxpriv._runtime.validation import scalar
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
-from jaxpriv.release.grouped import GroupedMechanism
+from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
 from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
@@ -265,8 +265,8 @@ def release(
     keep_order: bool = False,
     order_out: str | os.PathLike[str] | None = None,
     force: bool = False,
-    after: Mechanism | None = None,
-    evidence: Evidence | None = None,
+    after: Mechanism | GroupedMechanism | None = None,
+    evidence: Evidence | GroupedEvidence | None = None,
     limit: float | None = None,
 ) -> Released:
     """Release the records of a table by a mechanism, into a file.
@@ -320,11 +320,8 @@ def release(
     if keep_order and order_out is not None:
         raise InputError("order_out goes without `keep_order`: the order is that of the table")
     _check_columns(mechanism, keep)
-    earlier = [part.earlier for part in mechanism.parts if part.earlier is not None]
-    disclosed = _disclosed(mechanism, after, evidence, limit) if earlier or after is not None else None
-    if disclosed is None and (evidence is not None or limit is not None):
-        raise InputError("evidence and limit go with `after`, an earlier design")
-    if earlier and no_ledger:
+    disclosed = _disclosed(mechanism, after, evidence, limit)
+    if no_ledger and mechanism.parts[0].earlier is not None:
         raise InputError("no_ledger: the design looks at the draws of an earlier one, which a ledger holds")
     new = [proof, target, *([] if order_out is None else [Path(order_out)])]
     if not force:
@@ -332,9 +329,11 @@ def release(
     folders = _folders(private_folder, proof)
     own = _named_for(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(own, ledger)
-    chain = earlier[0].chain if earlier else [] if after is None else after.chain
-    if earlier:
-        paths = [*(path for one in chain for path in _named_for(one, folders) if path.exists()), *paths]
+    followed = mechanism.parts[0].chain[:-1]
+    known = [os.path.realpath(path) for path in paths]
+    others = [path for one in followed for path in _named_for(one, folders) if path.exists()]
+    others = [path for path in others if os.path.realpath(path) not in known]
+    paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
@@ -342,21 +341,24 @@ def release(
     for part, own_codes in _by_part(mechanism, codes):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
+    used = [*((one, symbols[0]) for one in followed), *zip(mechanism.parts, symbols, strict=True)]
+    for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
-        tables.self_test(part.table, (np.unique(symbols[-1])[:, None] * len(draws) + draws).ravel())
+        tables.self_test(part.table, (np.unique(own_symbols)[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
             _refuse_second(new)  # another release may have ended since
         read = [path for path in own if path.exists()] if no_ledger and not force else paths
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
-            locks.enter_context(locked(path, wait=path in own))
+            locks.enter_context(locked(path, wait=path in own or path in others))
         books = {path: Ledger.load(path) for path in read}
         held = any(len(book.entries) for book in books.values())
-        designs = [_digest(one) for one in (*chain, mechanism)]
+        chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
+        designs = [_digest(one) for one in chain]
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
-        for one in chain if earlier else ():
+        for one in followed:
             drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
             if not known and len(codes):
                 raise InputError(
@@ -376,7 +378,7 @@ def release(
         content, marked = _content(kind, mechanism, outputs, kept, order)
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
         if disclosed is not None:
-            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-1].sha256, limit)}
+            record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-2].sha256, limit)}
         files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
@@ -416,21 +418,29 @@ def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path])
 
 
 def _disclosed(
-    mechanism: Mechanism | GroupedMechanism, after: Mechanism | None, evidence: Evidence | None, limit: float | None
-) -> Disclosed:
-    """What receivers of both releases have; `InputError` where that is more than the limit.
+    mechanism: Mechanism | GroupedMechanism,
+    after: Mechanism | GroupedMechanism | None,
+    evidence: Evidence | GroupedEvidence | None,
+    limit: float | None,
+) -> Disclosed | None:
+    """What receivers of both releases have, None without an earlier one; `InputError` where it is above the limit.
 
     A design that looks at earlier draws has its own limit, so that a further one and the evidence may be left out.
     """
-    if not isinstance(mechanism, Mechanism) or not isinstance(after, Mechanism | None):
+    looks = mechanism.parts[0].earlier is not None
+    if after is None and not looks:
+        if evidence is not None or limit is not None:
+            raise InputError("evidence and limit go with `after`, an earlier design")
+        return None
+    if not isinstance(mechanism, Mechanism) or isinstance(after, GroupedMechanism):
         raise InputError("after is about designs that are not of groups of columns")
-    if mechanism.earlier is None and (evidence is None or limit is None):
+    if (evidence is None and not (looks and limit is None)) or (limit is None and not looks):
         raise InputError("after needs a `limit` and the evidence of the design (on the command line `private`)")
     if evidence is not None and evidence.commitment() != mechanism.commitment:
         raise IntegrityError("evidence: it is that of another mechanism")
     if after is not None and _digest(after) == _digest(mechanism):
         raise InputError("after: it is the design itself, by which a record has one draw")
-    counts = None if evidence is None else tables.as_table(evidence.counts)
+    counts = None if evidence is None else tables.as_table(evidence.parts[0].counts)
     found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
     over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))
     if over is not None:

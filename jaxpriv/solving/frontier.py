@@ -28,6 +28,7 @@ from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES, SOLVERS, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of
+from jaxpriv.solving.fallback import has_next_method, with_next_method
 from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
 from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
 from jaxpriv.solving.stages import Lowered, Stages, own_goal
@@ -169,8 +170,8 @@ def frontier(
     The problem's own budget is replaced. Points of small problems are computed side by side, by a kernel or by NumPy,
     as those of `solve_many` are, but every point has the reductions of a single solve; what is left without a proof,
     and points of larger problems, run one after another, compiled where the points that are left are worth it. `auto`
-    is one method on tables here, the same for all points: where it stalls the point is `not_certified`, with its gap,
-    and `solve` at that target goes on to the next method.
+    begins with one method on tables for all points, and goes on to the next method at those where it stalls, as `solve`
+    does.
 
     A time limit or Ctrl-C works as in `solve`. All points are returned: one that was not reached has the status
     `best_known`, with the best of its neighbours' mechanisms and mixtures of them (what a smaller budget allows, a
@@ -234,9 +235,12 @@ def frontier_within(
     limit = step_limit(chosen, max_steps)
     with clock, own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, goal, limit, throw, clock)
+        if solver == "auto" and has_next_method(problem):
+            pairs = zip(asked, solutions, strict=True)
+            solutions = [with_next_method(one, found, goal, max_steps, clock) for one, found in pairs]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
-    # Static fields must agree before stacking: points answered in closed form name another "solver".
-    solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
+    # Static fields must agree before stacking: some points name another "solver", and what it went on from.
+    solutions = [dataclasses.replace(one, solver=label, seconds=seconds, notes=()) for one in solutions]
     curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)
     targets = points[:, 0] if points.ndim == 2 and points.shape[1] == 1 else points
     return Frontier(name, targets, curve, problem)
@@ -325,7 +329,9 @@ def sweep(
                     best, steps = jax.tree.map(lambda leaf, lane=lane: leaf[lane], together)
                     parts = one.reduced.expanded(best)
                     answer = stages.certified(lowered.program, lowered.limits, *parts, int(steps), name)
-                if answer is None or not (lowered.goal.proved(answer) or clock.expired()):
+                # A lane that has used all steps that are allowed has no second run.
+                again = limit > STEPS_OF_LANES and not clock.expired()
+                if answer is None or (again and not lowered.goal.proved(answer)):
                     answer = stages.run(lowered.program, lowered.limits, lowered.goal, None, lowered)
                 results[one.place] = stages.conclude(lowered, answer, goal, begun)
             report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))

@@ -15,7 +15,7 @@ from jaxpriv.verifier.archive import Json, Table
 from jaxpriv.verifier.claims import ONE, Claim, Counted, Matrix, Measure, up, without_counts
 
 # The receivers of the earlier releases, those of the new one, and both.
-COALITIONS = ("earlier", "alone", "together")
+COALITIONS: tuple[str, ...] = ("earlier", "alone", "together")
 # A receipt is public: more digits would tell more about the counts.
 _DIGITS = 3
 
@@ -26,7 +26,7 @@ def joint_rows(earlier: Matrix, rows: Matrix) -> list[list[int]]:
     return [[r * t for z, r in enumerate(own) for t in rows[x * size + z]] for x, own in enumerate(earlier)]
 
 
-def by_coalition(joint: Matrix, size: int) -> dict[str, list[list[int]]]:
+def by_coalition(joint: Matrix, size: int) -> dict[str, Matrix]:
     """Rows over (z, y) (.., Z Y) with `size` symbols y, summed to what each coalition sees."""
     earlier = [[sum(row[place : place + size]) for place in range(0, len(row), size)] for row in joint]
     alone = [[sum(row[y::size]) for y in range(size)] for row in joint]
@@ -89,8 +89,9 @@ class Disclosed:
 
     def above(self, limit: float) -> str | None:
         """The coalition that has most, if that is more than `limit`."""
-        for name, claim in reversed(self.leakage.items()):
-            if claim.upper is None or Fraction(claim.upper) > Fraction(limit):
+        for name in reversed(COALITIONS):
+            claim = self.leakage.get(name)
+            if claim is not None and (claim.upper is None or Fraction(claim.upper) > Fraction(limit)):
                 return name
         return None
 

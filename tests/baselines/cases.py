@@ -6,6 +6,7 @@ import numpy as np
 
 import jaxpriv.leakage as lk
 from jaxpriv import baselines, distortion
+from tests.cases import value_of
 
 EPSILONS = [0.0, 1e-12, 0.3, 1.0, 4.0, 30.0]
 UNEVEN = np.array([-1.0, 0.0, 0.5, 3.0, 3.25, 7.0])
@@ -28,14 +29,10 @@ def uniform(size):
     return np.eye(size) / size
 
 
-def value(measure, joint, mechanism):
-    return lk.evaluate(measure, joint, mechanism).value
-
-
 def ldp(mechanism, neighbours=None):
     """The exact LDP of the table itself, on the host in logarithms."""
     size = mechanism.shape[0]
-    return value(lk.LocalDifferentialPrivacy(neighbours), uniform(size), mechanism)
+    return value_of(lk.LocalDifferentialPrivacy(neighbours), uniform(size), mechanism)
 
 
 def apart(values, largest):

@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv.leakage as lk
 from jaxpriv import baselines, distortion
+from tests.cases import value_of
 
-from .cases import EPSILONS, FAMILIES, UNEVEN, apart, ldp, uniform, value
+from .cases import EPSILONS, FAMILIES, UNEVEN, apart, ldp, uniform
 
 # All of them
 
@@ -30,7 +31,7 @@ def test_rows_are_distributions_at_every_epsilon(name, epsilon):
 def test_zero_epsilon_releases_nothing(name):
     table = FAMILIES[name](0.0)
     assert_allclose(table, table[[0]].repeat(len(table), axis=0), rtol=0, atol=1e-16)
-    assert value(lk.MutualInformation(), uniform(len(table)), table) == pytest.approx(0, abs=1e-15)
+    assert value_of(lk.MutualInformation(), uniform(len(table)), table) == pytest.approx(0, abs=1e-15)
     assert ldp(table) == pytest.approx(0, abs=1e-15)
 
 
@@ -93,4 +94,4 @@ def test_post_processing_by_a_baseline_reveals_no_more(name):
     joint = np.random.default_rng(3).dirichlet(np.ones(3 * len(table))).reshape(3, -1)
     after = table @ baselines.merge(np.arange(table.shape[1]) // 2)
     for measure in (lk.MutualInformation(), lk.Sibson(2.0), lk.MaximalLeakage(), lk.Lift(), lk.CorrectGuess()):
-        assert value(measure, joint, after) <= value(measure, joint, table) + 1e-12
+        assert value_of(measure, joint, after) <= value_of(measure, joint, table) + 1e-12

@@ -11,8 +11,9 @@ from scipy.stats import laplace
 
 import jaxpriv.leakage as lk
 from jaxpriv import baselines, distortion
+from tests.cases import value_of
 
-from .cases import EPSILONS, UNEVEN, apart, ldp, uniform, value
+from .cases import EPSILONS, UNEVEN, apart, ldp, uniform
 
 # Additive noise, clamped
 
@@ -42,7 +43,7 @@ def test_geometric_is_exactly_private_at_every_distance(epsilon):
     # Every output is likeliest at its own input: 1/(1+a) at the two ends, (1-a)/(1+a) between.
     a = math.exp(-epsilon)
     total = (2 + 5 * -math.expm1(-epsilon)) / (1 + a)
-    assert value(lk.MaximalLeakage(), uniform(7), table) == pytest.approx(math.log(total), abs=1e-14)
+    assert value_of(lk.MaximalLeakage(), uniform(7), table) == pytest.approx(math.log(total), abs=1e-14)
 
 
 def test_geometric_on_two_symbols_is_randomized_response():

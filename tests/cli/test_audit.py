@@ -5,7 +5,8 @@ import pytest
 
 from jaxpriv.cli import _output
 from jaxpriv.errors import ResourceError
-from tests.cli.conftest import JOINT, answered, printed, refused, run
+from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run
+from tests.release.conftest import write
 
 MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
 COUNTS = np.rint(JOINT * 4000).astype(int)
@@ -21,8 +22,7 @@ def measure(record, name):
 
 
 def test_a_mechanism(files, save):
-    mechanism, counts = files
-    record = answered("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 9")
+    record = answered("audit mechanism.npz --counts counts.npz --order 3 --bootstrap 9")
     assert record["confidence"] == 0.95
     assert record["units"] == "nats"
     one = measure(record, "mutual-information")
@@ -31,8 +31,8 @@ def test_a_mechanism(files, save):
     assert one["why"]["gap"]
     assert [row["order"] for row in record["measures"] if row["name"] == "sibson"] == [0.5, 2.0, 10.0, 3.0]
     assert record["assumptions"]["records"] == 4000
-    line = ("audit", mechanism, "--counts", counts, "--units bits --confidence 0.999 --bootstrap 9")
-    text = printed(*line)
+    line = "audit mechanism.npz --counts counts.npz --units bits --confidence 0.999 --bootstrap 9"
+    text = printed(line)
     assert "population: the whole column holds with confidence 0.999, for all mechanisms" in " ".join(text.split())
     assert "assumptions (4000 records" in text
     assert "independent draws" in text
@@ -42,10 +42,9 @@ def test_a_mechanism(files, save):
 
 
 def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(files, monkeypatch, tmp_path):
-    mechanism, counts = files
     out = tmp_path / "audit.json"
-    line = ("audit", mechanism, "--counts", counts, "--order 3 --bootstrap 0 --json audit.json")
-    printed(*line)
+    line = "audit mechanism.npz --counts counts.npz --order 3 --bootstrap 0 --json audit.json"
+    printed(line)
     assert out.stat().st_mode & 0o777 == 0o600
     out.chmod(0o640)
     first = out.read_bytes()
@@ -54,7 +53,7 @@ def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(files,
         raise ResourceError("cannot write to standard output: Broken pipe")
 
     monkeypatch.setattr(_output, "emit", closed)
-    refused(run(*line), 6, "Broken pipe")
+    refused(run(line), 6, "Broken pipe")
     assert (out.read_bytes(), out.stat().st_mode & 0o777) == (first, 0o640)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "counts.npz", "mechanism.npz"]
 
@@ -71,13 +70,13 @@ def test_the_gap_of_a_solve(problem, save, tmp_path):
     assert "not verified" in printed(line)
     assert one["upper"] is None
     assert record["holds_for"] == "no sample"
-    refused(run(line, "--objective lift"), 2, "another mechanism, joint or measure")
-    refused(run(line, "--objective sibson:x"), 2, "--objective")
-    refused(run(line, "--objective nothing"), 2, "--objective", "unknown")
+    mistaken(f"{line} --objective lift", "another mechanism, joint or measure")
+    mistaken(f"{line} --objective sibson:x", "--objective")
+    mistaken(f"{line} --objective nothing", "--objective", "unknown")
     solved.write_text('{"value": NaN}')
     refused(run(line), 5, "solved.json", "strict JSON")
     solved.write_text('{"value": "inf"}')
-    refused(run(line), 2, "solved.json")
+    mistaken(line, "solved.json")
 
 
 def test_pairs_of_a_table(save, tmp_path):
@@ -104,36 +103,33 @@ def test_pairs_of_a_table(save, tmp_path):
     binned = printed(wages, quick)
     # What the bounds assume does not hold of classes that the command itself chose on the records.
     assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.split())
-    refused(run("audit --pairs people.csv --private s --released s"), 2, "'s' is in --private and in --rel")
+    mistaken("audit --pairs people.csv --private s --released s", "'s' is in --private and in --rel")
     save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
     assert "refused, undersampled" in printed("audit --pairs pairs.npz", quick)
-    refused(run("audit --pairs people.csv --private s"), 2, "--released")
-    refused(run("audit --pairs people.csv --private s --released z"), 2, "'z'")
-    refused(run("audit --pairs pairs.npz --private s"), 2, ".npz")
-    refused(run(line, "--bins wage"), 2, "--bins")
-    refused(run(line, "--permutations 0"), 2, "permutations")
-    refused(run(line, "--permutations", 10**11), 2, "permutations is above")
-    refused(run(line, "--bins z=categories"), 2, "--bins is about column 'z'")
+    mistaken("audit --pairs people.csv --private s", "--released")
+    mistaken("audit --pairs people.csv --private s --released z", "'z'")
+    mistaken("audit --pairs pairs.npz --private s", ".npz")
+    mistaken(f"{line} --bins wage", "--bins")
+    mistaken(f"{line} --permutations 0", "permutations")
+    mistaken(f"{line} --permutations {10**11}", "permutations is above")
+    mistaken(f"{line} --bins z=categories", "--bins is about column 'z'")
 
 
 def test_counts_of_a_table(save, tmp_path):
     """The records of a table, sorted into the classes that the mapping was made with."""
-    generator, path = np.random.default_rng(1), tmp_path / "people.csv"
+    generator = np.random.default_rng(1)
     s, age = generator.choice(["yes", "no"], size=400), generator.integers(18, 80, size=400)
     town = generator.choice(["n", "s", ""], size=400)
-    path.write_text("s,age,town\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(s, age, town, strict=True)))
-    made = tmp_path / "mechanism.npz"
+    write(tmp_path / "people.csv", {"s": s, "age": age, "town": town})
     line = "watchdog people.csv --private s --bins age=quantiles:3 --epsilon 0.05 --out mechanism.npz --codebook-out"
     columns = "--useful age --useful town"
-    refused(run(line, "book.json", columns), 2, "'town'", "is missing")
+    mistaken(f"{line} book.json {columns}", "'town'", "is missing")
     printed(line, "book.json", columns, "--missing town=none")
     # The same table in another order, half of it, has other symbols first; they are found by their attributes.
-    half = tmp_path / "half.csv"
-    half.write_text(
-        "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
-    )
-    record = answered("audit mechanism.npz --counts half.csv --codebook book.json --bootstrap 0")
-    attributes = np.load(made)["attributes"]
+    half = write(tmp_path / "half.csv", {"town": town[200:], "age": age[200:], "s": s[200:]})
+    audit = "audit mechanism.npz --codebook book.json --counts"
+    record = answered(audit, "half.csv --bootstrap 0")
+    attributes = np.load("mechanism.npz")["attributes"]
     cuts = np.quantile(age, [1 / 3, 2 / 3], method="inverted_cdf")
     codes = np.stack([np.searchsorted(cuts, age, side="right"), [["n", "s", ""].index(c) for c in town]], axis=1)
     x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
@@ -142,55 +138,51 @@ def test_counts_of_a_table(save, tmp_path):
     other = answered("audit mechanism.npz --counts", save("half.npz", counts=counts), "--bootstrap 0")
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
-    refused(run("audit mechanism.npz --counts half.csv --codebook book.json"), 2, "'town'", "row 0")
-    stored = dict(np.load(made))
+    mistaken(f"{audit} half.csv", "'town'", "row 0")
+    stored = dict(np.load("mechanism.npz"))
     save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
-    refused(
-        run("audit few.npz --counts people.csv --codebook book.json"), 2, "--counts: row", "no symbol of the mapping"
-    )
+    few = run("audit few.npz --counts people.csv --codebook book.json")
+    refused(few, 2, "--counts: row", "no symbol of the mapping")
     # Another book: the same columns in another order, with as many classes, would count something else.
     printed(line, "swapped.json --useful town --useful age --missing town=none")
     printed(line, "book.json", columns, "--missing town=none")
-    refused(
-        run("audit mechanism.npz --counts people.csv --codebook swapped.json"), 2, "--codebook", "other useful columns"
-    )
-    refused(run("audit mechanism.npz --counts people.csv"), 2, "--codebook")
-    refused(run("audit mechanism.npz --counts", save("c.npz", counts=COUNTS), "--codebook book.json"), 2, "--codebook")
+    other = run("audit mechanism.npz --counts people.csv --codebook swapped.json")
+    refused(other, 2, "--codebook", "other useful columns")
+    mistaken("audit mechanism.npz --counts people.csv", "--codebook")
+    refused(run(audit, save("c.npz", counts=COUNTS)), 2, "--codebook")
     save("plain.npz", mechanism=np.eye(4))
-    refused(run("audit plain.npz --counts people.csv --codebook book.json"), 2, "attributes")
+    mistaken("audit plain.npz --counts people.csv --codebook book.json", "attributes")
 
 
 def test_releases(files, save):
-    mechanism, counts = files
     sound = save("sound.npz", counts=np.rint(MECHANISM * 400).astype(int))
     broken = save("broken.npz", counts=np.rint(np.roll(MECHANISM, 1, axis=0) * 400).astype(int))
     quick = "--bootstrap 0 --measures mutual-information"
-    line = ("audit", mechanism, "--counts", counts, quick, "--releases")
-    values = [answered(*line, path)["conformity"] for path in (sound, broken)]
+    line = f"audit mechanism.npz --counts counts.npz {quick} --releases"
+    values = [answered(line, path)["conformity"] for path in (sound, broken)]
     assert values[0]["p_value"] > 0.1
     assert values[0]["tail"] == 1
     assert values[1]["p_value"] == 1 / 1000
     assert values[1]["tail"] < 1e-12
     assert values[1]["tables"] == 999
     save("swapped.npz", counts=COUNTS)
-    refused(run(*line, "swapped.npz"), 2, "releases has 3 rows (axis x), but the mechanism has 4")
-    assert "p = 0.001" in printed(*line, "broken.npz")
+    mistaken(f"{line} swapped.npz", "releases has 3 rows (axis x), but the mechanism has 4")
+    assert "p = 0.001" in printed(line, "broken.npz")
 
 
 def test_bad_lines(files, save, problem, tmp_path):
-    mechanism, counts = files
-    refused(run("audit", mechanism), 2, "--counts, --joint and --pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--joint problem.npz"), 2, "one of")
-    refused(run("audit --counts", counts), 2, "MECH.npz")
-    refused(run("audit", mechanism, "--pairs", counts), 2, "--pairs")
-    refused(run("audit", mechanism, "--counts", counts, "--private s"), 2, "--private")
-    refused(run("audit", mechanism, "--joint problem.npz --held-out"), 2, "--held-out")
-    refused(run("audit", mechanism, "--counts", counts, "--objective lift"), 2, "--objective is about --solution")
-    refused(run("audit --pairs", counts, "--releases", counts), 2, "--releases")
-    refused(run("audit", mechanism, "--counts absent.npz"), 2, "absent.npz")
-    refused(run("audit", mechanism, "--counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
-    refused(run("audit", mechanism, "--counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
-    refused(run("audit", mechanism, "--counts", counts, "--confidence 95"), 2, "confidence")
-    refused(run("audit", mechanism, "--counts", counts, "--json", counts), 2, "--json", "--counts")
-    refused(run("audit", mechanism, "--counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
+    mistaken("audit mechanism.npz", "--counts, --joint and --pairs")
+    mistaken("audit mechanism.npz --counts counts.npz --joint problem.npz", "one of")
+    mistaken("audit --counts counts.npz", "MECH.npz")
+    mistaken("audit mechanism.npz --pairs counts.npz", "--pairs")
+    mistaken("audit mechanism.npz --counts counts.npz --private s", "--private")
+    mistaken("audit mechanism.npz --joint problem.npz --held-out", "--held-out")
+    mistaken("audit mechanism.npz --counts counts.npz --objective lift", "--objective is about --solution")
+    mistaken("audit --pairs counts.npz --releases counts.npz", "--releases")
+    mistaken("audit mechanism.npz --counts absent.npz", "absent.npz")
+    refused(run("audit mechanism.npz --counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
+    refused(run("audit mechanism.npz --counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
+    mistaken("audit mechanism.npz --counts counts.npz --confidence 95", "confidence")
+    mistaken("audit mechanism.npz --counts counts.npz --json counts.npz", "--json", "--counts")
+    refused(run("audit mechanism.npz --counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
     assert not (tmp_path / "report.json").exists()

@@ -1,6 +1,7 @@
 """`jaxpriv audit` of tables: records by columns in place of a codebook, and a released table row for row with them."""
 
 import csv
+import shutil
 import subprocess
 import sys
 
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets
+from jaxpriv.data.probability import mutual_information
 from jaxpriv.release import Mechanism
 from tests.cases import raw
-from tests.cli.conftest import answered, printed, refused, run
+from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.release.conftest import write
 
 TOWN_AND_AGE = "--private income --useful town --useful age"
@@ -21,57 +23,62 @@ QUICKLY = "--measures mutual-information --bootstrap 0"
 
 
 @pytest.fixture(scope="module")
-def people(tmp_path_factory):
-    """Records and the mapping that `jaxpriv solve` makes of them, with its codebook."""
+def made(tmp_path_factory):
+    """A folder of records, a design, and the mapping that `jaxpriv solve` makes of them, with its codebook."""
     folder, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(4)
     age, town = rng.integers(18, 80, 900), rng.choice(["n", "s", "=w"], 900)
     income = np.where(rng.random(900) < 0.2 + 0.4 * (age > 50) + 0.1 * (town == "n"), "high", "low")
     table = write(folder / "t.csv", {"age": age, "town": town, "income": income})
-    files = {"table": table, "mapping": folder / "m.npz", "book": folder / "b.json", "design": folder / "d.zip"}
-    line = (table, COLUMNS, "--budget 0.2 --out")
-    printed("solve", *line, files["mapping"], "--codebook-out", files["book"])
-    printed("fit", *line, files["design"])
-    return files
+    line = (table, f"{COLUMNS} --budget 0.2 --out")
+    printed("solve", *line, folder / "m.npz", "--codebook-out", folder / "b.json")
+    printed("fit", *line, folder / "d.zip")
+    return folder
+
+
+@pytest.fixture
+def people(made, tmp_path):
+    """These files in the folder of a test."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("option", ["--counts", "--joint"])
 def test_columns_in_place_of_the_codebook(people, option):
-    line = ("audit", people["mapping"], option, people["table"], "--bootstrap 0")
-    by_book = answered(*line, "--codebook", people["book"])
-    assert answered(*line, COLUMNS)["measures"] == by_book["measures"]
+    line = f"audit m.npz {option} t.csv --bootstrap 0"
+    by_book = answered(line, "--codebook b.json")
+    assert answered(line, COLUMNS)["measures"] == by_book["measures"]
     has_bound = by_book["measures"][0]["upper"] is not None
     assert has_bound == (option == "--counts")
 
 
 def test_other_columns_are_not_those_of_the_mapping(people, save):
-    line = ("audit", people["mapping"], "--counts", people["table"])
-    refused(run(*line), 2, "--private and --useful", "--codebook")
-    refused(run(*line, TOWN_AND_AGE, "--bins age=edges:0,30,60,inf"), 2, "other useful columns or classes")
-    refused(run(*line, COLUMNS, "--codebook", people["book"]), 2, "--codebook has its own columns")
+    line = "audit m.npz --counts t.csv"
+    mistaken(line, "--private and --useful", "--codebook")
+    mistaken(f"{line} {TOWN_AND_AGE} --bins age=edges:0,30,60,inf", "other useful columns or classes")
+    mistaken(f"{line} {COLUMNS} --codebook b.json", "--codebook has its own columns")
     save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts c.npz", COLUMNS), 2, "--private", "a table in --counts")
+    mistaken(f"audit m.npz --counts c.npz {COLUMNS}", "--private", "a table in --counts")
     save("plain.npz", mechanism=np.eye(9))
-    refused(run("audit plain.npz --counts", people["table"], COLUMNS), 2, "attributes")
-    refused(run("audit", people["design"], "--counts", people["table"], COLUMNS), 2, "a design has its own columns")
-    refused(run("audit --pairs", people["table"], "--private income --released town --useful age"), 2)
+    mistaken(f"audit plain.npz --counts t.csv {COLUMNS}", "attributes")
+    mistaken(f"audit d.zip --counts t.csv {COLUMNS}", "a design has its own columns")
+    mistaken("audit --pairs t.csv --private income --released town --useful age")
 
 
-def released_by(mapping, people, name, seed=1):
+def released_by(mapping, path, seed=1):
     """A table with the released labels for the records: by the design, drawn with a seed."""
-    design = Mechanism.load(people["design"])
-    x = design.symbols(people["table"])
+    design = Mechanism.load("d.zip")
+    x = design.symbols("t.csv")
     sums, u = np.cumsum(mapping, axis=1), np.random.default_rng(seed).random(len(x))
     y = np.minimum((sums[x] < u[:, None]).sum(axis=1), mapping.shape[1] - 1)
-    return write(people["table"].with_name(name), {k: v.tolist() for k, v in design.labels_of(y).items()})
+    return write(path, {k: v.tolist() for k, v in design.labels_of(y).items()})
 
 
 def test_a_released_table_row_for_row(people, tmp_path):
-    design = Mechanism.load(people["design"])
+    design = Mechanism.load("d.zip")
     own, swapped = design.matrix(), design.matrix().copy()
     swapped[[0, 5]] = swapped[[5, 0]]
     for mapping, sound in ((own, True), (swapped, False)):
-        path = released_by(mapping, people, f"r{sound}.csv")
-        line = ("audit", people["design"], "--counts", people["table"], "--bootstrap 0 --releases", path)
+        path = released_by(mapping, tmp_path / f"r{sound}.csv")
+        line = ("audit d.zip --counts t.csv --bootstrap 0 --releases", path)
         found = answered(*line)["conformity"]
         assert (found["p_value"] > 1e-3) == sound
         assert found["detectable"] is not None
@@ -80,32 +87,33 @@ def test_a_released_table_row_for_row(people, tmp_path):
     assert "by a bound that needs no simulation" in text
     # What `release` writes, cells that look like formulas too; the same of the mapping of `solve`, another one.
     out = tmp_path / "out.csv"
-    files = "--out out.csv --receipt r.json --order-out order.zip"
-    printed("release", people["table"], "--design", people["design"], files)
+    printed("release t.csv --design d.zip --out out.csv --receipt r.json --order-out order.zip")
     assert "'=w" in out.read_text()
-    for mapping, columns in ((people["design"], ""), (people["mapping"], COLUMNS)):
-        line = ("audit", mapping, "--counts", people["table"], columns, "--releases out.csv --row-order order.zip")
-        tested = answered(*line)["conformity"]
+    for mapping, columns in (("d.zip", ""), ("m.npz", COLUMNS)):
+        line = f"audit {mapping} --counts t.csv {columns} --releases out.csv --row-order order.zip"
+        tested = answered(line)["conformity"]
         assert tested["tables"] in (99, 999)
         assert tested["impossible"] == []
-        if mapping == people["design"]:
+        if mapping == "d.zip":
             assert tested["p_value"] > 1e-3
 
 
 def test_releases_that_do_not_fit(people, tmp_path, save):
     short = write(tmp_path / "short.csv", {"town": ["n"], "age": ["[0, 40)"]})
-    line = ("audit", people["design"], "--counts", people["table"], "--row-order", people["design"])
-    refused(run(*line), 2, "--row-order is about")
-    refused(run(*line, "--releases", short), 5, "--row-order: ", "order.json")
-    line = ("audit", people["design"], "--counts", people["table"], "--releases")
-    refused(run(*line, short), 2, "has 1 rows, the records 900")
+    line = "audit d.zip --counts t.csv --row-order d.zip"
+    mistaken(line, "--row-order is about")
+    refused(run(line, "--releases", short), 5, "--row-order: ", "order.json")
+    line = "audit d.zip --counts t.csv --releases"
+    refused(run(line, short), 2, "has 1 rows, the records 900")
     odd = write(tmp_path / "odd.csv", {"town": ["secret"] * 900, "age": ["[0, 40)"] * 900})
-    refused(run(*line, odd), 2, "'town', row 0", "no class that the mapping releases", "such rows: 900")
+    refused(run(line, odd), 2, "'town', row 0", "no class that the mapping releases", "such rows: 900")
     save("c.npz", counts=np.ones((2, 9), dtype=int))
-    refused(run("audit", people["mapping"], "--counts c.npz --releases", short), 2, "row for row")
-    refused(run("audit", people["mapping"], "--counts c.npz --released town"), 2, "--released is about")
-    line = ("audit", people["mapping"], "--counts", people["table"], COLUMNS, "--releases", people["table"])
-    refused(run(*line, "--released town"), 2, "names 1 columns, the mapping releases 2")
+    mistaken(f"audit m.npz --counts c.npz --releases {short}", "row for row")
+    mistaken("audit m.npz --counts c.npz --released town", "--released is about")
+    mistaken(
+        f"audit m.npz --counts t.csv {COLUMNS} --releases t.csv --released town",
+        "names 1 columns, the mapping releases 2",
+    )
 
 
 # -- somebody else's releases of the census and of COMPAS ----------------------------------------------------------
@@ -153,7 +161,7 @@ def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
     found = {}
     for kind in ("rr", "m", "syn"):
         released = f"--released {first}_{kind} --released {second}_{kind}"
-        pairs = ("audit --pairs", table, "--private", private, released, "--permutations 99", QUICKLY)
+        pairs = ("audit --pairs", table, "--private", private, released, f"--permutations 99 {QUICKLY}")
         audited = answered(*pairs)["measures"][0]
         other = answered("excess", table, line, released)
         assert audited["lower"] <= other["leakage"] <= audited["upper"]
@@ -176,7 +184,7 @@ def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
 
 def test_a_full_disk_behind_standard_output_is_named(people):
     """Tables are laid out in memory: nothing but the writer of results meets the fault, and says what it is."""
-    line = [sys.executable, "-m", "jaxpriv", "audit", people["mapping"], "--joint", people["table"], *COLUMNS.split()]
+    line = [sys.executable, "-m", "jaxpriv", "audit", "m.npz", "--joint", "t.csv", *COLUMNS.split()]
     line += ["--measures", "mutual-information"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -186,49 +194,48 @@ def test_a_full_disk_behind_standard_output_is_named(people):
 
 def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(people):
     """Its objective is the leakage; only a design of least distortion has a gap of something else."""
-    printed("fit", people["table"], COLUMNS, "--disclosure 0.5 --out d.zip --private-out a.zip")
-    line = ("audit d.zip --counts", people["table"], "--bootstrap 0 --certificate a.zip")
-    (row,) = [one for one in answered(*line)["measures"] if one["name"] == "mutual-information"]
+    printed(f"fit t.csv {COLUMNS} --disclosure 0.5 --out e.zip --private-out a.zip")
+    line = "audit e.zip --counts t.csv --bootstrap 0 --certificate a.zip"
+    (row,) = [one for one in answered(line)["measures"] if one["name"] == "mutual-information"]
     assert 0 <= row["gap"] <= 1e-4
 
 
 def test_sets_of_quasi_identifiers(people):
     """The numbers of records counted one by one; the optimum is no more than the guess from the columns themselves."""
     columns = "--private income --released town --released age --bins age=edges:0,40,60,inf"
-    line = ("audit --pairs", people["table"], columns)
-    rows = answered(*line, "--subsets 2 --optimum 5")["rows"]
+    line = f"audit --pairs t.csv {columns}"
+    rows = answered(line, "--subsets 2 --optimum 5")["rows"]
     assert [row["columns"] for row in rows] == [[], ["town"], ["age"], ["town", "age"]]
-    with people["table"].open() as file:
+    with open("t.csv") as file:
         records = [(row["town"], row["income"]) for row in csv.DictReader(file)]
     best = [max(records.count((town, income)) for income in ("high", "low")) for town in {town for town, _ in records}]
     assert rows[1]["guess"] == pytest.approx(sum(best) / len(records))
     assert all(row["lower"] <= row["guess"] <= row["upper"] for row in rows)
     assert all(row["least"] <= row["optimum"] <= row["guess"] for row in rows)
-    assert "optimum >=" in printed(*line, "--subsets 1 --optimum 5")
-    refused(run(*line, "--optimum 5"), 2, "--optimum is about --subsets")
-    refused(run(*line, "--subsets 1 --measures correct-guess"), 2, "--subsets")
+    assert "optimum >=" in printed(line, "--subsets 1 --optimum 5")
+    mistaken(f"{line} --optimum 5", "--optimum is about --subsets")
+    mistaken(f"{line} --subsets 1 --measures correct-guess", "--subsets")
 
 
 def test_two_draws_for_the_same_records(people, save):
     """Together they are the mapping P(y, y' | x) = W(y|x) W'(y'|x), which discloses more than one draw."""
-    line = ("audit", people["design"], "--counts", people["table"], "--bootstrap 0")
-    once, twice = (answered(*line, *words) for words in ((), ("--again", people["design"])))
-    design = Mechanism.load(people["design"])
+    line = "audit d.zip --counts t.csv --bootstrap 0"
+    once, twice = (answered(line, words) for words in ("", "--again d.zip"))
+    design = Mechanism.load("d.zip")
     w = design.matrix()
-    records = design.codebook.encode(people["table"])
+    records = design.codebook.encode("t.csv")
     joint = np.zeros((2, len(w)))
     np.add.at(joint, (records.private[:, 0], design.locate_codes(records.useful)), 1 / len(records.private))
     both = np.einsum("sx,xa,xb->sab", joint, w, w).reshape(2, -1)
-    expected = np.log(both / np.outer(both.sum(axis=1), both.sum(axis=0)), where=both > 0, out=np.zeros_like(both))
     value = {row["name"]: row for row in twice["measures"]}["mutual-information"]
-    assert value["fitted"] == pytest.approx((both * expected).sum())
+    assert value["fitted"] == pytest.approx(float(mutual_information(both)))
     single = {row["name"]: row for row in once["measures"]}["mutual-information"]
     assert single["fitted"] < value["fitted"]
     assert value["fitted"] <= value["upper"] <= value["cap"]
     assert any("2 draws for each record" in one for one in twice["assumptions"]["statements"])
-    refused(run(*line, "--again", people["design"], "--certificate", people["design"]), 2, "--again is about")
-    printed("fit", people["table"], "--private income --useful town --budget 0.2 --out other.zip")
-    refused(run(*line, "--again other.zip"), 2, "has other useful columns")
+    mistaken(f"{line} --again d.zip --certificate d.zip", "--again is about")
+    printed("fit t.csv --private income --useful town --budget 0.2 --out other.zip")
+    mistaken(f"{line} --again other.zip", "has other useful columns")
     counts, mechanism = save("c.npz", counts=[[9, 1], [2, 8]]), save("m.npz", mechanism=np.eye(2))
     save("w.npz", mechanism=np.eye(3))
     refused(run("audit", mechanism, "--counts", counts, "--again w.npz"), 2, "--again has 3 rows")

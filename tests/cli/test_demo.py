@@ -3,17 +3,17 @@
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import datasets, plotting
+from jaxpriv import datasets
 from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.data.distortion import changed_attributes
-from jaxpriv.errors import ResourceError
-from tests.cli.conftest import printed, refused, run, strict_json
+from tests.cli.conftest import mistaken, printed, refused, run, strict_json
 from tests.guard import commands
 
 
@@ -76,13 +76,9 @@ def test_the_guesses_that_the_readme_states():
 
 def test_demo_refuses_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    refused(run("demo --out file"), 2, "not a folder")
+    mistaken("demo --out file", "not a folder")
     refused(run("demo --out file/below"), 6, "--out")
     refused(run("demo --out", tmp_path, "--points 1"), 2, "--points")
-
-    def missing():
-        raise ResourceError("figures need matplotlib")
-
-    monkeypatch.setattr(plotting, "require_matplotlib", missing)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     refused(run("demo --out new"), 6, "matplotlib")
     assert os.listdir(tmp_path) == ["file"]

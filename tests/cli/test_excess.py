@@ -6,7 +6,8 @@ import pytest
 from jaxpriv.errors import InputError
 from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.audit import excess
-from tests.cli.conftest import answered, printed, refused, run
+from tests.cli.conftest import answered, mistaken, printed, refused, run
+from tests.release.conftest import write
 
 
 def triples(joint, mapping, records=4000):
@@ -72,45 +73,43 @@ def tables(tmp_path):
     age, town = rng.integers(0, 4, 3000), rng.integers(0, 3, 3000)
     income = (rng.random(3000) < 0.2 + 0.15 * age + 0.1 * (town == 1)).astype(int)
     noisy = np.where(rng.random(3000) < 0.6, age, rng.integers(0, 4, 3000))
-    path, other = tmp_path / "people.csv", tmp_path / "released.csv"
-    rows = zip(income, age, town, noisy, age // 2, strict=True)
-    path.write_text("income,age,town,noisy,merged\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    other.write_text("age,town\n" + "".join(f"{a},{b}\n" for a, b in zip(noisy, town, strict=True)))
-    return path, other
+    people = {"income": income, "age": age, "town": town, "noisy": noisy, "merged": age // 2}
+    released = {"age": noisy, "town": town}
+    return write(tmp_path / "people.csv", people), write(tmp_path / "released.csv", released)
 
 
 def test_releases_of_tables(tables):
-    path, other = tables
-    line = ("excess", path, "--private income --useful age")
-    record = answered(*line, "--released noisy")
+    path, _ = tables
+    line = "excess people.csv --private income --useful age"
+    record = answered(line, "--released noisy")
     assert record["at"] == "distortion"
     assert 0.25 < record["distortion"] < 0.35
     assert record["status"] == "optimal"
     assert 0.001 < record["least"] <= record["most"] <= record["least"] + 2e-6
-    merged = answered(*line, "--released merged --at disclosure")
+    merged = answered(line, "--released merged --at disclosure")
     assert merged["at"] == "disclosure"
     assert merged["least"] + 1e-6 >= 0
-    assert "excess over the optimum" in printed(*line, "--useful town --released-table", other)
-    refused(run(*line), 2, "--released")
-    refused(run(*line, "--released age"), 2, "'age' is released as it is")
-    refused(run("excess", path, "--released noisy"), 2, "--private")
+    assert "excess over the optimum" in printed(line, "--useful town --released-table released.csv")
+    mistaken(line, "--released")
+    mistaken(f"{line} --released age", "'age' is released as it is")
+    mistaken("excess people.csv --released noisy", "--private")
     short = path.with_name("short.csv")
     short.write_text("age\n1\n")
-    refused(run(*line, "--released-table", short), 2, "1 rows", "3000")
+    mistaken(f"{line} --released-table short.csv", "1 rows", "3000")
 
 
 def test_rows_in_a_random_order(tables):
     """By the order file the same numbers as row for row; without it the pairs are others."""
     path, other = tables
-    line = ("excess", path, "--private income --useful age --useful town")
-    expected = answered(*line, "--released-table", other)
+    line = "excess people.csv --private income --useful age --useful town"
+    expected = answered(line, "--released-table released.csv")
     head, *rows = other.read_text().splitlines(keepends=True)
     place = np.random.default_rng(1).permutation(len(rows))
     other.write_text("".join([head, *(rows[record] for record in place)]))
     order = path.with_name("order.zip")
     order.write_bytes(_order_bytes(place, other.read_bytes()))
-    assert answered(*line, "--released-table", other, "--row-order", order) == expected
-    assert answered(*line, "--released-table", other)["distortion"] > 2 * expected["distortion"]
-    refused(run(*line, "--released noisy --row-order", order), 2, "--row-order is about --released-table")
+    assert answered(line, "--released-table released.csv --row-order order.zip") == expected
+    assert answered(line, "--released-table released.csv")["distortion"] > 2 * expected["distortion"]
+    mistaken(f"{line} --released noisy --row-order order.zip", "--row-order is about --released-table")
     other.write_text("".join([head, *rows]))
-    refused(run(*line, "--released-table", other, "--row-order", order), 5, "order of another released file")
+    refused(run(line, "--released-table released.csv --row-order order.zip"), 5, "order of another released file")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import answered, printed, refused, run, strict_json
+from tests.cli.conftest import answered, mistaken, printed, refused, run, strict_json
 
 COLUMNS = "--private income --useful age --useful town"
 MISTAKES = {
@@ -35,7 +35,7 @@ def people(tmp_path):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_name_that_was_meant(people, mistake):
-    refused(run("fit people.csv", mistake, "--budget 0.2 --out design.zip"), 2, MISTAKES[mistake])
+    mistaken(f"fit people.csv {mistake} --budget 0.2 --out design.zip", MISTAKES[mistake])
 
 
 def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
@@ -59,7 +59,7 @@ def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(tmp_path):
     """A first record that resembles a name is not suggested: it is data."""
     path = tmp_path / "people.csv"
     path.write_text("incomes,31,north\nhigh,45,south\n")
-    found = run("fit people.csv", COLUMNS, "--budget 0.2 --out design.zip")
+    found = run(f"fit people.csv {COLUMNS} --budget 0.2 --out design.zip")
     refused(found, 2, "for a file without a header name all its columns", "--read names=A,B")
     shown = found.stderr.replace(str(tmp_path), "")  # whose name has numbers
     assert not any(value in shown for value in ("incomes", "31", "north"))
@@ -85,9 +85,9 @@ def test_a_terminal_shows_the_stages(people, tmp_path):
 
 
 def test_a_design_is_a_zip(people, tmp_path):
-    line = ("fit people.csv", COLUMNS, "--budget 0.2 --out")
-    refused(run(*line, "d.csv"), 2, "--out must end in .zip, not d.csv")
-    refused(run(*line, "d.zip --private-out a.npz"), 2, "--private-out must end in .zip")
+    line = f"fit people.csv {COLUMNS} --budget 0.2 --out"
+    mistaken(f"{line} d.csv", "--out must end in .zip, not d.csv")
+    mistaken(f"{line} d.zip --private-out a.npz", "--private-out must end in .zip")
     assert list(tmp_path.iterdir()) == [people]
 
 
@@ -106,30 +106,28 @@ def test_numbers_with_commas_from_the_table_to_the_check(tmp_path):
 def test_a_target_that_x_itself_meets_is_refused_or_stated(people, tmp_path):
     """I(S;Y) is at most ln 2: with 5 nats every record is released as it is."""
     out = tmp_path / "design.zip"
-    line = ("fit people.csv", COLUMNS, "--leakage-budget 5 --out design.zip")
+    line = f"fit people.csv {COLUMNS} --leakage-budget 5 --out design.zip"
     with pytest.warns(UserWarning, match="Every record is released as it is"):
-        refused(run(*line), 2, "every record would be released as it is", "--unchanged")
+        mistaken(line, "every record would be released as it is", "--unchanged")
     assert not out.exists()
     with pytest.warns(UserWarning, match="Every record is released as it is"):
-        found = run(*line, "--unchanged")
+        found = run(line, "--unchanged")
     assert found.exit_code == 0, found.output
     assert "Every record is released as it is" in found.stdout
-    table = Mechanism.load(out).matrix()
+    table = Mechanism.load("design.zip").matrix()
     assert np.array_equal(table, np.eye(len(table)))
 
 
-def test_a_leakage_tolerance_is_above_the_least_leakage(people, tmp_path):
-    out, options = tmp_path / "design.zip", f"{COLUMNS} --budget 0.2 --leakage-tolerance 0.01"
+def test_a_leakage_tolerance_is_above_the_least_leakage(people):
+    options = f"{COLUMNS} --budget 0.2 --leakage-tolerance 0.01"
     record = answered("fit people.csv", options, "--out design.zip")
-    target = Mechanism.load(out).asked
+    target = Mechanism.load("design.zip").asked
     assert target.problem == "leakage-budget"
-    plain = answered("fit people.csv", COLUMNS, "--budget 0.2 --out design.zip")
+    plain = answered(f"fit people.csv {COLUMNS} --budget 0.2 --out design.zip")
     assert target.target == pytest.approx(float(plain["on_the_design"]["leakage"]["upper"]) + 0.01, abs=2e-6)
     assert float(record["on_the_design"]["distortion"]["upper"]) < 0.2
     assert any("least leakage on the records" in one for one in record["statements"])
-    refused(
-        run("fit people.csv", options, "--population --out design.zip"), 2, "--leakage-tolerance goes with --budget"
-    )
+    mistaken(f"fit people.csv {options} --population --out design.zip", "--leakage-tolerance goes with --budget")
 
 
 def test_a_time_limit_and_progress(people, tmp_path):

@@ -12,137 +12,133 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import answered, printed, refused, run
-from tests.cli.test_tables import COLUMNS, table  # noqa: F401 - a fixture
+from tests.cli.conftest import answered, mistaken, printed, refused, run
+from tests.cli.test_tables import COLUMNS
+from tests.release.conftest import people, write
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def designed(table, tmp_path_factory):  # noqa: F811
-    """A design and its audit."""
+def made(tmp_path_factory):
+    """A folder of records, their design, and its audit in a folder of its own."""
     folder = tmp_path_factory.mktemp("design")
-    design, audit = folder / "design.zip", folder / "audit.zip"
-    printed("fit", table, COLUMNS, "--budget 0.15 --out", design, "--private-out", audit)
-    return design, audit
+    design, audit = folder / "design.zip", folder / "private" / "audit.zip"
+    audit.parent.mkdir()
+    table = write(folder / "people.csv", people(600))
+    printed("fit", table, f"{COLUMNS} --budget 0.15 --out", design, "--private-out", audit)
+    return folder
 
 
-def test_released_and_verified(table, designed, tmp_path):  # noqa: F811
-    design, audit = designed
+@pytest.fixture(autouse=True)
+def designed(made, tmp_path):
+    """The same in the folder of a test."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+
+
+def test_released_and_verified(tmp_path):
     out = tmp_path / "out.csv"
-    line = ("release", table, "--design", design, "--out out.csv --receipt receipt.json")
-    record = answered(*line)
+    line = "release people.csv --design design.zip --out out.csv --receipt receipt.json"
+    record = answered(line)
     assert (record["rows"], record["unseen"], record["served"]) == (600, 0, 0)
-    assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [design.parent] * 2
-    refused(run(*line), 2, "second draw")
-    files = ("--design", design, "--private", audit, "--released out.csv --records", table, "--order", record["order"])
+    assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [tmp_path] * 2
+    mistaken(line, "second draw")
+    released = "--design design.zip --private private/audit.zip --released out.csv --records people.csv"
+    files = (released, "--order", record["order"])
     found = answered("verify receipt.json", *files)
     assert found["released_rows"] == 600
     assert found["on_the_design"]["excess"]["upper"] == "0"
     assert 0 < float(found["conformity"]["p_value"]) <= 1
-    text = printed("verify", design, "--private", audit)
+    text = printed("verify design.zip --private private/audit.zip")
     assert "lower_bound: at least 0.0" in text
     assert "on the records of the design" in text
     out.write_bytes(out.read_bytes() + b"\n")
     refused(run("verify receipt.json", *files), 5, "not the file that the receipt is about")
     damaged = tmp_path / "damaged.zip"
-    damaged.write_bytes(design.read_bytes()[:-1])
+    damaged.write_bytes((tmp_path / "design.zip").read_bytes()[:-1])
     refused(run("verify damaged.zip"), 5, "damaged")
-    refused(run("release", table, "--design damaged.zip --out 2.csv --receipt 2"), 5)
-    refused(run("verify absent.zip"), 2, "does not exist")
+    refused(run("release people.csv --design damaged.zip --out 2.csv --receipt 2"), 5)
+    mistaken("verify absent.zip", "does not exist")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
 
 
-def test_a_release_compares_the_table_with_the_records_of_the_design(table, designed, tmp_path):  # noqa: F811
+def test_a_release_compares_the_table_with_the_records_of_the_design(tmp_path):
     """A line for each useful column and one for all together; a warning for a table of another population alone."""
-    design, audit = (Path(shutil.copy(path, tmp_path)) for path in designed)
-    rows = table.read_text().splitlines()
+    rows = (tmp_path / "people.csv").read_text().splitlines()
     ages = [row.split(",")[rows[0].split(",").index("age")] for row in rows[1:]]
     older = tmp_path / "older.csv"
     older.write_text("\n".join([rows[0], *(row for row, age in zip(rows[1:], ages, strict=True) if int(age) > 50)]))
-    for source, drifted in ((table, False), (older, True)):
-        files = ("--out", tmp_path / f"{drifted}.csv", "--receipt", tmp_path / f"{drifted}.json")
-        line = ("release", source, "--design", design, *files, "--private", audit)
-        result = printed(*line)
+    for source, drifted in (("people.csv", False), ("older.csv", True)):
+        files = f"--out {drifted}.csv --receipt {drifted}.json"
+        line = f"release {source} --design design.zip --private private/audit.zip {files}"
+        result = printed(line)
         assert "  all useful columns together: total variation 0." in result
         assert "I(S;Y) is at most I(X;Y)" in result
         assert ("warning: a corrected p is below 0.01" in result) == drifted
-        record = answered(*line, "--force")["drift"]
+        record = answered(line, "--force")["drift"]
         assert record["unseen"] == 0
         assert (min(one["adjusted"] for one in record["columns"]) < 0.01) == drifted
         assert float(record["information"]["upper"]) > 0
 
 
-def test_a_ledger_and_bad_lines(table, designed, problem, tmp_path):  # noqa: F811
-    line = ("release", table, "--design", designed[0], "--receipt", tmp_path / "receipt.json", "--out")
+def test_a_ledger_and_bad_lines(problem, tmp_path):
+    line = "release people.csv --design design.zip --receipt receipt.json --out"
     options = "--ledger ledger --force"
-    printed(*line, "out.csv", options)
+    printed(line, "out.csv", options)
     first = (tmp_path / "out.csv").read_bytes()
-    result = printed(*line, "out.csv", options)
+    result = printed(line, "out.csv", options)
     assert "600 records were in the ledger" in result
     assert (tmp_path / "out.csv").read_bytes() == first
-    refused(run(*line, "out.xls"), 2, ".csv and .parquet")
-    refused(run(*line, table), 2, "same file")
-    refused(run(*line, "absent/out.csv"), 6, "cannot write")
-    refused(run("release problem.npz", *line[2:], "2.csv"), 2, "tables are read from")
-    new = ("release", table, "--design", designed[0], "--receipt 2.json --out 2.csv")
-    refused(run(*new, "--keep income"), 2, "'income' is private")
-    refused(run(*new, "--id age"), 2, "--ledger: row", "other values")
-    refused(run(*new, "--id age --no-ledger"), 2, "--no-ledger goes without")
-    refused(run(*new, "--keep absent"), 2, "no column 'absent'")
+    mistaken(f"{line} out.xls", ".csv and .parquet")
+    mistaken(f"{line} people.csv", "same file")
+    refused(run(line, "absent/out.csv"), 6, "cannot write")
+    mistaken("release problem.npz --design design.zip --receipt receipt.json --out 2.csv", "tables are read from")
+    new = "release people.csv --design design.zip --receipt 2.json --out 2.csv"
+    mistaken(f"{new} --keep income", "'income' is private")
+    mistaken(f"{new} --id age", "--ledger: row", "other values")
+    mistaken(f"{new} --id age --no-ledger", "--no-ledger goes without")
+    mistaken(f"{new} --keep absent", "no column 'absent'")
     assert not (tmp_path / "2.csv").exists()
 
 
-@pytest.fixture
-def copied(designed, tmp_path):
-    """The design in a folder of this test, the audit in another."""
-    (tmp_path / "private").mkdir()
-    design, audit = tmp_path / "design.zip", tmp_path / "private" / "audit.zip"
-    design.write_bytes(designed[0].read_bytes())
-    audit.write_bytes(designed[1].read_bytes())
-    return design, audit
-
-
-def test_the_ledger_by_default(table, copied, tmp_path, monkeypatch):  # noqa: F811
-    design, audit = copied
+def test_the_ledger_by_default(tmp_path, monkeypatch):
 
     def line(name, *options):
-        files = ("--design", design, "--out", tmp_path / f"{name}.csv", "--receipt", tmp_path / f"{name}.json")
-        return run("release", table, *files, *options)
+        return run(f"release people.csv --design design.zip --out {name}.csv --receipt {name}.json", *options)
 
     (tmp_path / "elsewhere").mkdir()
-    for folder, options in ((audit.parent, ("--private", audit)), (tmp_path, ())):
-        first = line(f"first{folder.name}", *options)
+    private, audit = tmp_path / "private", "--private private/audit.zip"
+    for folder, options in ((private, audit), (tmp_path, "")):
+        first = line(f"first{folder.name}", options)
         assert first.exit_code == 0, first.output
         assert "keep their earlier draw" not in first.stdout  # nothing beside the design names the folder of the audit
         (ledger,) = folder.glob("private-ledger-*")
         assert stat.S_IMODE(ledger.stat().st_mode) == 0o600
         assert f"draws are recorded, for the owner alone, in {ledger}" in first.stdout
         for name in ("second", "elsewhere/third"):
-            again = line(f"{name}{folder.name}", *options)
+            again = line(f"{name}{folder.name}", options)
             assert "600 records were in the ledger and keep their earlier draw" in again.stdout
             assert "if they are other people" in again.stdout
             released = [(tmp_path / f"{one}{folder.name}.csv").read_bytes() for one in ("first", name)]
             assert released[0] == released[1]
-    (audit.parent / ledger.name).unlink()  # beside the audit there is none, beside the design there is
-    assert "600 records were in the ledger" in line("moved", "--private", audit).stdout
+    (private / ledger.name).unlink()  # beside the audit there is none, beside the design there is
+    assert "600 records were in the ledger" in line("moved", audit).stdout
     assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order
     other = tmp_path / "other.csv"
-    other.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
-    files = ("--design", design, "--out o.csv --receipt o.json")
-    assert "without --id it does not notice" in printed("release other.csv", *files)
+    other.write_text("\n".join((tmp_path / "people.csv").read_text().splitlines()[:-1]) + "\n")
+    assert "without --id it does not notice" in printed("release other.csv --design design.zip --out o.csv --receipt o")
     link = tmp_path / "elsewhere" / "link.zip"
-    link.symlink_to(design)  # the folder is that of the file, not of the link
-    files = ("--design", link, "--out", tmp_path / "l.csv", "--receipt", tmp_path / "l.json")
-    assert "600 records were in the ledger" in printed("release", table, *files)
-    refused(line("4", "--private", design), 5, "audit.json")
+    link.symlink_to(tmp_path / "design.zip")  # the folder is that of the file, not of the link
+    linked = printed("release people.csv --design elsewhere/link.zip --out l.csv --receipt l.json")
+    assert "600 records were in the ledger" in linked
+    refused(line("4", "--private design.zip"), 5, "audit.json")
     damaged = tmp_path / "damaged.zip"
-    damaged.write_bytes(audit.read_bytes()[:-1])
-    refused(line("4", "--private", damaged), 5, "damaged")
+    damaged.write_bytes((private / "audit.zip").read_bytes()[:-1])
+    refused(line("4", "--private damaged.zip"), 5, "damaged")
     refused(line("4", "--no-ledger"), 2, "--no-ledger: 600 of these records")
-    refused(line("4", "--no-ledger", "--ledger", tmp_path / "l"), 2, "--no-ledger goes without --ledger and --id")
-    made = line("4", "--no-ledger", "--force")
+    refused(line("4", "--no-ledger --ledger l"), 2, "--no-ledger goes without --ledger and --id")
+    made = line("4", "--no-ledger --force")
     assert "stated in the receipt: no ledger was kept" in made.stdout
 
     def no_room(*_, **given):
@@ -154,24 +150,23 @@ def test_the_ledger_by_default(table, copied, tmp_path, monkeypatch):  # noqa: F
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser writes everywhere")
-def test_a_folder_that_cannot_be_written_is_an_error(table, copied, tmp_path):  # noqa: F811
-    design, audit = copied
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "out").mkdir()
-    files = ("--design", design, "--out out/o.csv --receipt out/r.json")
-    audit.parent.chmod(0o500)
+    line = "release people.csv --design design.zip --out out/o.csv --receipt out/r.json"
+    (tmp_path / "private").chmod(0o500)
     tmp_path.chmod(0o500)
     try:
-        for options in ((), ("--private", audit)):
-            refused(run("release", table, *files, *options), 6, "--ledger", "cannot write")
-        printed("release", table, *files, "--ledger out/ledger")
+        for options in ("", "--private private/audit.zip"):
+            refused(run(line, options), 6, "--ledger", "cannot write")
+        printed(line, "--ledger out/ledger")
     finally:
         tmp_path.chmod(0o700)
-        audit.parent.chmod(0o700)
+        (tmp_path / "private").chmod(0o700)
 
 
-def test_rows_and_their_order(table, copied, tmp_path, monkeypatch):  # noqa: F811
+def test_rows_and_their_order(tmp_path, monkeypatch):
     monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
-    head, *rows = table.read_text().splitlines()
+    head, *rows = (tmp_path / "people.csv").read_text().splitlines()
     rows = [f"p{k},{row}" for k, row in enumerate(rows)]
     (tmp_path / "people.csv").write_text("\n".join([f"id,{head}", *rows]) + "\n")
     page = tmp_path / "page.html"
@@ -193,8 +188,8 @@ def test_rows_and_their_order(table, copied, tmp_path, monkeypatch):  # noqa: F8
         assert answered(given, options)["paired"] == paired
         text = printed(given, options)
         assert ("only how often each combination was released is compared" in text) == (paired is None)
-    refused(run(given, "--id town --order order.zip"), 2, "identify no record")
-    refused(run(given, "--id town"), 2, "was not kept")
+    mistaken(f"{given} --id town --order order.zip", "identify no record")
+    mistaken(f"{given} --id town", "was not kept")
     refused(run(given, "--order design.zip"), 5, "order.json")
     audit = "audit design.zip --counts people.csv --bootstrap 0 --releases out.csv"
     assert answered(audit, "--row-order order.zip")["conformity"]["p_value"] > 1e-2
@@ -219,14 +214,14 @@ def test_rows_and_their_order(table, copied, tmp_path, monkeypatch):  # noqa: F8
         assert words in help_text
 
 
-def test_verify_imports_the_standard_library_only(designed, tmp_path):
+def test_verify_imports_the_standard_library_only(made, tmp_path):
     """As a process: NumPy and JAX could not even be imported."""
     for name in ("numpy", "jax", "typer", "scipy"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
     paths = os.pathsep.join((str(tmp_path), str(ROOT)))
     for start in (["jaxpriv", "verify"], ["jaxpriv.verifier"]):
         done = subprocess.run(
-            [sys.executable, "-m", *start, designed[0], "--private", designed[1]],
+            [sys.executable, "-m", *start, made / "design.zip", "--private", made / "private" / "audit.zip"],
             capture_output=True,
             text=True,
             check=False,
@@ -236,60 +231,57 @@ def test_verify_imports_the_standard_library_only(designed, tmp_path):
         assert "lower_bound" in done.stdout
 
 
-def test_a_design_is_audited_on_a_table(table, designed, save, tmp_path):  # noqa: F811
-    design, _ = designed
-    found = answered("audit", design, "--counts", table)
+def test_a_design_is_audited_on_a_table(save, tmp_path):
+    found = answered("audit design.zip --counts people.csv")
     assert found["assumptions"]["records"] == 600
     assert found["holds_for"] == "all mechanisms"
     # The same as of the arrays that the table and the design make.
-    mechanism = Mechanism.load(design)
+    mechanism = Mechanism.load("design.zip")
     mechanism.codebook.save(tmp_path / "book.json")
-    line = ("joint", table, "--codebook book.json --out problem.npz")
-    printed(*line)
-    counts = np.load(tmp_path / "problem.npz")["counts"]
+    printed("joint people.csv --codebook book.json --out problem.npz")
+    counts = np.load("problem.npz")["counts"]
     arrays = save("mechanism.npz", mechanism=mechanism.matrix()), save("counts.npz", counts=counts)
     other = answered("audit", arrays[0], "--counts", arrays[1])
     assert found["measures"] == other["measures"]
-    refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
-    refused(run("audit", design, "--joint problem.npz"), 2, "audited on a table")
+    refused(run("audit design.zip --counts", arrays[1]), 2, "audited on a table")
+    mistaken("audit design.zip --joint problem.npz", "audited on a table")
 
 
-def test_a_second_release_of_the_same_records(table, copied, monkeypatch):  # noqa: F811
+def test_a_second_release_of_the_same_records(monkeypatch):
     monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
-    design, audit = copied
-    private = audit.parent / "finer.zip"
 
-    def line(name, one, *options):
-        return "release", table, "--design", one, f"--out {name}.csv --receipt {name}.json", *options
+    def line(name, design, options=""):
+        return f"release people.csv --design {design} --out {name}.csv --receipt {name}.json {options}"
 
-    fit = ("fit", table, "--private income --after", design, "--out finer.zip --private-out", private)
-    assert "leakage, both releases together" in printed(*fit, "--budget 0.1")
-    refused(run(*fit, "--budget 0.1 --useful age"), 2, "--after goes without --useful")
-    refused(run(*fit, "--disclosure 0.1"), 2, "--after goes with --budget or --leakage-budget")
-    refused(run(*fit, "--budget 0.1 --bins age=quantiles:2"), 2, "--after")
-    refused(run(*line("2", "finer.zip", "--private", private)), 2, "--ledger: no ledger has a draw")
-    refused(run(*line("2", design, "--limit 1")), 2, "go with --after")
-    printed(*line("1", design, "--private", audit))
-    second = printed(*line("2", "finer.zip", "--private", private))
+    fit = "fit people.csv --private income --after design.zip --out finer.zip --private-out private/finer.zip"
+    assert "leakage, both releases together" in printed(fit, "--budget 0.1")
+    mistaken(f"{fit} --budget 0.1 --useful age", "--after goes without --useful")
+    mistaken(f"{fit} --disclosure 0.1", "--after goes with --budget or --leakage-budget")
+    mistaken(f"{fit} --budget 0.1 --bins age=quantiles:2", "--after")
+    private = "--private private/finer.zip"
+    refused(run(line("2", "finer.zip", private)), 2, "--ledger: no ledger has a draw")
+    refused(run(line("2", "design.zip", "--limit 1")), 2, "go with --after")
+    printed(line("1", "design.zip", "--private private/audit.zip"))
+    second = printed(line("2", "finer.zip", private))
     assert "receivers of both have at most" in second
     assert "stated in the receipt: with the earlier release: on records of the design" in second
     stated = "verify 2.json --design finer.zip --released 2.csv"
-    printed(stated, "--private", private)
-    assert "together agrees with both designs" in printed(stated, "--after", design)
-    refused(run(stated, "--after finer.zip"), 2, "follows another earlier design")
-    printed("report finer.zip --receipt 2.json --out page.html --private", private)
+    printed(stated, private)
+    assert "together agrees with both designs" in printed(stated, "--after design.zip")
+    mistaken(f"{stated} --after finer.zip", "follows another earlier design")
+    printed("report finer.zip --receipt 2.json --out page.html", private)
     page = Path("page.html").read_text()
     assert "are about readers of both" in page
     assert "With the earlier release" in page
-    measured = ("audit --bootstrap 0 --measures mutual-information --counts", table)
-    both = answered(*measured, "finer.zip")
+    measured = "audit --bootstrap 0 --measures mutual-information --counts people.csv"
+    both = answered(measured, "finer.zip")
     assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
-    refused(run(*measured, design, "--again finer.zip"), 2, "--again: ", "looks at earlier draws")
-    options = ("--private", private, "--after", design, "--limit")
-    own = ("--private", audit, "--after", design, "--limit 1")
-    refused(run(*line("3", design, *own)), 2, "the design itself")
-    refused(run(*line("3", design, "--after finer.zip")), 2, "--after needs")
-    refused(run(*line("3", "finer.zip", *options, 0.0001)), 2, "--limit: receivers of both would have")
-    assert "600 records were in the ledger" in printed(*line("3", "finer.zip", *options, 1))
-    disclosed = answered(*line("4", "finer.zip", *options, 1))["disclosed"]
+    mistaken(f"{measured} design.zip --again finer.zip", "--again: ", "looks at earlier draws")
+    own = "--private private/audit.zip --after design.zip --limit 1"
+    refused(run(line("3", "design.zip", own)), 2, "the design itself")
+    refused(run(line("3", "design.zip", "--after finer.zip")), 2, "--after needs")
+    third = line("3", "finer.zip", f"{private} --after design.zip --limit")
+    mistaken(f"{third} 0.0001", "--limit: receivers of both would have")
+    assert "600 records were in the ledger" in printed(third, "1")
+    disclosed = answered(third.replace("3.", "4."), "1")["disclosed"]
     assert float(disclosed["together"]["upper"]) >= float(disclosed["alone"]["upper"])

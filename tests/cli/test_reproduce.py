@@ -3,6 +3,7 @@
 import importlib.util
 import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from jaxpriv import datasets
 from jaxpriv.cli import reproduce
 from jaxpriv.errors import ResourceError
-from tests.cli.conftest import printed, refused, run
+from tests.cli.conftest import mistaken, printed, run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -62,11 +63,11 @@ def test_the_list_names_all(gallery):
 
 
 def test_what_is_wrong_is_said(tmp_path):
-    refused(run("reproduce"), 2, "--list")
-    refused(run("reproduce gausian_funnel"), 2, "gaussian_funnel")
-    refused(run("reproduce gaussian_funnel --draw -- --fast"), 2, "--draw")
+    mistaken("reproduce", "--list")
+    mistaken("reproduce gausian_funnel", "gaussian_funnel")
+    mistaken("reproduce gaussian_funnel --draw -- --fast", "--draw")
     (tmp_path / "file").write_text("")
-    refused(run("reproduce gaussian_funnel --draw --out file"), 2, "not a folder")
+    mistaken("reproduce gaussian_funnel --draw --out file", "not a folder")
 
 
 @pytest.fixture
@@ -94,8 +95,7 @@ def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offlin
 
 
 def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else found(name))
+    monkeypatch.setitem(sys.modules, "optax", None)
     for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
         done = run("reproduce", name, "--out", tmp_path)
         assert done.exit_code == 6

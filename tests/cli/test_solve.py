@@ -9,7 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import files
 from jaxpriv.cli import solve as command
-from tests.cli.conftest import DISTORTION, JOINT, answered, printed, refused, run, strict_json
+from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
 
@@ -27,8 +27,7 @@ def changed(array: np.ndarray, index: tuple, value: float) -> np.ndarray:
 # -- results ---------------------------------------------------------------------------------------
 
 
-def test_json_has_exactly_the_promised_fields(problem, tmp_path):
-    out = tmp_path / "mechanism.npz"
+def test_json_has_exactly_the_promised_fields(problem):
     result = run("solve problem.npz --budget 0.2 --out mechanism.npz --json -")
     assert (result.exit_code, result.stderr) == (0, "")
     record = strict_json(result.stdout)
@@ -43,7 +42,7 @@ def test_json_has_exactly_the_promised_fields(problem, tmp_path):
     expected = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=0.2))
     assert record["value"] == float(expected.value)
     # The file holds the mechanism that the numbers are about.
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("mechanism.npz")["mechanism"]
     assert mechanism.dtype == np.float64
     assert mechanism.shape == (4, 4)
     assert np.allclose(mechanism.sum(axis=1), 1, atol=1e-12)
@@ -63,7 +62,7 @@ def test_a_leakage_tolerance_adds_the_least_leakage(problem):
     shown = printed("solve problem.npz", options)
     assert "least distortion" in shown
     assert "least leakage" in shown
-    refused(run("solve problem.npz --leakage-budget 0.1 --leakage-tolerance 0.01"), 2, "goes with --budget")
+    mistaken("solve problem.npz --leakage-budget 0.1 --leakage-tolerance 0.01", "goes with --budget")
 
 
 def test_json_file_and_text(problem, tmp_path):
@@ -84,10 +83,9 @@ def test_json_file_and_text(problem, tmp_path):
 
 
 def test_second_call_replaces_the_output(problem, tmp_path):
-    out = tmp_path / "mechanism.npz"
     for budget in (0.1, 0.3):
         printed("solve problem.npz --budget", budget, "--out mechanism.npz")
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("mechanism.npz")["mechanism"]
     assert np.sum(JOINT.sum(axis=0)[:, None] * DISTORTION * mechanism) == pytest.approx(0.3, abs=1e-3)
     assert sorted(os.listdir(tmp_path)) == ["mechanism.npz", "problem.npz"]
 
@@ -120,15 +118,14 @@ def test_a_set_of_joints(save):
     assert record["leakage"] == 0
 
 
-def test_zero_mass_rows_and_columns_are_allowed(save, tmp_path):
+def test_zero_mass_rows_and_columns_are_allowed(save):
     joint = np.zeros((4, 5))
     joint[:3, :4] = JOINT
     save("zeros.npz", joint=joint, distortion=np.vstack([DISTORTION, np.ones(4)]))
-    out = tmp_path / "mechanism.npz"
     record = answered("solve zeros.npz --budget 0.2 --out mechanism.npz")
     plain = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=0.2))
     assert record["value"] == pytest.approx(float(plain.value), abs=1e-6)
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("mechanism.npz")["mechanism"]
     assert mechanism[4] == pytest.approx(joint.sum(axis=0) @ mechanism, abs=1e-9)
 
 
@@ -160,13 +157,12 @@ def test_every_measure_can_be_minimised(problem):
             assert record["leakage"] == pytest.approx(least, abs=1e-12), name
 
 
-def test_a_measure_in_its_own_unit(problem, tmp_path):
-    out = tmp_path / "m.npz"
+def test_a_measure_in_its_own_unit(problem):
     asked = "problem.npz --budget 0.2 --leakage f-information --divergence chi-squared"
     record = solved(asked, "--out m.npz")
     assert list(record) == [*FIELDS, "leakage_units"]
     assert record["leakage_units"] == "dimensionless"
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("m.npz")["mechanism"]
     w = JOINT @ mechanism
     free = np.outer(w.sum(axis=1), w.sum(axis=0))
     assert record["value"] == pytest.approx(np.sum((w - free) ** 2 / free), abs=1e-9)
@@ -187,12 +183,11 @@ def test_form_and_order_choose_the_measure(problem):
     assert values[0] < values[1]
 
 
-def test_limits_beside_the_objective(problem, tmp_path):
+def test_limits_beside_the_objective(problem):
     """Several limits, with parameters; each holds, and more of them cost more."""
-    out = tmp_path / "m.npz"
     limits = "--limit sibson:2=0.3 --limit=f-information:e-gamma:1.5=0.02"
     both = solved("problem.npz --leakage-budget 0.25 --leakage max-lift", limits, "--out m.npz")
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("m.npz")["mechanism"]
     for measure, value in (
         (jp.leakage.MaxLift(), 0.25),
         (jp.leakage.Sibson(2.0), 0.3),
@@ -204,21 +199,20 @@ def test_limits_beside_the_objective(problem, tmp_path):
     assert both["value"] >= alone["lower_bound"] - 1e-9
 
 
-def test_the_released_marginal(save, tmp_path):
+def test_the_released_marginal(save):
     """That of x, or the one of the file: the mapping is one of the outputs of the distortion."""
-    out = tmp_path / "m.npz"
     target = np.array([0.4, 0.2, 0.2, 0.2])
     same, near = save(**other()), save("q.npz", **other(marginal=target))
     for path, within, marginal in ((same, 0, JOINT.sum(axis=0)), (near, 0.02, target)):
         record = solved(path, "--budget 0.4 --marginal", within, "--out m.npz")
-        mechanism = np.load(out)["mechanism"]
+        mechanism = np.load("m.npz")["mechanism"]
         assert mechanism.shape == DISTORTION.shape
         released = JOINT.sum(axis=0) @ mechanism
         assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
         assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
         assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
     solved(near, "--budget 0.4 --marginal chi-squared=0.01 --out m.npz")
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("m.npz")["mechanism"]
     assert mechanism.shape == DISTORTION.shape
     assert ((JOINT.sum(axis=0) @ mechanism - target) ** 2 / target).sum() <= 0.01 + 1e-9
 
@@ -273,8 +267,7 @@ def test_infeasible_writes_the_proof_and_no_mechanism(problem, tmp_path, asked):
     assert not out.exists()
 
 
-def test_not_certified_still_writes_a_valid_interval(problem, tmp_path):
-    out = tmp_path / "mechanism.npz"
+def test_not_certified_still_writes_a_valid_interval(problem):
     result = run("solve problem.npz --budget 0.2 --max-steps 1 --out mechanism.npz --json -")
     assert result.exit_code == 4
     assert "not certified" in result.stderr
@@ -286,7 +279,7 @@ def test_not_certified_still_writes_a_valid_interval(problem, tmp_path):
     assert record["lower_bound"] <= optimum.value
     assert record["value"] >= optimum.lower_bound
     assert record["distortion"][0] <= 0.2 + 1e-12
-    assert np.load(out)["mechanism"].shape == (4, 4)
+    assert np.load("mechanism.npz")["mechanism"].shape == (4, 4)
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -304,7 +297,7 @@ ARRAYS = {
 def test_bad_arrays(save, tmp_path, case):
     arrays, words = ARRAYS[case]
     path = save(**arrays)
-    refused(run("solve problem.npz --budget 0.2 --out mechanism.npz --json result.json"), 2, *words)
+    mistaken("solve problem.npz --budget 0.2 --out mechanism.npz --json result.json", *words)
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -360,7 +353,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_bad_options(problem, tmp_path, options):
-    refused(run("solve problem.npz", options, "--out mechanism.npz"), 2, *OPTIONS[options])
+    mistaken(f"solve problem.npz {options} --out mechanism.npz", *OPTIONS[options])
     assert os.listdir(tmp_path) == [problem.name]
 
 
@@ -368,9 +361,9 @@ def test_bad_options(problem, tmp_path, options):
 
 
 def test_missing_file_is_bad_input(tmp_path):
-    refused(run("solve absent.npz --budget 0.1"), 2, "absent.npz", "does not exist")
+    mistaken("solve absent.npz --budget 0.1", "absent.npz", "does not exist")
     refused(run("solve", tmp_path, "--budget 0.1"), 2, "not a regular file")
-    refused(run("solve --budget 0.1"), 2, "PROBLEM.npz")
+    mistaken("solve --budget 0.1", "PROBLEM.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"joint,distortion\n", b"PK\x03\x04 truncated"])
@@ -379,11 +372,6 @@ def test_files_that_are_no_npz(tmp_path, content):
     path.write_bytes(content)
     refused(run("solve problem.npz --budget 0.1 --out out.npz"), 5, "problem.npz")
     assert os.listdir(tmp_path) == ["problem.npz"]
-
-
-def test_object_arrays_are_never_unpickled(save):
-    save(joint=np.array([[JOINT]], dtype=object), distortion=DISTORTION)
-    refused(run("solve problem.npz --budget 0.1"), 5, "joint")
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp_path, monkeypatch):
@@ -395,10 +383,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     link = tmp_path / "link.npz"
     link.symlink_to(problem)
     asked = "solve problem.npz --budget 0.2"
-    refused(run(asked, "--out problem.npz"), 2, "--out", "PROBLEM.npz")
-    refused(run(asked, "--out link.npz"), 2, "--out")
-    refused(run(asked, "--json problem.npz"), 2, "--json")
-    refused(run(asked, "--out same --json same"), 2, "--json", "--out")
+    mistaken(f"{asked} --out problem.npz", "--out", "PROBLEM.npz")
+    mistaken(f"{asked} --out link.npz", "--out")
+    mistaken(f"{asked} --json problem.npz", "--json")
+    mistaken(f"{asked} --out same --json same", "--json", "--out")
     refused(run(asked, "--out", tmp_path), 2, "--out", "not a regular file")
     refused(run(asked, "--out absent/m.npz"), 6, "--out", "No such file")
     refused(run(asked, "--json absent/r.json"), 6, "--json")

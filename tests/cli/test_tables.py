@@ -10,31 +10,31 @@ import pytest
 
 from jaxpriv.release import Evidence, Mechanism
 from jaxpriv.statistics.tables import Codebook
-from tests.cli.conftest import answered, printed, refused, run
+from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.release.conftest import people, write
 
 COLUMNS = "--private income --useful age --useful town --bins age=quantiles:3"
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("people") / "people.csv", people(600))
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path / "people.csv", people(600))
 
 
 def test_a_table_is_the_problem_that_joint_writes(table, tmp_path):
     problem, book = tmp_path / "problem.npz", tmp_path / "book.json"
-    record = answered("joint", table, COLUMNS, "--out problem.npz --codebook-out book.json")
+    record = answered(f"joint people.csv {COLUMNS} --out problem.npz --codebook-out book.json")
     assert (record["records"], record["private"]["symbols"], record["useful"]["symbols"]) == (600, 2, 9)
     assert stat.S_IMODE(os.stat(problem).st_mode) == 0o600
-    with np.load(problem) as arrays:
+    with np.load("problem.npz") as arrays:
         np.testing.assert_allclose(arrays["joint"], arrays["counts"] / 600, rtol=1e-15)
         codes = arrays["attributes"]
         np.testing.assert_array_equal(arrays["distortion"], (codes[:, None] != codes[None]).sum(axis=2))
-    mechanisms, out = [], tmp_path / "mechanism.npz"
+    mechanisms = []
     sources = (problem,), (table, "--codebook", book), (table, COLUMNS)
     for source in sources:
         printed("solve", *source, "--budget 0.1 --out mechanism.npz")
-        with np.load(out) as arrays:
+        with np.load("mechanism.npz") as arrays:
             np.testing.assert_array_equal(arrays["attributes"], codes)
             mechanisms.append(arrays["mechanism"])
     np.testing.assert_array_equal(mechanisms[0], mechanisms[1])
@@ -42,57 +42,54 @@ def test_a_table_is_the_problem_that_joint_writes(table, tmp_path):
     # The mapping can be measured and audited on records: it says which classes its symbols are.
     found = [answered("leakage mechanism.npz --joint", *source)["measures"][0]["value"] for source in sources]
     assert found[0] == found[1] == found[2] > 1e-3
-    printed("audit mechanism.npz --counts", table, "--codebook book.json")
+    printed("audit mechanism.npz --counts people.csv --codebook book.json")
 
 
-def test_a_funnel_of_a_table(table, tmp_path):
-    out = tmp_path / "mechanism.npz"
-    assert answered("funnel", table, COLUMNS, "--disclosure 1.5 --out mechanism.npz")["disclosure"] >= 1.5 - 1e-9
-    assert set(np.load(out)) == {"mechanism", "attributes", "classes"}
+def test_a_funnel_of_a_table(table):
+    assert answered(f"funnel people.csv {COLUMNS} --disclosure 1.5 --out mechanism.npz")["disclosure"] >= 1.5 - 1e-9
+    assert set(np.load("mechanism.npz")) == {"mechanism", "attributes", "classes"}
 
 
-def test_costs_by_column(table, save, tmp_path):
+def test_costs_by_column(table, save):
     prices = save("prices.npz", distortion=np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]]))
-    out = tmp_path / "problem.npz"
     options = ("--distortion age=absolute --distortion", f"town={prices}", "--weight age=0.5")
-    printed("joint", table, COLUMNS, *options, "--out problem.npz")
-    distortion = np.load(out)["distortion"]
+    printed(f"joint people.csv {COLUMNS}", *options, "--out problem.npz")
+    distortion = np.load("problem.npz")["distortion"]
     assert distortion.shape == (9, 9)
     assert distortion.max() > 3
 
 
 def test_what_columns_need(table, problem, tmp_path):
-    out = "--out out.npz"
-    refused(run("joint", table, out), 2, "--private and --useful")
-    refused(run("joint problem.npz", out, COLUMNS), 2, "tables are read from")
-    refused(run("solve problem.npz --budget 1", COLUMNS), 2, "--private is for tables")
-    refused(run("solve problem.npz --budget 1 --codebook-out book.json"), 2, "codebooks are for tables")
-    line = ("joint", table, COLUMNS, out)
-    refused(run(*line, "--distortion age"), 2, "--distortion 'age' is not COL=VALUE")
-    refused(run(*line, "--distortion age=far"), 2, "column 'age'", "one of")
-    refused(run(*line, "--distortion town=absolute"), 2, "column 'town'", "no number")
-    refused(run(*line, "--distortion age=changed --distortion age=changed"), 2, "twice")
-    refused(run(*line, "--distortion", f"age={tmp_path / 'absent.npz'}"), 2, "column 'age'", "does not exist")
-    refused(run(*line, "--weight age=heavy"), 2, "not a number")
-    refused(run(*line, "--weight income=2"), 2, "not among the useful")
+    mistaken("joint people.csv --out out.npz", "--private and --useful")
+    mistaken(f"joint problem.npz --out out.npz {COLUMNS}", "tables are read from")
+    mistaken(f"solve problem.npz --budget 1 {COLUMNS}", "--private is for tables")
+    mistaken("solve problem.npz --budget 1 --codebook-out book.json", "codebooks are for tables")
+    line = f"joint people.csv {COLUMNS} --out out.npz"
+    mistaken(f"{line} --distortion age", "--distortion 'age' is not COL=VALUE")
+    mistaken(f"{line} --distortion age=far", "column 'age'", "one of")
+    mistaken(f"{line} --distortion town=absolute", "column 'town'", "no number")
+    mistaken(f"{line} --distortion age=changed --distortion age=changed", "twice")
+    mistaken(f"{line} --distortion age=absent.npz", "column 'age'", "does not exist")
+    mistaken(f"{line} --weight age=heavy", "not a number")
+    mistaken(f"{line} --weight income=2", "not among the useful")
     (tmp_path / "book.json").write_text("{}")
-    refused(run(*line, "--codebook book.json"), 2, "leave out --private")
+    mistaken(f"{line} --codebook book.json", "leave out --private")
     assert not (tmp_path / "out.npz").exists()
 
 
 def test_a_design_of_a_table(table, tmp_path):
     design, audit = tmp_path / "design.zip", tmp_path / "audit.zip"
     files = "--out design.zip --private-out audit.zip --codebook-out book.json"
-    record = answered("fit", table, COLUMNS, "--budget 0.15", files)
-    mechanism = Mechanism.load(design)
-    evidence = Evidence.load(audit, mechanism)
+    record = answered(f"fit people.csv {COLUMNS} --budget 0.15", files)
+    mechanism = Mechanism.load("design.zip")
+    evidence = Evidence.load("audit.zip", mechanism)
     assert record["status"] == "optimal"
     assert record["design"] == mechanism.sha256
     assert record["records"] == {"design": 300, "held_out": 300}
     assert record["on_the_design"] == {name: claim.record for name, claim in evidence.claims(mechanism).items()}
     assert record["population"]["holds_for"] == "this mechanism"
     assert [stat.S_IMODE(os.stat(path).st_mode) for path in (audit, design)] == [0o600, 0o644 & ~_umask()]
-    text = printed("fit", table, COLUMNS, "--target-leakage 0.3 --split 1 --out design.zip --units bits")
+    text = printed(f"fit people.csv {COLUMNS} --target-leakage 0.3 --split 1 --out design.zip --units bits")
     assert "watchdog 0.3, leakage: lift" in text
     assert "held-out" not in text
 
@@ -104,25 +101,24 @@ def _umask() -> int:
 
 
 def test_a_fit_that_cannot_be(table, problem, tmp_path):
-    line = ("fit", table, COLUMNS, "--out design.zip")
-    refused(run(*line), 2, "exactly one of --budget")
-    refused(run(*line, "--budget 0.1 --disclosure 1"), 2, "exactly one of --budget")
-    refused(run(*line, "--disclosure 50"), 3)
-    refused(run("fit problem.npz --budget 1 --out design.zip"), 2, "tables are read from")
-    refused(run("fit", table, COLUMNS, "--budget 0.1 --out", table), 2, "same file")
-    assert os.listdir(tmp_path) == ["problem.npz"]
-    result = run(*line, "--budget 0.1 --tol 1e-300")
-    assert result.exit_code == 4
-    assert Mechanism.load(tmp_path / "design.zip").asked.target == 0.1
+    line = f"fit people.csv {COLUMNS} --out design.zip"
+    mistaken(line, "exactly one of --budget")
+    mistaken(f"{line} --budget 0.1 --disclosure 1", "exactly one of --budget")
+    refused(run(line, "--disclosure 50"), 3)
+    mistaken("fit problem.npz --budget 1 --out design.zip", "tables are read from")
+    mistaken(f"fit people.csv {COLUMNS} --budget 0.1 --out people.csv", "same file")
+    assert sorted(os.listdir(tmp_path)) == ["people.csv", "problem.npz"]
+    printed(line, "--budget 0.1 --tol 1e-300", code=4)
+    assert Mechanism.load("design.zip").asked.target == 0.1
 
 
 def test_a_limit_for_the_population(table):
-    line = ("fit", table, COLUMNS, "--out design.zip --population")
-    limit = answered(*line, "--leakage-budget 0.1")["population_limit"]
+    line = f"fit people.csv {COLUMNS} --out design.zip --population"
+    limit = answered(line, "--leakage-budget 0.1")["population_limit"]
     assert limit["upper"] <= limit["limit"] == 0.1
-    assert "population, confidence 0.95" in printed(*line, "--leakage-budget 0.1")
-    refused(run(*line, "--leakage-budget 0.01"), 4, "held-out records cannot certify")
-    refused(run(*line, "--budget 0.1"), 2, "population is about --leakage-budget")
+    assert "population, confidence 0.95" in printed(line, "--leakage-budget 0.1")
+    refused(run(line, "--leakage-budget 0.01"), 4, "held-out records cannot certify")
+    mistaken(f"{line} --budget 0.1", "population is about --leakage-budget")
 
 
 def test_every_command_reads_every_dialect(table, tmp_path):
@@ -150,30 +146,30 @@ def test_every_command_reads_every_dialect(table, tmp_path):
         printed(*line, "--receipt", tmp_path / f"{len(results)}.json")
     assert results[0] == results[1]
     for bad in ("delimiter=;;", "delimiter", "comma", "encoding=x", "names=a,a", "names=", "nfc=1"):
-        refused(run("joint", table, COLUMNS, "--read", bad, "--out bad.npz"), 2, "--read")
-    refused(run("joint", table, COLUMNS, "--read nfc --read nfc --out bad.npz"), 2, "twice")
+        refused(run(f"joint people.csv {COLUMNS} --read", bad, "--out bad.npz"), 2, "--read")
+    mistaken(f"joint people.csv {COLUMNS} --read nfc --read nfc --out bad.npz", "twice")
 
 
 def test_rare_classes_and_survey_weights(tmp_path):
-    path, out = tmp_path / "t.csv", tmp_path / "joint.npz"
+    path = tmp_path / "t.csv"
     rows = (
         [("lo", "a", 1), ("hi", "a", 3)] * 20 + [("lo", "b", 2), ("hi", "b", 2)] * 10 + [("lo", "c", 1), ("hi", "d", 1)]
     )
     path.write_text("income,town,w\n" + "".join(f"{s},{x},{w}\n" for s, x, w in rows))
     line = "joint t.csv --private income --useful town --out joint.npz --bins"
     printed(line, "town=categories:5")
-    with np.load(out) as arrays:
+    with np.load("joint.npz") as arrays:
         assert arrays["counts"].tolist() == [[20, 10, 1], [20, 10, 1]]  # hi, lo; a, b and other
     printed(line, "town=categories:5 --survey-weight w")
-    with np.load(out) as arrays:
+    with np.load("joint.npz") as arrays:
         np.testing.assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
-    refused(run(line, "town=categories:x"), 2, "--bins")
-    refused(run(line, "town=categories:5 --survey-weight town"), 2, "weights", "'town'")
+    mistaken(f"{line} town=categories:x", "--bins")
+    mistaken(f"{line} town=categories:5 --survey-weight town", "weights", "'town'")
 
 
 def test_a_value_called_other_and_names_for_the_rest(tmp_path):
     """Frequent values called like the classes of the rest and of empty cells, in every command that counts a table."""
-    path, design = tmp_path / "t.csv", tmp_path / "d.zip"
+    path = tmp_path / "t.csv"
     jobs = ["other"] * 60 + ["clerk"] * 60 + [""] * 20 + ["judge", "poet", "smith", "mayor"] * 2
     rows = [(("lo", "hi")[(k * 7 + len(job)) % 3 == 0], job) for k, job in enumerate(jobs)]
     path.write_text("income,job\n" + "".join(f"{s},{x}\n" for s, x in rows))
@@ -185,19 +181,19 @@ def test_a_value_called_other_and_names_for_the_rest(tmp_path):
         ("--missing job=other_2", ["clerk", "other", "other_3", "other_2"]),
         ("--missing job=none --other job=rest", ["clerk", "other", "rest", "none"]),
     ):
-        line, book = (path, columns, options), tmp_path / "book.json"
+        line = ("t.csv", columns, options)
         printed("joint", *line, "--out joint.npz --codebook-out book.json")
         printed("solve", *line, "--budget 0.1")
         printed("frontier", *line, "--budget 0.1 0.2")
         printed("fit", *line, "--budget 0.1 --out d.zip")
-        assert Codebook.load(book).rules["job"].labels == tuple(labels)
-        assert list(Mechanism.load(design).released_labels[0]) == labels
+        assert Codebook.load("book.json").rules["job"].labels == tuple(labels)
+        assert list(Mechanism.load("d.zip").released_labels[0]) == labels
     joint = "joint t.csv --out joint.npz"
-    refused(run(joint, columns, "--missing job=other"), 2, "'job'", "--missing COL=LABEL")
-    refused(run(joint, columns, options, "--other income=x --other income=y"), 2, "--other", "twice")
-    refused(run(joint, columns, "--missing job=x --other job=x"), 2, "different labels")
-    refused(run(joint, private_and_useful, "--other age=x"), 2, "--other", "'age'")
-    refused(run(joint, private_and_useful, "--bins job=quantiles:3 --other job=x"), 2, "--other")
+    mistaken(f"{joint} {columns} --missing job=other", "'job'", "--missing COL=LABEL")
+    mistaken(f"{joint} {columns} {options} --other income=x --other income=y", "--other", "twice")
+    mistaken(f"{joint} {columns} --missing job=x --other job=x", "different labels")
+    mistaken(f"{joint} {private_and_useful} --other age=x", "--other", "'age'")
+    mistaken(f"{joint} {private_and_useful} --bins job=quantiles:3 --other job=x", "--other")
 
 
 def test_too_many_private_classes_are_refused_before_the_work(tmp_path):

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics.tables import Quantiles, count_table
-from tests.cli.conftest import JOINT, answered, printed, refused, run
+from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run
+from tests.release.conftest import write
 
 
-@pytest.fixture(scope="module")
-def people(tmp_path_factory):
+@pytest.fixture
+def people(tmp_path):
     """A table of 600 records: income depends on age and town a little."""
     rng = np.random.default_rng(2)
     age, town = rng.integers(18, 80, 600), rng.choice(["north", "south"], 600)
     income = np.where(rng.random(600) < 0.3 + 0.3 * (age > 50) + 0.1 * (town == "north"), "high", "low")
-    path = tmp_path_factory.mktemp("people") / "people.csv"
-    lines = [f"{a},{t},{i}" for a, t, i in zip(age, town, income, strict=True)]
-    path.write_text("\n".join(["age,town,income", *lines]))
-    return path
+    return write(tmp_path / "people.csv", {"age": age, "town": town, "income": income})
 
 
 COLUMNS = "--private income --useful age --useful town"
@@ -26,10 +24,9 @@ TABLE = f"{COLUMNS} --bins age=quantiles:2"
 
 
 @pytest.mark.parametrize("merge", ["marginal", "uniform", "single", "subsets", "randomised-response"])
-def test_the_mapping_has_the_leakage_that_is_printed(problem, tmp_path, merge):
-    out = tmp_path / "mechanism.npz"
+def test_the_mapping_has_the_leakage_that_is_printed(problem, merge):
     record = answered("watchdog problem.npz --epsilon 0.8 --merge", merge, "--measures --out mechanism.npz")
-    mechanism = np.load(out)["mechanism"]
+    mechanism = np.load("mechanism.npz")["mechanism"]
     outputs = JOINT / JOINT.sum() @ mechanism
     used = outputs.sum(axis=0) > 0
     lift = outputs[:, used] / outputs[:, used].sum(axis=0) / outputs.sum(axis=1, keepdims=True)
@@ -47,14 +44,14 @@ def test_empty_cells_have_the_class_that_was_declared(tmp_path):
     path, book = tmp_path / "gaps.csv", tmp_path / "book.json"
     path.write_text("s,town\n" + "".join(f"{i % 2},{('n', 's', '')[i % 3]}\n" for i in range(60)))
     line = "watchdog gaps.csv --private s --useful town --epsilon 1"
-    refused(run(line), 2, "'town'", "missing")
+    mistaken(line, "'town'", "missing")
     assert len(answered(line, "--codebook-out book.json --missing", ["town=nobody knows"])["released"]) == 3
     assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
     for text in ("town", "town=", "=label"):
-        refused(run(line, "--missing", text), 2, "is not COL=LABEL")
-    refused(run(line, "--missing town=a --missing town=b"), 2, "twice")
-    refused(run(line, "--missing age=a"), 2, "--missing is about column 'age'")
-    refused(run(line, "--missing town=n"), 2, "column 'town'", "repeats an earlier label")
+        mistaken(f"{line} --missing {text}", "is not COL=LABEL")
+    mistaken(f"{line} --missing town=a --missing town=b", "twice")
+    mistaken(f"{line} --missing age=a", "--missing is about column 'age'")
+    mistaken(f"{line} --missing town=n", "column 'town'", "repeats an earlier label")
     for label in (" ", "a\nb"):
         refused(run(line, "--missing", [f"town={label}"]), 2, "--missing, column 'town'", "not blank")
 
@@ -86,68 +83,65 @@ def test_bits_are_for_people(problem):
 
 
 def test_a_table_is_the_joint_of_its_records(people, save, tmp_path):
-    out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
+    book = tmp_path / "book.json"
     line = "--target-leakage 0.2 --out mechanism.npz --codebook-out book.json"
-    record = answered("watchdog", people, TABLE, line)
+    record = answered(f"watchdog people.csv {TABLE}", line)
     assert record["rows"] == 600
     assert not record["sparse"]
     table = count_table(people, private="income", useful=["age", "town"], rules={"age": Quantiles(2)})
-    assert np.array_equal(np.load(out)["attributes"], table.dataset.useful_attributes)
+    assert np.array_equal(np.load("mechanism.npz")["attributes"], table.dataset.useful_attributes)
     assert table.codebook.to_json() == book.read_text()
     # The same from the joint, and from the stored classes.
     save(joint=table.dataset.joint)
     again = answered("watchdog problem.npz --target-leakage 0.2")
-    stored = answered("watchdog", people, "--codebook book.json --target-leakage 0.2")
+    stored = answered("watchdog people.csv --codebook book.json --target-leakage 0.2")
     for name in ("epsilon", "leakage", "utility", "released", "scores"):
         assert record[name] == again[name] == stored[name]
     # Neither values nor counts of people are in what can be given away.
     content = json.dumps(json.loads(book.read_text())["columns"]["age"])
     assert str(int(table.dataset.counts.max())) not in content
-    assert set(np.load(out).files) == {"mechanism", "attributes", "classes"}
-    text = printed("watchdog", people, TABLE, "--epsilon 0.3")
+    assert set(np.load("mechanism.npz").files) == {"mechanism", "attributes", "classes"}
+    text = printed(f"watchdog people.csv {TABLE} --epsilon 0.3")
     assert "600 records" in text
 
 
 def test_bad_options(problem, people, tmp_path):
-    epsilon = "--epsilon 0.5"
-    refused(run("watchdog problem.npz"), 2, "exactly one of --epsilon")
-    refused(run("watchdog problem.npz", epsilon, "--target-leakage 1"), 2, "exactly one of --epsilon")
-    refused(run("watchdog problem.npz --epsilon nan"), 2, "--epsilon must be")
-    refused(run("watchdog problem.npz --target-leakage -1"), 2, "--target-leakage must be")
-    refused(run("watchdog problem.npz", epsilon, "--merge secretly"), 2, "--merge")
-    refused(run("watchdog problem.npz", epsilon, "--out problem.npz"), 2, "--out is the same file")
-    refused(run("watchdog absent.npz", epsilon), 2, "does not exist")
-    refused(run("watchdog absent.csv", TABLE, epsilon), 2, "does not exist")
-    refused(run("watchdog", people, "--codebook problem.npz --private income", epsilon), 2, "--codebook has its own")
-    refused(run("watchdog", people, "--codebook problem.npz", epsilon), 5, "not a codebook")
-    refused(run("watchdog", people, TABLE, "--useful income", epsilon), 2, "'income' is private and useful", "shared")
-    refused(run("watchdog", people, "--private income --useful Town", epsilon), 2, "no column 'Town'", "'town'")
+    mistaken("watchdog problem.npz", "exactly one of --epsilon")
+    mistaken("watchdog problem.npz --epsilon 0.5 --target-leakage 1", "exactly one of --epsilon")
+    mistaken("watchdog problem.npz --epsilon nan", "--epsilon must be")
+    mistaken("watchdog problem.npz --target-leakage -1", "--target-leakage must be")
+    mistaken("watchdog problem.npz --epsilon 0.5 --merge secretly", "--merge")
+    mistaken("watchdog problem.npz --epsilon 0.5 --out problem.npz", "--out is the same file")
+    mistaken(f"watchdog absent.csv {TABLE} --epsilon 0.5", "does not exist")
+    refused(run("watchdog people.csv --codebook problem.npz --epsilon 0.5"), 5, "not a codebook")
+    mistaken(f"watchdog people.csv {TABLE} --useful income --epsilon 0.5", "'income' is private and useful", "shared")
+    mistaken("watchdog people.csv --private income --useful Town --epsilon 0.5", "no column 'Town'", "'town'")
     few = tmp_path / "few.csv"
     few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
-    refused(run("watchdog few.csv --private income --useful town", epsilon), 2, "3 rows make 3", "sparse")
-    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse", epsilon)
+    mistaken("watchdog few.csv --private income --useful town --epsilon 0.5", "3 rows make 3", "sparse")
+    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse --epsilon 0.5")
 
 
 @pytest.mark.parametrize(
     "rule", ["age", "=quantiles:2", "age=quantiles", "age=quantiles:x", "age=edges:", "age=trees:3"]
 )
 def test_bad_rules(people, rule):
-    refused(run("watchdog", people, COLUMNS, "--epsilon 1 --bins", rule), 2, "--bins", "COL=quantiles:N")
+    refused(run(f"watchdog people.csv {COLUMNS} --epsilon 1 --bins", rule), 2, "--bins", "COL=quantiles:N")
 
 
 def test_rules_that_cannot_be(people):
-    line = ("watchdog", people, COLUMNS, "--epsilon 1 --bins")
-    refused(run(*line, "age=edges:5,1"), 2, "--bins", "rising")
-    refused(run(*line, "age=edges:20,50"), 2, "column 'age', row", "outside of the edges")
-    refused(run(*line, "age=quantiles:2 --bins age=categories"), 2, "twice")
-    refused(run(*line, "home=categories"), 2, "column 'home'")
-    printed(*line, "age=edges:0,30,60,inf")
+    line = f"watchdog people.csv {COLUMNS} --epsilon 1 --bins"
+    mistaken(f"{line} age=edges:5,1", "--bins", "rising")
+    mistaken(f"{line} age=edges:20,50", "column 'age', row", "outside of the edges")
+    mistaken(f"{line} age=quantiles:2 --bins age=categories", "twice")
+    mistaken(f"{line} home=categories", "column 'home'")
+    printed(line, "age=edges:0,30,60,inf")
 
 
 def test_nothing_is_written_where_something_is_wrong(people, tmp_path):
     out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
     line = "--target-utility 50 --out mechanism.npz --codebook-out book.json"
-    refused(run("watchdog", people, TABLE, line), 3, "H(X)")
+    refused(run(f"watchdog people.csv {TABLE}", line), 3, "H(X)")
     assert not out.exists()
     assert not book.exists()
 
@@ -169,4 +163,4 @@ def test_one_symbol_is_one(tmp_path):
     path = tmp_path / "people.csv"
     rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}" for i in range(600)]
     path.write_text("\n".join(["income,age,town", *rows]))
-    assert "withheld: 1 symbol, " in printed("watchdog people.csv", COLUMNS, "--target-leakage 0.5")
+    assert "withheld: 1 symbol, " in printed(f"watchdog people.csv {COLUMNS} --target-leakage 0.5")

@@ -66,19 +66,9 @@ def proved(problem, *args, optimal=True, **options):
     return solution
 
 
-def star(a, b):
-    return a * (1 - b) + b * (1 - a)
-
-
 def binary_symmetric(p, delta):
     """X ~ Bern(p), S = X xor Bern(delta)."""
     return np.array([[(1 - p) * (1 - delta), p * delta], [(1 - p) * delta, p * (1 - delta)]])
-
-
-def binary_funnel(p, delta, alpha):
-    """(R, PF(R)) in nats for p <= 1/2 (the closed form)."""
-    z = max(alpha, 2 * p)
-    return h(p) - alpha * h(p / z), h(star(p, delta)) - alpha * h(star(delta, p / z)) - (1 - alpha) * h(delta)
 
 
 def block_joint(seed, sizes):

@@ -15,7 +15,7 @@ from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_steps import Search, relaxed, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.shapes import Entropy
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, thorough
 
 from .cases import conditional_of, entropy_of, psi
 
@@ -209,3 +209,28 @@ def test_the_proof_goes_on_from_a_coarse_one():
     assert values == sorted(values, reverse=True) or np.ptp(values[-3:]) < 1e-9
     assert len({bound for bound in bounds if bound > 0}) >= 2
     assert max(bounds) <= solution.value
+
+
+# 1,050 joints in all; the whole of them is the thorough test.
+@pytest.mark.parametrize("chunk", [0, *thorough(*range(1, 21))])
+def test_no_bound_is_above_the_best_of_many_descents(chunk):
+    """Random joints, and the least value that is reached from 300 random starts and of symbols alone."""
+    met = 0
+    for seed in range(50 * chunk, 50 * (chunk + 1)):
+        rng = np.random.default_rng(seed)
+        private, useful = int(rng.integers(2, 9)), int(rng.integers(2, 16))
+        conditional, prices, lam = instance(seed, private, useful, rng.choice([0.2, 1.0, 5.0]))
+        starts = np.vstack([rng.dirichlet(np.full(useful, size), 100) for size in (0.1, 0.4, 1.0)])
+        points = boxes.descended(Entropy(private), conditional.T, prices, lam, (1 - 1e-6) * starts + 1e-6 / useful)
+        priced = BoxFunnelPricer(conditional, budget=2_000_000).price(prices, lam, 1)
+        best = psi(np.vstack([points, np.eye(useful), priced.posteriors]), conditional, lam, prices).min()
+        assert priced.bound <= best + 1e-12, seed
+        if priced.exact:
+            assert priced.bound >= best - 2e-8, seed
+            met += 1
+        if private == 2:
+            old = BinaryFunnelPricer(conditional).price(prices, lam, 1)
+            assert old.bound <= best + 1e-12, seed
+            if priced.exact:
+                assert priced.bound == pytest.approx(old.bound, abs=2e-8), seed
+    assert met >= 25

@@ -12,11 +12,10 @@ from jaxpriv.funnels import FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.atoms import column_generation
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.release import release
-from jaxpriv.testing import heart_disease
+from jaxpriv.testing import binary_bottleneck, binary_funnel, heart_disease
 from tests.cases import assert_refused, drawn_joint
 
 from .cases import (
-    binary_funnel,
     binary_symmetric,
     block_joint,
     conditional_of,
@@ -28,7 +27,6 @@ from .cases import (
     psi,
     released,
     source_of,
-    star,
 )
 
 BIT = np.log(2)
@@ -36,26 +34,18 @@ BIT = np.log(2)
 
 @pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.3, 0.1), (0.5, 0.1), (0.5, 0.25)])
 def test_binary_closed_form(p, delta):
-    joint = binary_symmetric(p, delta)
     for alpha in (0.05, 0.2, 2 * p, 0.9):
-        target, value = binary_funnel(p, delta, alpha)
-        problem = jp.FunnelProblem(joint, disclosure=target)
-        solution = proved(problem, tol=1e-8)
-        assert solution.value == pytest.approx(value, abs=1e-7)
-        assert solution.lower_bound - 1e-12 <= value <= solution.upper_bound + 1e-12
-    if p == 0.5:  # erasure is optimal: PF = R (1 - h2), h2 in bits
-        solution = jp.solve(jp.FunnelProblem(joint, disclosure=0.5 * BIT), tol=1e-8)
-        assert solution.value == pytest.approx(0.5 * (BIT - h(delta)), abs=1e-7)
+        point = binary_funnel(p, delta, alpha)
+        solution = proved(jp.FunnelProblem(point.joint, disclosure=point.disclosure), tol=1e-8)
+        assert solution.value == pytest.approx(point.leakage, abs=1e-7)
+        assert solution.lower_bound - 1e-12 <= point.leakage <= solution.upper_bound + 1e-12
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.3])
 def test_binary_bottleneck_closed_form(delta):
-    """Uniform X: I(X;Y) = ln 2 - h(a) gives at most I(S;Y) = ln 2 - h(a * delta) (Mrs. Gerber)."""
-    joint = binary_symmetric(0.5, delta)
-    for a in (0.02, 0.11, 0.4):
-        problem = jp.BottleneckProblem(joint, disclosure=BIT - h(a))
-        solution = proved(problem, tol=1e-8)
-        assert solution.value == pytest.approx(BIT - h(star(a, delta)), abs=1e-7)
+    for disclosure in (BIT - h(a) for a in (0.02, 0.11, 0.4)):
+        solution = proved(jp.BottleneckProblem(binary_symmetric(0.5, delta), disclosure=disclosure), tol=1e-8)
+        assert solution.value == pytest.approx(binary_bottleneck(delta, disclosure), abs=1e-7)
 
 
 @pytest.fixture(scope="module")

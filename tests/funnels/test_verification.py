@@ -33,19 +33,6 @@ def solved():
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_interval_is_proved_again(solved, name):
-    problem, solution = solved[name]
-    assert solution.status == "optimal"
-    found = jp.certify(problem, solution)
-    assert found.valid
-    assert found.agrees
-    assert found.gap <= 1e-6
-    assert "stored numbers agree" in found.message
-    assert found.value == solution.value
-    assert found.disclosure == solution.disclosure
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
 def test_a_stored_number_is_compared_and_never_used(solved, name):
     problem, solution = solved[name]
     honest = solution.verify(problem)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxpriv.leakage as lk
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -86,11 +86,11 @@ def test_bounds_of_a_mechanism():
     joint = np.array([[0.3, 0.2], [0.1, 0.4]])
     mechanism = np.array([[0.9, 0.1], [0.2, 0.8]])
     found = lk.cost_gain_bounds(joint, mechanism, 0.0, 1.0)
-    information = lk.evaluate(lk.MutualInformation(), joint, mechanism).value
-    worst = lk.evaluate(lk.RelativeEntropyPrivacy(), joint, mechanism).value
+    information = value_of(lk.MutualInformation(), joint, mechanism)
+    worst = value_of(lk.RelativeEntropyPrivacy(), joint, mechanism)
     assert found.average == lk.cost_gain_bound(information, 0.0, 1.0)
     assert found.maximum == lk.cost_gain_bound(worst, 0.0, 1.0)
-    assert lk.evaluate(lk.AverageCostGain(lk.ZeroOneLoss()), joint, mechanism).value <= found.average <= found.maximum
+    assert value_of(lk.AverageCostGain(lk.ZeroOneLoss()), joint, mechanism) <= found.average <= found.maximum
 
 
 @pytest.mark.parametrize("seed", range(4))

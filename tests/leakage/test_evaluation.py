@@ -13,7 +13,7 @@ import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import evaluation
 from jaxpriv.leakage.registry import names_with
-from tests.cases import assert_refused, assert_values
+from tests.cases import assert_refused, assert_values, value_of
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -156,14 +156,12 @@ def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
 
 
 def test_tracers_and_unknown_units_are_refused():
-    assert_refused("runs on the host", jax.jit(lambda w: lk.evaluate(lk.Lift(), JOINT, w).value), MECHANISM)
+    assert_refused("runs on the host", jax.jit(lambda w: value_of(lk.Lift(), JOINT, w)), MECHANISM)
     assert_refused("units must be", lk.evaluate, lk.Lift(), JOINT, MECHANISM, units="bit")
 
 
 def test_lists_and_integers_are_welcome():
-    assert lk.evaluate(lk.MutualInformation(), [[0.5, 0], [0, 0.5]], [[1, 0], [0, 1]]).value == pytest.approx(
-        math.log(2)
-    )
+    assert value_of(lk.MutualInformation(), [[0.5, 0], [0, 0.5]], [[1, 0], [0, 1]]) == pytest.approx(math.log(2))
 
 
 # --- values, units, witnesses --------------------------------------------------------------------
@@ -224,7 +222,7 @@ def test_infinite_values_name_the_excluded_symbol():
         assert result.value == math.inf
         assert result.units == "bits"
         assert result.witness == expected
-    assert lk.evaluate(lk.MaxLift(), joint, mechanism).value == pytest.approx(math.log(1 / 0.4))
+    assert value_of(lk.MaxLift(), joint, mechanism) == pytest.approx(math.log(1 / 0.4))
 
 
 def test_neighbour_relation():
@@ -275,7 +273,7 @@ def test_rare_outputs_count():
     assert result.value == pytest.approx(math.log(4), rel=1e-9)
     assert result.witness == lk.Witness(1, 1, 0)
     one_sided = np.array([[0.5, 0.5], [1.0, 1e-310]])
-    assert lk.evaluate(lk.LocalDifferentialPrivacy(), np.eye(2) / 2, one_sided).value == pytest.approx(
+    assert value_of(lk.LocalDifferentialPrivacy(), np.eye(2) / 2, one_sided) == pytest.approx(
         math.log(0.5) + 310 * math.log(10), rel=1e-12
     )
 
@@ -283,8 +281,8 @@ def test_rare_outputs_count():
 def test_evaluation_is_float64_without_x64():
     jax.config.update("jax_enable_x64", False)
     try:
-        value = lk.evaluate(lk.MutualInformation(), JOINT, MECHANISM).value
-        order = lk.evaluate(lk.Sibson(1.3), JOINT, MECHANISM).value
+        value = value_of(lk.MutualInformation(), JOINT, MECHANISM)
+        order = value_of(lk.Sibson(1.3), JOINT, MECHANISM)
         assert not jax.config.jax_enable_x64
     finally:
         jax.config.update("jax_enable_x64", True)
@@ -370,5 +368,5 @@ def test_large_arrays_and_measures_of_a_user_are_compiled(monkeypatch):
 
 def test_parameters_that_are_arrays_of_jax_compile_nothing(monkeypatch):
     monkeypatch.setattr(evaluation, "_compiled_values", None)
-    value = lk.evaluate(lk.Sibson(jnp.asarray(2.0)), JOINT, MECHANISM).value
-    assert value == lk.evaluate(lk.Sibson(2.0), JOINT, MECHANISM).value
+    value = value_of(lk.Sibson(jnp.asarray(2.0)), JOINT, MECHANISM)
+    assert value == value_of(lk.Sibson(2.0), JOINT, MECHANISM)

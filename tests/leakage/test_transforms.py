@@ -15,19 +15,6 @@ def pair(interior):
     return interior(11)
 
 
-def test_jit_and_vmap_agree_with_plain_calls(measures, values_of, instances, orders):
-    joints, mechanisms = instances(3)
-    batched = values_of(joints, mechanisms)
-    for name, measure in measures.items():
-        for i in (9,):  # zeros in the joint and in the mechanism
-            if name in ("sibson", "arimoto"):
-                for order in (0.5, np.inf):
-                    value = lk.by_name(name, order=order)(joints[i], mechanisms[i])
-                    assert_allclose(batched[f"{name} {order}"][i], value, rtol=1e-12, atol=1e-15)
-            else:
-                assert_allclose(batched[name][i], measure(joints[i], mechanisms[i]), rtol=1e-12, atol=1e-15)
-
-
 def test_vmap_over_the_joint_alone(instances):
     joints, mechanisms = instances(3)
     values = jax.vmap(lk.MaxInformation(), in_axes=(0, None))(joints, mechanisms[0])

@@ -5,6 +5,8 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv.testing import random_mechanisms
+from tests.grid.measures import MEASURES
+from tests.grid.optimum import Limit, Question, least
 
 
 def accepted(problem, solution, tol=1e-6):
@@ -59,3 +61,9 @@ def assert_nothing_is_better(problem, solution, unit=1.0):
 def costs_of(joint, table, mechanisms):
     """E d of mechanisms (..., X, Y)."""
     return np.einsum("sx,xy,...xy->...", joint, table, mechanisms)
+
+
+def least_total(name, joints, support, within=()):
+    """The least sum of columns of a measure of the grid (of I itself) by cutting planes; `within`: (costs, budget)."""
+    terms = [Limit(MEASURES[name], joint, None) for joint in joints]
+    return least(Question(np.zeros(support.shape), list(within), terms, support))[0]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.leakage import MaxInformation, evaluate
+from jaxpriv.leakage import MaxInformation
 from jaxpriv.solving.choice import newton_bytes
-from tests.cases import assert_refused
+from tests.cases import assert_refused, value_of
 
 from .checks import proved
 
@@ -27,15 +27,15 @@ def stated(joint, leakage, distortion=None, **form):
 
 def test_leakage_of_the_elementary_states():
     mechanism = np.random.default_rng(3).dirichlet(np.ones(4), size=RECORDS + 1)
-    whole = evaluate(MaxInformation(), LISTED, mechanism).value
-    assert evaluate(MEASURE, COLLAPSED, mechanism).value == pytest.approx(whole, abs=1e-13)
+    whole = value_of(MaxInformation(), LISTED, mechanism)
+    assert value_of(MEASURE, COLLAPSED, mechanism) == pytest.approx(whole, abs=1e-13)
 
 
 def test_optimum_is_that_of_the_listed_databases():
     small, large = proved(stated(COLLAPSED, MEASURE)), proved(stated(LISTED, MaxInformation()))
     assert small.value >= large.lower_bound - 1e-12
     assert large.value >= small.lower_bound - 1e-12
-    assert evaluate(MaxInformation(), LISTED, small.mechanism).value <= LIMIT + 1e-10
+    assert value_of(MaxInformation(), LISTED, small.mechanism) <= LIMIT + 1e-10
 
 
 def test_symbols_of_next_to_no_mass_are_certified_all_the_same():

@@ -8,11 +8,11 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from benchmarks import robustness_faces
 from jaxpriv import leakage
+from jaxpriv.program import feasibility, program_of
+from jaxpriv.program.feasibility import face_of
 from tests.cases import drawn_joint
-from tests.grid.measures import MEASURES
-from tests.grid.optimum import Limit, Question, least
 
-from .checks import proved
+from .checks import least_total, proved
 
 
 def drawn(form, name="mutual information", seed=0):
@@ -30,9 +30,8 @@ def least_information(problem):
     rows, size = costs.reshape(len(costs), -1), tables[0].size
     most = [-linprog(-one, rows, budgets + 1e-12, sums, np.ones(len(sums))).fun for one in np.eye(size)]
     support = np.reshape(most, problem.shape) > 1e-6
-    terms = [Limit(MEASURES["mutual-information"], joint, None) for joint in problem.joints]
-    within = list(zip(costs, budgets + 1e-12, strict=True))
-    return support, least(Question(np.zeros(problem.shape), within, terms, support))[0]
+    within = zip(costs, budgets + 1e-12, strict=True)
+    return support, least_total("mutual-information", problem.joints, support, within)
 
 
 def test_a_face_that_takes_two_rounds():
@@ -40,7 +39,12 @@ def test_a_face_that_takes_two_rounds():
     first = np.array([[0.0, 0.0, 1.0, 2.0], [1.0, 0.0, 0.0, 1.0]])
     second = np.array([[5.0, 1.0, 0.0, 0.0], [0.0, 3.0, 3.0, 0.0]])
     joint = np.array([[0.3, 0.2], [0.1, 0.4]])
-    solution = proved(jp.DistortionProblem(joint, [first, second], budget=[0.0, 0.4 * 1.0 + 0.6 * 3.0]))
+    problem = jp.DistortionProblem(joint, [first, second], budget=[0.0, 0.4 * 1.0 + 0.6 * 3.0])
+    program = program_of(problem)
+    face = face_of(program, feasibility.check(program).weights)
+    assert face.held.all()
+    assert not face.equal.any()
+    solution = proved(problem)
     assert solution.value <= 1e-6  # both may release the second output
     assert_array_equal(solution.mechanism[:, [0, 3]], 0.0)
     assert_allclose(solution.mechanism[:, 1], 1.0, atol=1e-5)

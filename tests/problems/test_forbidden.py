@@ -14,8 +14,6 @@ from jaxpriv.program import program_of
 from jaxpriv.program.solution import within_limits
 from jaxpriv.reductions.reduction import Kept
 from tests.cases import assert_refused, drawn_joint
-from tests.grid import judge
-from tests.grid.optimum import Limit, Question, least
 
 from . import checks
 
@@ -41,6 +39,10 @@ TABLE = np.where(FORBIDDEN, np.inf, COSTS)
 LEAST = float(JOINT.sum(axis=0) @ TABLE.min(axis=1))
 
 
+def stated(table=TABLE, **form):
+    return jp.DistortionProblem(JOINT, table, **form)
+
+
 def proved(problem, forbidden=FORBIDDEN):
     """The solution; it is optimal and uses no forbidden pair."""
     solution = checks.proved(problem)
@@ -53,8 +55,8 @@ def proved(problem, forbidden=FORBIDDEN):
 @pytest.mark.parametrize("form", [{"budget": LEAST + 0.05}, {"budget": LEAST}, {"leakage_budget": 0.35}], ids=str)
 def test_it_is_the_limit_of_large_costs(name, form):
     """A cost far above all others puts next to no mass on the pair: at most the budget over it, here 1e-7."""
-    solution = proved(jp.DistortionProblem(JOINT, TABLE, leakage=MEASURES[name], **form))
-    large = jp.DistortionProblem(JOINT, np.where(FORBIDDEN, 1e4, COSTS), leakage=MEASURES[name], **form)
+    solution = proved(stated(leakage=MEASURES[name], **form))
+    large = stated(np.where(FORBIDDEN, 1e4, COSTS), leakage=MEASURES[name], **form)
     other = jp.solve(large)
     # The large costs allow what inf forbids: their optimum is no larger, and hardly smaller.
     assert other.lower_bound <= solution.value + 1e-9
@@ -62,35 +64,34 @@ def test_it_is_the_limit_of_large_costs(name, form):
 
 
 def test_the_multiplier_form_is_the_limit_of_large_costs():
-    solution = proved(jp.DistortionProblem(JOINT, TABLE, multiplier=1.0))
-    other = jp.solve(jp.DistortionProblem(JOINT, np.where(FORBIDDEN, 1e4, COSTS), multiplier=1.0))
+    solution = proved(stated(multiplier=1.0))
+    other = jp.solve(stated(np.where(FORBIDDEN, 1e4, COSTS), multiplier=1.0))
     assert solution.value == pytest.approx(other.value, abs=2e-6)
 
 
 def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
     budget = LEAST + 0.05
     costs = JOINT.sum(axis=0)[:, None] * COSTS
-    terms = [Limit(judge.MEASURES["maximal-leakage"], JOINT, None)]
-    total = least(Question(np.zeros(COSTS.shape), [(costs, budget)], terms, ~FORBIDDEN))[0]
-    problem = jp.DistortionProblem(JOINT, TABLE, leakage=leakage.MaximalLeakage(), budget=budget)
+    total = checks.least_total("maximal-leakage", [JOINT], ~FORBIDDEN, [(costs, budget)])
+    problem = stated(leakage=leakage.MaximalLeakage(), budget=budget)
     assert proved(problem).value == pytest.approx(np.log(total), abs=1e-6)
 
 
 def test_several_distortions_joints_and_limits():
-    both = proved(jp.DistortionProblem(JOINT, [TABLE, COSTS.T], budget=[LEAST + 0.1, 0.6]))
+    both = proved(stated([TABLE, COSTS.T], budget=[LEAST + 0.1, 0.6]))
     assert (both.distortion <= [LEAST + 0.1 + 1e-9, 0.6 + 1e-9]).all()
     joints = np.stack([JOINT, JOINT[::-1]])
     proved(jp.DistortionProblem(joints, TABLE, budget=LEAST + 0.1))
     proved(jp.DistortionProblem(joints, TABLE, leakage_budget=0.3, leakage=leakage.MaximalLeakage()))
-    proved(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.1, limits=[(leakage.MaxLift(), 0.5)]))
+    proved(stated(budget=LEAST + 0.1, limits=[(leakage.MaxLift(), 0.5)]))
 
 
 def test_two_tables_forbid_what_either_forbids():
     one, other = FORBIDDEN.copy(), FORBIDDEN.copy()
     one[:2], other[2:] = False, False
     tables = [np.where(part, np.inf, COSTS) for part in (one, other)]
-    parts = proved(jp.DistortionProblem(JOINT, tables, budget=[LEAST + 0.05, 9.0]))
-    whole = proved(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.05))
+    parts = proved(stated(tables, budget=[LEAST + 0.05, 9.0]))
+    whole = proved(stated(budget=LEAST + 0.05))
     assert parts.value == pytest.approx(whole.value, abs=2e-6)
 
 
@@ -98,10 +99,10 @@ def test_a_leakage_budget_that_the_allowed_pairs_exceed_is_infeasible():
     """Where each x may be released as itself alone nothing is hidden."""
     table = np.where(np.eye(4, dtype=bool), 0.0, np.inf)
     with pytest.raises(jp.InfeasibleError, match="released as a symbol that is forbidden") as caught:
-        jp.solve(jp.DistortionProblem(JOINT, table, leakage_budget=0.01))
+        jp.solve(stated(table, leakage_budget=0.01))
     assert 0 < caught.value.proof["bound"] <= 1
     shown = leakage.MutualInformation()(JOINT, np.eye(4))
-    solution = proved(jp.DistortionProblem(JOINT, table, leakage_budget=shown + 0.01), ~np.eye(4, dtype=bool))
+    solution = proved(stated(table, leakage_budget=shown + 0.01), ~np.eye(4, dtype=bool))
     assert_array_equal(solution.mechanism, np.eye(4))
 
 
@@ -114,7 +115,7 @@ def test_symbols_without_mass_keep_to_what_they_allow():
 
 def test_outputs_that_no_symbol_allows_stay_empty():
     table = np.insert(TABLE, 1, np.inf, axis=1)
-    solution = proved(jp.DistortionProblem(JOINT, table, budget=LEAST + 0.05), np.isinf(table))
+    solution = proved(stated(table, budget=LEAST + 0.05), np.isinf(table))
     assert not solution.mechanism[:, 1].any()
 
 
@@ -124,7 +125,7 @@ def test_the_order_of_symbols_changes_nothing(name):
     s, x, y = (rng.permutation(n) for n in (len(JOINT), *TABLE.shape))
     form = {"leakage": MEASURES[name], "budget": LEAST + 0.05}
     moved = proved(jp.DistortionProblem(JOINT[s][:, x], TABLE[x][:, y], **form), FORBIDDEN[x][:, y])
-    assert moved.value == pytest.approx(proved(jp.DistortionProblem(JOINT, TABLE, **form)).value, abs=2e-6)
+    assert moved.value == pytest.approx(proved(stated(**form)).value, abs=2e-6)
 
 
 def test_symbols_that_allow_different_outputs_are_not_one():
@@ -140,7 +141,7 @@ def test_symbols_that_allow_different_outputs_are_not_one():
 
 
 def test_a_mechanism_on_a_forbidden_pair_is_no_solution():
-    problem = jp.DistortionProblem(JOINT, [COSTS, TABLE], budget=[0.6, LEAST + 0.05])
+    problem = stated([COSTS, TABLE], budget=[0.6, LEAST + 0.05])
     solution = jp.solve(problem)
     everywhere = 1e-15 / 4 + (1 - 1e-15) * solution.mechanism
     found = jp.certify(problem, dataclasses.replace(solution, mechanism=everywhere))
@@ -166,11 +167,11 @@ def test_a_row_needs_an_allowed_output():
 
 def test_a_function_that_is_infinite_forbids_too():
     far = jp.distortion.from_function(lambda a, b: jnp.where(a[0] < b[0], jnp.inf, a[0] - b[0]), np.arange(4.0))
-    proved(jp.DistortionProblem(JOINT, far, budget=0.5), np.triu(np.ones((4, 4), dtype=bool), 1))
+    proved(stated(far, budget=0.5), np.triu(np.ones((4, 4), dtype=bool), 1))
 
 
 def test_batches_and_curves_keep_to_the_allowed_pairs():
-    problems = [jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.01 * k) for k in range(1, 7)]
+    problems = [stated(budget=LEAST + 0.01 * k) for k in range(1, 7)]
     curve = jp.frontier(problems[0], budgets=[float(one.budget[0]) for one in problems])
     for many, one in zip(jp.solve_many(problems), curve.solutions, strict=True):
         assert many.status == one.status == "optimal"
@@ -180,9 +181,7 @@ def test_batches_and_curves_keep_to_the_allowed_pairs():
 
 
 def test_slopes_are_differences():
-    below, here, above = (
-        jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=LEAST + more), tol=1e-9) for more in (0.049, 0.05, 0.051)
-    )
+    below, here, above = (jp.solve(stated(budget=LEAST + more), tol=1e-9) for more in (0.049, 0.05, 0.051))
     assert -float(here.multipliers[0]) == pytest.approx((above.value - below.value) / 0.002, rel=1e-3)
 
 
@@ -190,14 +189,14 @@ def test_slopes_are_differences():
 def test_compiled_code_refuses_what_it_knows(transform):
     at = np.array([0.4, 0.5]) if transform is jax.vmap else np.float64(0.5)
     with pytest.raises(jp.InputError, match="outside of jit, vmap and grad"):
-        transform(lambda budget: jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=budget)).value)(at)
+        transform(lambda budget: jp.solve(stated(budget=budget)).value)(at)
 
 
 def test_traced_tables_with_infinite_entries_give_no_mechanism():
     with jax.enable_x64(True):
-        tables = jax.jit(lambda table: jp.DistortionProblem(JOINT, table, multiplier=1.0).tables())(jnp.asarray(TABLE))
+        tables = jax.jit(lambda table: stated(table, multiplier=1.0).tables())(jnp.asarray(TABLE))
     assert np.isnan(tables).all()
-    solution = jp.solve(jp.DistortionProblem(JOINT, COSTS, multiplier=1.0))
+    solution = jp.solve(stated(COSTS, multiplier=1.0))
     for unknown in (within_limits(solution, np.nan), within_limits(dataclasses.replace(solution, value=np.nan), 0.0)):
         assert unknown.status == "not_certified"
         assert unknown.value == np.inf
@@ -206,11 +205,11 @@ def test_traced_tables_with_infinite_entries_give_no_mechanism():
 
 def test_derivatives_in_a_table_with_infinite_entries_are_refused():
     with jax.enable_x64(True), pytest.raises(jp.InputError, match="differentiated has infinite entries"):
-        jax.grad(lambda table: jp.solve(jp.DistortionProblem(JOINT, table, budget=0.5)).value)(jnp.asarray(TABLE))
+        jax.grad(lambda table: jp.solve(stated(table, budget=0.5)).value)(jnp.asarray(TABLE))
 
 
 def test_what_takes_finite_costs_says_so():
-    problem = jp.DistortionProblem(JOINT, TABLE, budget=LEAST + 0.05)
+    problem = stated(budget=LEAST + 0.05)
     assert_refused(r"infinite, which forbids the pair; use solver='interior-point'", jp.solve, problem, "accelerated")
     assert_refused("takes finite costs", jp.solve_prior_ball, problem, 0.1)
     assert_refused(r"^distortion\[\d, \d\] is infinite", jp.baselines.exponential, TABLE, 1.0)

@@ -10,9 +10,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InfeasibleError
-from jaxpriv.leakage import evaluate
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, thorough
+from tests.cases import assert_refused, thorough, value_of
 from tests.grid.cells import Cell
 from tests.grid.judge import outcome
 
@@ -109,7 +108,7 @@ def test_several_limits_at_once_cost_at_least_as_much_as_each():
     every = proved(problem_of(limits[0][0], leakage_budget=0.35, limits=limits[1:]), tol=1e-7)
     for name, (measure, eps) in zip(("max-lift", "sibson-2", "total-variation"), limits, strict=True):
         _costs(every, cheapest(name, eps))
-        assert evaluate(measure, JOINT, every.mechanism).value <= eps + 1e-9
+        assert value_of(measure, JOINT, every.mechanism) <= eps + 1e-9
     # A limit of infinity is none, whatever its measure; and an objective within limits lies above the free one.
     none = [(lk.Lift(), INF), (lk.Sibson(2.0), INF)]
     free, plain = (jp.solve(problem_of(MEASURES["kl"], budget=BUDGET, limits=some), tol=1e-7) for some in (none, ()))
@@ -128,7 +127,7 @@ def test_several_limits_at_once_cost_at_least_as_much_as_each():
 def test_a_set_of_joints_is_at_least_as_hard_as_each_and_holds_under_all(name, form):
     joints = np.stack([JOINT, 0.5 * JOINT + 0.5 * random_joint(11, N, N)])
     both = proved(problem_of(MEASURES[name], joints, **form))
-    leaks = [evaluate(MEASURES[name], joint, both.mechanism).value for joint in joints]
+    leaks = [value_of(MEASURES[name], joint, both.mechanism) for joint in joints]
     assert max(leaks) == pytest.approx(both.value if "budget" in form else 0.3, abs=1e-6)
     for joint in joints:
         _costs(both, jp.solve(problem_of(MEASURES[name], joint, **form)))
@@ -156,14 +155,14 @@ def test_a_very_loose_limit_still_excludes_an_infinite_ratio(name, eps):
     """e^-40 is less than rounding beside 1, but a release without noise would be infinitely far off."""
     joint = np.kron(np.eye(2), np.ones((2, 2))) / 8
     solution = proved(problem_of(MEASURES[name], joint, leakage_budget=eps))
-    assert evaluate(MEASURES[name], joint, np.eye(N)).value == INF
+    assert value_of(MEASURES[name], joint, np.eye(N)) == INF
     assert solution.value <= 1e-6
 
 
 @pytest.mark.parametrize("name", [*AVERAGE, *WORST, "user inverse", "user cubic"])
 def test_a_limit_below_that_of_no_release_is_infeasible(name):
     measure = (MEASURES | USERS)[name]
-    least_possible = float(evaluate(measure, JOINT, np.full((N, N), 1 / N)).value)
+    least_possible = float(value_of(measure, JOINT, np.full((N, N), 1 / N)))
     problem = problem_of(measure, leakage_budget=least_possible - 0.1)
     with pytest.raises(InfeasibleError, match="below") as caught:
         jp.solve(problem)
@@ -179,7 +178,7 @@ def test_limits_that_contradict_the_budget_are_proved():
         jp.solve(problem_of(None, budget=0.9 * floor, limits=limits))
     assert caught.value.proof["bound"] > caught.value.proof["allowed"] == 0
     met = proved(problem_of(None, budget=1.2 * floor, limits=limits))
-    assert evaluate(lk.RelativeEntropyPrivacy(), JOINT, met.mechanism).value <= 0.2 + 1e-9
+    assert value_of(lk.RelativeEntropyPrivacy(), JOINT, met.mechanism) <= 0.2 + 1e-9
 
 
 @pytest.mark.parametrize("neighbours", [np.ones((3, 4)), np.ones(4), np.full((4, 4), 2), np.full((4, 4), -1), "all"])
@@ -247,7 +246,7 @@ def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(nam
     assert curve.solutions.value[0] == pytest.approx(single.value, abs=1e-9)
     np.testing.assert_array_equal(curve.solutions[0].scores, single.scores)
     assert curve.solutions.value[1] == curve.solutions.lower_bound[1] == 0.0
-    assert jp.leakage.evaluate(WORST[name], JOINT, curve.solutions.mechanism[1]).value <= 1e-12
+    assert value_of(WORST[name], JOINT, curve.solutions.mechanism[1]) <= 1e-12
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as measures
 from jaxpriv.program.certificates import Certificate
+from jaxpriv.program.lower import limits_of
 from jaxpriv.solvers import Goal
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, value_of
 from tests.grid import judge
 from tests.grid.optimum import Limit, Question, least
 
@@ -41,20 +42,24 @@ LESS = {
 }
 
 
+def stated(measure, **form):
+    return jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, **form)
+
+
 @pytest.fixture(scope="module")
 def perfect():
     """The least distortion of a release that is independent of S, by the solver of mutual information."""
-    return jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage_budget=0.0))
+    return jp.solve(stated(None, leakage_budget=0.0))
 
 
 @pytest.mark.parametrize("name", INDEPENDENCE)
 def test_limit_zero_is_perfect_privacy(name, perfect):
     measure = INDEPENDENCE[name]
-    found = proved(jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, leakage_budget=0.0))
+    found = proved(stated(measure, leakage_budget=0.0))
     assert found.value == pytest.approx(perfect.value, abs=1e-9)
     assert found.lower_bound <= perfect.value + 1e-12
     assert found.gap <= 1e-9
-    assert jp.leakage.evaluate(measure, JOINT, found.mechanism).value <= 1e-12
+    assert value_of(measure, JOINT, found.mechanism) <= 1e-12
 
 
 @pytest.mark.parametrize("name", ["sibson-2", "arimoto-2", "sibson-0.5", "brier", "max-information"])
@@ -71,7 +76,7 @@ def test_a_small_limit_is_not_read_as_none(name, perfect):
     """Rules that prove perfect privacy's cost prove less where the limit has any slack."""
     solved = {}
     for limit in (0.0, 1e-6):
-        problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=INDEPENDENCE[name], leakage_budget=limit)
+        problem = stated(INDEPENDENCE[name], leakage_budget=limit)
         solved[limit] = jp.solve(problem)
     crossed = dataclasses.replace(solved[1e-6], scores=solved[0.0].scores, weights=solved[0.0].weights)
     crossed = dataclasses.replace(crossed, multipliers=solved[0.0].multipliers)
@@ -80,24 +85,25 @@ def test_a_small_limit_is_not_read_as_none(name, perfect):
 
 @pytest.mark.parametrize("name", LESS)
 def test_limit_zero_of_a_guess_is_weaker(name, perfect):
-    found = proved(jp.DistortionProblem(JOINT, DISTORTION, leakage=LESS[name], leakage_budget=0.0))
+    found = proved(stated(LESS[name], leakage_budget=0.0))
     assert found.value < perfect.value - 1e-3
-    assert jp.leakage.evaluate(LESS[name], JOINT, found.mechanism).value <= 1e-9
+    assert value_of(LESS[name], JOINT, found.mechanism) <= 1e-9
 
 
 @pytest.mark.parametrize("measure", [measures.AverageCostGain(measures.LogLoss()), INDEPENDENCE["chi-squared"]])
 def test_limits_below_the_least_value_by_rounding_are_raised_to_it(measure, perfect):
     """At a price of 1e12 a limit of -2.2e-16 would add 2e-4 to the bound."""
-    found = proved(jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, leakage_budget=-2.2e-16))
+    found = proved(stated(measure, leakage_budget=-2.2e-16))
     assert found.lower_bound <= perfect.value + 1e-12
 
 
 def test_further_limits_below_the_least_value_by_rounding_are_raised_to_it():
     guess = measures.CorrectGuess()
-    floor = jp.leakage.evaluate(guess, JOINT, np.full((5, 5), 0.2)).value
+    floor = value_of(guess, JOINT, np.full((5, 5), 0.2))
     limits = [(guess, floor * (1 - 5e-13))]
     assert limits[0][1] < floor
-    proved(jp.DistortionProblem(JOINT, DISTORTION, leakage=measures.MaxLift(), leakage_budget=9.0, limits=limits))
+    problem = stated(measures.MaxLift(), leakage_budget=9.0, limits=limits)
+    assert [value for _, value in limits_of(problem)] == [9.0, floor]
 
 
 def test_a_bound_above_the_value_proves_nothing():
@@ -111,7 +117,7 @@ def test_a_bound_above_the_value_proves_nothing():
 def test_limit_zero_beside_a_budget(perfect):
     """The objective is at its least where S and Y are independent, if the budget allows that."""
     limits = [(measures.MaxInformation(), 0.0)]
-    found = proved(jp.DistortionProblem(JOINT, DISTORTION, budget=perfect.value + 0.01, limits=limits))
+    found = proved(stated(None, budget=perfect.value + 0.01, limits=limits))
     assert found.value == pytest.approx(0, abs=1e-12)
 
 
@@ -170,15 +176,15 @@ def test_a_limit_of_zero_beside_budgets_is_met_or_refused(limit):
     least = jp.solve(jp.DistortionProblem(joint, table, leakage_budget=0.0, leakage=measures.MaxLift())).value
     for objective in OBJECTIVES:
 
-        def stated(share, objective=objective):
+        def beside(share, objective=objective):
             return jp.DistortionProblem(joint, table, budget=share * least, leakage=objective, limits=[(limit, 0.0)])
 
         for share in (0.5, 0.99):
             with pytest.raises(jp.InfeasibleError, match="contradict"):
-                jp.solve(stated(share))
+                jp.solve(beside(share))
         for share in (1.01, 1.5):
-            assert proved(stated(share)).value <= 1e-6
-    curve = jp.frontier(stated(1.01), budgets=np.array([0.5, 1.01, 1.5]) * least, throw=False)
+            assert proved(beside(share)).value <= 1e-6
+    curve = jp.frontier(beside(1.01), budgets=np.array([0.5, 1.01, 1.5]) * least, throw=False)
     assert curve.status.tolist() == ["infeasible", "optimal", "optimal"]
 
 

@@ -14,11 +14,10 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Goal
 from jaxpriv.program.certificates.lagrangian import lagrangian
-from jaxpriv.program.certify import certify_program, column_values
-from jaxpriv.program.lower import measured_program, shift_of, terms_of
+from jaxpriv.program.certify import certify_program
+from jaxpriv.program.lower import measured_program
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.testing import random_mechanisms
 from tests.cases import further
@@ -64,62 +63,22 @@ def measure_of(name):
     return measure
 
 
-def roles_of(name):
-    return (Role.WORST,) if MEASURES[name].worst_outcome else (Role.OBJECTIVE, Role.AVERAGE, Role.PEAK)
-
-
 def traced(function, at):
     """function(at), computed on tracers."""
     return jax.jvp(function, (at,), (np.ones_like(at),))[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_terms_from_tracers_are_those_of_numpy(name):
-    joint, measure = with_empty_symbols(), measure_of(name)
-    for role in roles_of(name):
-        host = terms_of(measure, joint, role, LEVEL, whole=True)
-        shapes = jax.tree.structure(host)
-
-        def leaves(joint, role=role, shapes=shapes):
-            found = terms_of(measure, joint, role, LEVEL, whole=True)
-            assert jax.tree.structure(found) == shapes  # kinds and roles too
-            return jax.tree.leaves(found)
-
-        for one, other in zip(jax.tree.leaves(host), traced(leaves, joint), strict=True):
-            assert_allclose(one, other, rtol=1e-14, atol=1e-15)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_symbol_without_mass_counts_nothing(name):
-    """Terms that keep every row have the values of those that leave out and merge, at any mechanism."""
-    joint, measure = with_empty_symbols(), measure_of(name)
-    mechanism = 0.9 * random_mechanisms(3, 1, 5, 4)[0] + 0.1 / 4
-    weighted = joint.sum(axis=0)[:, None] * np.ones((5, 4))
-    for role in roles_of(name):
-        found = []
-        for whole in (False, True):
-            terms = terms_of(measure, joint, role, LEVEL, whole)
-            program = measured_program(jp.DistortionProblem(joint, np.ones((5, 4)), budget=2.0), ())
-            program = dataclasses.replace(program, terms=terms, cost=weighted, diagonal=False)
-            rows = sum(len(term.rows) for term in terms)
-            proof = certify_program(program, mechanism, np.zeros((4, rows)), np.ones((4, 1)), np.zeros(2))
-            sums = [column_values(term, term.rows @ mechanism).sum() for term in terms if term.role is not Role.WORST]
-            found.append([proof.value, proof.violation, *sums, *(term.bound for term in terms)])
-        assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
-        if not measure.worst_outcome:
-            assert_allclose(shift_of(measure, joint), shift_of(measure, joint, True), rtol=1e-14)
-
-
-def stated(name, joint):
-    """A program of the measure in the role that it has beside a budget, or as a limit."""
-    if MEASURES[name].worst_outcome:
-        form = {"leakage_budget": LEVEL}
-    else:
-        form = {"budget": 0.3}
+def stated(name, joint, form, whole=True):
+    """A program of the measure beside a budget, or with a limit on it, and further limits; `whole`: with every row."""
     problem = jp.DistortionProblem(joint, np.pad(DISTORTION, (0, 1)), leakage=measure_of(name), **form)
     limits = ((lk.Sibson(2.0), 0.4), (lk.Lift(), LEVEL))
     limits = ((problem.leakage, LEVEL), *limits) if "leakage_budget" in form else limits
-    return measured_program(problem, limits, True)
+    return measured_program(problem, limits, whole)
+
+
+def forms_of(name):
+    limit = {"leakage_budget": LEVEL}
+    return (limit,) if MEASURES[name].worst_outcome else ({"budget": 0.3}, limit)
 
 
 def objects_of(program, seed=2):
@@ -134,13 +93,17 @@ def objects_of(program, seed=2):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_certificate_of_tracers_is_that_of_numpy(name):
     joint = with_empty_symbols()
-    program = stated(name, joint)
-    mechanism, *duals = objects_of(program)
-    host = certify_program(program, mechanism, *duals)
-    assert np.isfinite(host.lower_bound)
-    found = traced(lambda joint: certify_program(stated(name, joint), mechanism, *duals), joint)
-    for one, other in zip(dataclasses.astuple(host), dataclasses.astuple(found), strict=True):
-        assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    for form in forms_of(name):
+        program, reduced = stated(name, joint, form), stated(name, joint, form, whole=False)
+        mechanism, *duals = objects_of(program)
+        host, fewer = certify_program(program, mechanism, *duals), certify_program(reduced, *objects_of(reduced))
+        assert np.isfinite(host.lower_bound)
+        found = traced(lambda joint, form=form: certify_program(stated(name, joint, form), mechanism, *duals), joint)  # noqa: B023
+        for one, other in zip(dataclasses.astuple(host), dataclasses.astuple(found), strict=True):
+            assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+        # Rows that are left out or merged count nothing.
+        for part in ("value", "leakages", "violation"):
+            assert_allclose(getattr(fewer, part), getattr(host, part), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", [name for name in ALWAYS_TERMS if not MEASURES[name].linear])
@@ -149,11 +112,11 @@ def test_the_lagrangian_of_a_moving_joint_has_the_slope_of_differences(name):
     joint, rng = with_empty_symbols(), np.random.default_rng(4)
     move = rng.normal(size=SHAPE) * joint
     move -= joint * move.sum()
-    mechanism, k, eta, price = objects_of(stated(name, joint))
+    mechanism, k, eta, price = objects_of(stated(name, joint, forms_of(name)[0]))
     at = (mechanism, np.nan_to_num(abs(k), posinf=1.0), eta, price)
 
     def value(h):
-        return lagrangian(stated(name, joint + h * move), *at)
+        return lagrangian(stated(name, joint + h * move, forms_of(name)[0]), *at)
 
     step = 1e-6
     differences = float(value(step) - value(-step)) / (2 * step)

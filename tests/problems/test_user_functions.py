@@ -10,13 +10,12 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.leakage import evaluate
 from jaxpriv.leakage.custom_loss import Announced, Loss, answer
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.user_divergence import UserCurve
 from jaxpriv.program.lower import terms_of
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, thorough
+from tests.cases import assert_refused, thorough, value_of
 
 from .checks import assert_nothing_is_better
 from .measured_cases import BUDGET, INF, JOINT, MEASURES, OWN, TWINS, N, log_loss, problem_of
@@ -80,7 +79,7 @@ def test_combined_with_other_limits():
         limits = [(measures["jensen-shannon"], 0.01), (lk.LocalDifferentialPrivacy(), 0.8)]
         answers.append(jp.solve(problem_of(measures["chi-squared"], leakage_budget=0.1, limits=limits)))
         for measure, value in [(measures["chi-squared"], 0.1), *limits]:
-            assert evaluate(measure, JOINT, answers[-1].mechanism).value <= value + 1e-9
+            assert value_of(measure, JOINT, answers[-1].mechanism) <= value + 1e-9
     agree(*answers, 3e-6)
 
 
@@ -107,7 +106,7 @@ def test_no_mechanism_is_better_than_the_bound(name, form):
     assert solution.status == ("optimal" if solution.gap <= 1e-6 * unit else "not_certified")
     assert solution.status == "optimal" or name in KINKED, solution.message
     assert 0 <= solution.lower_bound <= solution.value
-    leak = evaluate(measure, JOINT, solution.mechanism).value
+    leak = value_of(measure, JOINT, solution.mechanism)
     assert solution.leakage == pytest.approx(leak, abs=1e-12 * unit)
     assert leak <= (solution.value + 1e-12 * unit if "budget" in form else form["leakage_budget"] * (1 + 1e-9))
     assert_nothing_is_better(asked, solution, unit)
@@ -129,8 +128,8 @@ def test_an_infinite_value_at_zero():
     released = jp.solve(problem_of(OWN["inverse"], joint, leakage_budget=0.5))
     assert released.status == "optimal"
     assert released.mechanism.min() > 0
-    assert evaluate(OWN["inverse"], joint, released.mechanism).value <= 0.5 + 1e-9
-    assert evaluate(OWN["inverse"], joint, np.eye(N)).value == INF
+    assert value_of(OWN["inverse"], joint, released.mechanism) <= 0.5 + 1e-9
+    assert value_of(OWN["inverse"], joint, np.eye(N)) == INF
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.claims import ONE, Measure
 from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
-from tests.release.conftest import COLUMNS, write
+from tests.release.conftest import COLUMNS, flipped, resealed, saved, write
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,17 @@ def people(tmp_path, table):
 
 def paths(folder, name):
     return folder / f"{name}.csv", folder / f"{name}.json"
+
+
+@pytest.fixture
+def releasing(tmp_path, people):
+    """`releasing(name, fitted)`: the people released by a design into files NAME.*, with one ledger that knows them."""
+
+    def made(name, fitted, records=people, **options):
+        options = {"ledger": tmp_path / "shared", "identity": ["id"], **options}
+        return release(records, fitted.mechanism, *paths(tmp_path, name), **options)
+
+    return made
 
 
 def integer_table(rng, shape):
@@ -72,16 +83,15 @@ def test_every_coalition_has_what_brute_force_gives(seed):
 
 
 @pytest.mark.usefixtures("surely")
-def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, people, fitted, other):
-    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
-    release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, releasing, fitted, other):
+    releasing("first", fitted)
     with pytest.raises(InputError, match=r"by another design.*`after`.*`limit`"):
-        release(people, other.mechanism, *paths(tmp_path, "second"), **shared)
+        releasing("second", other)
     after = {"after": fitted.mechanism, "evidence": other.evidence}
     with pytest.raises(InputError, match=r"limit: receivers of both would have .* more than 0.01; nothing"):
-        release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after, limit=0.01)
+        releasing("second", other, **after, limit=0.01)
     assert not (tmp_path / "second.csv").exists()
-    done = release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after, limit=0.7)
+    done = releasing("second", other, **after, limit=0.7)
     assert done.served == 0
     stated = json.loads((tmp_path / "second.json").read_text())
     assert stated["version"] == 3
@@ -95,28 +105,26 @@ def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, people, fi
         assert float(done.disclosed.leakage[name].upper) == pytest.approx(expected, abs=1e-12)
         assert expected <= float(stated["after"]["leakage"][name]) <= expected * 1.01
     # Again: both keep their draws, whichever release states the other.
-    again = release(people, other.mechanism, *paths(tmp_path, "again"), **shared, **after, limit=0.7)
+    again = releasing("again", other, **after, limit=0.7)
     assert again.served == 1200
     assert (again.outputs == done.outputs).all()
-    assert release(people, fitted.mechanism, *paths(tmp_path, "third"), **shared).served == 1200
-    assert release(people, other.mechanism, *paths(tmp_path, "fourth"), **shared).served == 1200
+    assert releasing("third", fitted).served == 1200
+    assert releasing("fourth", other).served == 1200
 
 
-def test_a_third_design_is_refused_that_the_release_does_not_state(tmp_path, people, every, fitted, other):
-    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
+def test_a_third_design_is_refused_that_the_release_does_not_state(tmp_path, releasing, every, fitted, other):
     after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
-    release(people, fitted.mechanism, *paths(tmp_path, "1"), **shared)
-    release(people, other.mechanism, *paths(tmp_path, "2"), **shared, **after)
+    releasing("1", fitted)
+    releasing("2", other, **after)
     third = every["leakage-budget"]
     with pytest.raises(InputError, match="by another design"):
-        release(people, third.mechanism, *paths(tmp_path, "3"), **shared, **(after | {"evidence": third.evidence}))
+        releasing("3", third, **(after | {"evidence": third.evidence}))
 
 
 @pytest.fixture
 def files(tmp_path, people, fitted, other):
     fitted.mechanism.save(tmp_path / "earlier.zip")
-    other.mechanism.save(tmp_path / "design.zip")
-    other.evidence.save(tmp_path / "audit.zip", other.mechanism)
+    saved(other, tmp_path)
     release(
         people,
         other.mechanism,
@@ -155,16 +163,14 @@ def test_the_verifier_computes_the_statement_again(files, people, every):
 
 @pytest.mark.parametrize("place", ["leakage", "guarantees", "limit", "design"])
 def test_a_statement_that_was_changed_is_refused(files, place):
-    record = json.loads((files / "out.json").read_text())
-    del record["sha256"]
-    after = record["after"]
-    if place == "leakage":
-        after["leakage"]["together"] = "0.0001"
-    elif place == "guarantees":
-        after["guarantees"]["together"]["maximal-leakage"]["upper"] = "0.1"
-    else:
-        after[place] = {"limit": "0.001", "design": "0" * 64}[place]
-    (files / "out.json").write_bytes(archive.sealed(record))
+    edits = {
+        "leakage": lambda after: after["leakage"].update(together="0.0001"),
+        "guarantees": lambda after: after["guarantees"]["together"]["maximal-leakage"].update(upper="0.1"),
+        "limit": lambda after: after.update(limit="0.001"),
+        "design": lambda after: after.update(design="0" * 64),
+    }
+    receipt = (files / "out.json").read_bytes()
+    (files / "out.json").write_bytes(resealed(receipt, lambda record: edits[place](record["after"])))
     with pytest.raises(IntegrityError, match=r"out\.json"):
         verify(
             files / "out.json",
@@ -193,10 +199,13 @@ def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fi
     assert not list(tmp_path.glob("private-*"))
 
 
-def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, people, fitted, other, monkeypatch):
-    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
-    after = {"after": fitted.mechanism, "evidence": other.evidence, "limit": 0.7}
-    release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_interrupted_second_release_goes_on_with_its_draws(
+    tmp_path, releasing, fitted, other, following, looks, monkeypatch
+):
+    second = following if looks else other
+    after = {"after": fitted.mechanism, "evidence": second.evidence, "limit": 0.7}
+    releasing("first", fitted)
     written, whole = [], releasing_module.write_together
 
     def stop(files, **options):
@@ -207,10 +216,10 @@ def test_an_interrupted_second_release_goes_on_with_its_draws(tmp_path, people, 
 
     monkeypatch.setattr(releasing_module, "write_together", stop)
     with pytest.raises(KeyboardInterrupt):
-        release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+        releasing("second", second, **after)
     assert not (tmp_path / "second.csv").exists()
     monkeypatch.undo()
-    done = release(people, other.mechanism, *paths(tmp_path, "second"), **shared, **after)
+    done = releasing("second", second, **after)
     assert done.served == 1200
     assert (tmp_path / "second.csv").read_bytes() == written[1][tmp_path / "second.csv"]
 
@@ -264,21 +273,19 @@ def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, oth
         )
         apart = np.outer(more.sum(axis=1), more.sum(axis=0))
         assert float(found.claims["leakage"].upper) < (more[more > 0] * np.log((more / apart)[more > 0])).sum()
-    found.mechanism.save(tmp_path / "design.zip")
-    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
-    again = Mechanism.load(tmp_path / "design.zip")
+    design, audit = saved(found, tmp_path)
+    again = Mechanism.load(design)
     assert again.to_bytes() == found.mechanism.to_bytes()
     assert again.earlier.sha256 == fitted.mechanism.sha256
-    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == found.claims
+    assert verify(design, private=audit).claims == found.claims
     assert np.allclose(again.matrix().sum(axis=1), 1.0)
 
 
 @pytest.mark.usefixtures("surely")
-def test_the_new_draw_is_from_the_row_of_the_record_and_its_earlier_draw(tmp_path, people, fitted, following):
-    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
-    first = release(people, fitted.mechanism, *paths(tmp_path, "first"), **shared)
+def test_the_new_draw_is_from_the_row_of_a_record_and_its_earlier_draw(tmp_path, people, releasing, fitted, following):
+    first = releasing("first", fitted)
     made = {"order_out": tmp_path / "order.zip", "evidence": following.evidence}
-    done = release(people, following.mechanism, *paths(tmp_path, "second"), **shared, **made)
+    done = releasing("second", following, **made)
     assert (done.fresh, done.served) == (0, 0)
     x = fitted.mechanism.symbols(people)
     pairs = x * len(fitted.mechanism.released) + first.outputs
@@ -289,16 +296,15 @@ def test_the_new_draw_is_from_the_row_of_the_record_and_its_earlier_draw(tmp_pat
         following.mechanism.table.tolist(), pairs[::-1].tolist(), done.outputs.tolist(), None, tables=999
     )
     assert wrong.p_value < 0.01  # the test sees the earlier draws
-    again = release(people, following.mechanism, *paths(tmp_path, "again"), **shared)
+    again = releasing("again", following)
     assert again.served == 1200
     assert (again.outputs == done.outputs).all()
-    assert release(people, fitted.mechanism, *paths(tmp_path, "repeated"), **shared).served == 1200
-    following.mechanism.save(tmp_path / "design.zip")
-    following.evidence.save(tmp_path / "audit.zip", following.mechanism)
+    assert releasing("repeated", fitted).served == 1200
+    design, audit = saved(following, tmp_path)
     checked = verify(
         tmp_path / "second.json",
-        design=tmp_path / "design.zip",
-        private=tmp_path / "audit.zip",
+        design=design,
+        private=audit,
         released=tmp_path / "second.csv",
         records=people,
         order=tmp_path / "order.zip",
@@ -308,17 +314,16 @@ def test_the_new_draw_is_from_the_row_of_the_record_and_its_earlier_draw(tmp_pat
     assert checked.claims["leakage_together"] == following.claims["leakage"]
 
 
-def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, fitted, following):
+def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, releasing, fitted, following):
     identified = {"id": np.arange(1200).astype(str).astype(object), **table}
     some = {name: values[:1000] for name, values in identified.items()}
-    shared = {"ledger": tmp_path / "shared", "identity": ["id"]}
     with pytest.raises(InputError, match="no ledger has a draw of these records"):
-        release(some, following.mechanism, *paths(tmp_path, "no"), **shared)
-    assert not list(tmp_path.glob("*"))
-    first = release(some, fitted.mechanism, *paths(tmp_path, "first"), **shared)
-    done = release(identified, following.mechanism, *paths(tmp_path, "second"), **shared)
+        releasing("no", following, some)
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+    first = releasing("first", fitted, some)
+    done = releasing("second", following, identified)
     assert done.fresh == 200
-    later = release(identified, fitted.mechanism, *paths(tmp_path, "later"), **shared)
+    later = releasing("later", fitted, identified)
     assert later.served == 1200
     assert (later.outputs[:1000] == first.outputs).all()
     pairs = fitted.mechanism.symbols(identified) * len(fitted.mechanism.released) + later.outputs
@@ -327,13 +332,20 @@ def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, f
         release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
 
 
+def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):
+    release(table, fitted.mechanism, *paths(tmp_path, "first"))
+    (own,) = (path for path in tmp_path.glob("private-ledger-*") if path.suffix != ".lock")
+    done = release(table, following.mechanism, *paths(tmp_path, "second"), ledger=own)
+    assert done.fresh == 0
+    assert release(table, following.mechanism, *paths(tmp_path, "third")).served == 1200
+
+
 def test_a_third_design_follows_both(tmp_path, table, people, fitted, following):
     third = fit(table, private="income", after=following.mechanism, leakage_budget=0.04)
     assert third.status == "optimal"
     assert third.claims["leakage_earlier"] == following.claims["leakage"]
-    third.mechanism.save(tmp_path / "design.zip")
-    third.evidence.save(tmp_path / "audit.zip", third.mechanism)
-    assert verify(tmp_path / "design.zip", private=tmp_path / "audit.zip").claims == third.claims
+    design, audit = saved(third, tmp_path)
+    assert verify(design, private=audit).claims == third.claims
     with pytest.raises(InputError, match="no ledger has a draw"):
         release(people, third.mechanism, *paths(tmp_path, "third"))
     for name, one in (("first", fitted), ("second", following), ("third", third)):
@@ -360,18 +372,12 @@ def test_what_a_following_design_does_not_take(table, fitted, following):
 
 def test_no_changed_byte_of_a_following_design_is_accepted(following):
     data = following.mechanism.to_bytes()
-    for place in np.random.default_rng(2).integers(0, 8 * len(data), 60):
-        changed = bytearray(data)
-        changed[place // 8] ^= 1 << (place % 8)
-        with pytest.raises(IntegrityError):
-            Mechanism.from_bytes(bytes(changed))
     members = archive.unpack(data, "design")
-    record = json.loads(members["design.json"])
-    del record["sha256"]
-    without = {name: content for name, content in members.items() if name != "earlier.zip"}
-    for edited in (members | {"design.json": archive.sealed(record | {"version": 1})}, without):
+    del members["earlier.zip"]
+    older = resealed(data, lambda record: record.update(version=1))
+    for changed in (*flipped(data, 60), archive.pack(members), older):
         with pytest.raises(IntegrityError):
-            Mechanism.from_bytes(archive.pack(edited))
+            Mechanism.from_bytes(changed)
 
 
 @pytest.mark.parametrize("seed", range(8))

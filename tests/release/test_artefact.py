@@ -228,7 +228,7 @@ def test_other_counts_scores_and_designs_are_refused(every, fitted):
     data, design = fitted.evidence.to_bytes(fitted.mechanism), read_design(fitted.mechanism.to_bytes(), "design")
     counts = fitted.evidence.counts.copy()
     counts[0, 0] += 1
-    for arrays in ({"counts": array_bytes(counts)}, {"scores": array_bytes(fitted.evidence.scores + 1)}):
+    for arrays in ({"counts": array_bytes(counts)}, {"scores": array_bytes(fitted.evidence.duals["scores"] + 1)}):
         with pytest.raises(IntegrityError, match="not those that the design was made with"):
             read_audit(resealed(data, **arrays), design, "audit")
     other = read_design(every["watchdog"].mechanism.to_bytes(), "design")

@@ -107,7 +107,7 @@ def test_measures_other_than_information(table):
     assert found.claims["excess"].upper == "0"
     proved, leaked = float(found.claims["lower_bound"].lower), float(found.claims["leakage"].upper)
     assert leaked - 1e-6 <= proved <= leaked
-    assert found.evidence.scores.ndim == 3
+    assert found.evidence.duals["scores"].ndim == 3
     for name, form in (("max-lift", None), ("ldp", None), ("mutual-information", "worst")):
         found = fit(table, **COLUMNS, leakage=name, form=form, budget=0.3)
         value, proved = float(found.claims["value"].upper), float(found.claims["lower_bound"].lower)

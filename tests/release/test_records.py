@@ -1,18 +1,18 @@
 """Sealed records whose inner values are of another type, resealed: refused by every reader, without a traceback."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from jaxpriv.cli import app
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.release import Evidence, Mechanism, fit, release
 from jaxpriv.release.releasing import Ledger
 from jaxpriv.statistics.tables import Categories, Codebook, Edges
 from jaxpriv.verifier import __main__ as command
 from jaxpriv.verifier import archive, read_audit, read_design, read_receipt, verify
+from tests.cli.conftest import refused, run
 from tests.release.conftest import flipped, resealed, saved, write
 
 # One value of each type of JSON, and texts that are no number, no label and no hash.
@@ -88,27 +88,19 @@ def test_no_value_of_another_type_is_accepted(files, tmp_path, name):
 
 
 # Files without a record that is edited above: their readers know them by a hash.
-HASHED = {
-    "released.csv": lambda data, path, files: (
-        path.write_bytes(data),
-        verify(files / "receipt.json", released=path),
-    ),
-    "order.zip": lambda data, path, files: (
-        path.write_bytes(data),
-        verify(
-            files / "receipt.json",
-            design=files / "design.zip",
-            released=files / "released.csv",
-            records=files / "records.csv",
-            order=path,
-        ),
-    ),
-}
+HASHED = {"released.csv": "released", "order.zip": "order"}
+
+
+def verified(data, path, files):
+    """Everything of the release, with this file in place of its own."""
+    path.write_bytes(data)
+    names = {"design": "design.zip", "released": "released.csv", "records": "records.csv", "order": "order.zip"}
+    verify(files / "receipt.json", **{key: files / name for key, name in names.items()} | {HASHED[path.name]: path})
 
 
 @pytest.mark.parametrize("name", [*READERS, *HASHED])
 def test_no_flipped_bit_is_accepted(files, tmp_path, name):
-    read, data = (READERS | HASHED)[name], (files / name).read_bytes()
+    read, data = READERS.get(name, verified), (files / name).read_bytes()
     read(data, tmp_path / name, files)
     for changed in flipped(data, 60):
         with pytest.raises((IntegrityError, InputError) if name == "receipt.json" else IntegrityError):
@@ -116,33 +108,29 @@ def test_no_flipped_bit_is_accepted(files, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_no_command_shows_a_traceback(files, tmp_path, name, capsys):
+def test_no_command_shows_a_traceback(files, tmp_path, name, capsys, monkeypatch):
     """Some values of each file, by the commands that read it: an exit code of its own and one line."""
-    for part in files.iterdir():
-        (tmp_path / part.name).write_bytes(part.read_bytes())
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     data = (files / name).read_bytes()
     record = record_of(data)
-    again = ["--out", "again.csv", "--receipt", "again.json"]
     lines = {
-        "design.zip": (["verify", "design.zip"], ["report", "design.zip", "--out", "page.html"]),
-        "audit.zip": (["verify", "design.zip", "--private", "audit.zip"],),
-        "receipt.json": (["verify", "receipt.json", "--design", "design.zip"],),
-        "ledger": (["release", "records.csv", "--design", "design.zip", *again, "--ledger", "ledger"],),
+        "design.zip": ("verify design.zip", "report design.zip --out page.html"),
+        "audit.zip": ("verify design.zip --private audit.zip",),
+        "receipt.json": ("verify receipt.json --design design.zip",),
+        "ledger": ("release records.csv --design design.zip --out again.csv --receipt again.json --ledger ledger",),
     }
     every = list(places(record))
     for step, path in enumerate(every[:: max(1, len(every) // 12)]):
         values = [value for value in VALUES if type(value) is not type(part_of(record, path))]
         (tmp_path / name).write_bytes(edited(data, path, values[step % len(values)]))
         for line in lines[name]:
-            words = [str(tmp_path / word) if "." in word or word == "ledger" else word for word in line]
-            if line[0] == "verify":
-                code, shown = command.run(words[1:]), capsys.readouterr().err
-            else:
-                done = CliRunner().invoke(app, words)
-                code, shown = done.return_value if done.exit_code == 0 else done.exit_code, done.stderr
-            assert code == 5, (path, line)
-            assert shown.startswith("jaxpriv: error: ")
-            assert shown.count("\n") == 1
+            refused(run(line), 5)
+            if line.startswith("verify"):  # without the library
+                assert command.run(line.split()[1:]) == 5
+                shown = capsys.readouterr().err
+                assert shown.startswith("jaxpriv: error: ")
+                assert shown.count("\n") == 1
     assert not (tmp_path / "again.csv").exists()
 
 

@@ -70,6 +70,11 @@ class Checked(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def data_of(page, identity):
+    """The JSON that a page holds for its scripts."""
+    return json.loads(re.search(rf'id="{identity}">(.*?)</script>', page, re.DOTALL)[1])
+
+
 @pytest.mark.parametrize("problem", ["budget", "leakage-budget", "disclosure", "watchdog"])
 def test_a_page_for_every_kind_of_design(every, problem):  # noqa: F811
     one = every[problem]
@@ -135,7 +140,7 @@ def test_what_a_guess_gains(fitted):  # noqa: F811
 def test_every_stop_of_the_slider_says_how_often_a_guess_is_right(fitted):  # noqa: F811
     curve = numbers(fitted.mechanism, fitted.evidence, 0.95).curve
     page = report(fitted.mechanism, fitted.evidence)
-    stops = json.loads(re.search(r'id="data-1">(.*?)</script>', page, re.DOTALL)[1])
+    stops = data_of(page, "data-1")
     assert len(stops) == len(curve.points)
     for (x, high, sentence), right in zip(stops, curve.right, strict=True):
         assert (x, high) in zip(curve.points, curve.upper, strict=True)
@@ -203,7 +208,7 @@ def test_a_mapping_of_any_size_is_drawn(large):
             page = report(mechanism, evidence)
             checked = Checked(page)
             assert len(checked.pictures) == 4
-            rows = json.loads(re.search(r'id="rows-1">(.*?)</script>', page, re.DOTALL)[1])
+            rows = data_of(page, "rows-1")
             assert len(rows) == len(age.useful) + 3
             for row in rows:
                 assert len(row) <= 11
@@ -251,11 +256,12 @@ _KEYS = {"Tab": 9, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "End": 35
 class Browser:
     """Chromium without a window, by its DevTools protocol over two pipes (messages of JSON that end with NUL)."""
 
-    def __init__(self, path, profile):
+    def __init__(self, path, folder):
+        self.page = folder / "report.html"
         commands, self.sent = os.pipe()
         answers, results = os.pipe()
         line = [path, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        line += ["--host-resolver-rules=MAP * 0.0.0.0", f"--user-data-dir={profile}", "about:blank"]
+        line += ["--host-resolver-rules=MAP * 0.0.0.0", f"--user-data-dir={folder / 'profile'}", "about:blank"]
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, str(commands), str(results), *line],
             pass_fds=(commands, results),
@@ -297,6 +303,15 @@ class Browser:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self.message())
 
+    def show(self, page, width=390):
+        """A page in a window of this width."""
+        self.page.write_text(page, encoding="utf-8")
+        self.events.clear()
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=width < 500
+        )
+        self.open(self.page.as_uri())
+
     def value(self, script):
         return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
@@ -328,17 +343,14 @@ def browser(tmp_path):
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("there is no browser (chromium) here")
-    found = Browser(path, tmp_path / "profile")
+    found = Browser(path, tmp_path)
     yield found
     found.close()
 
 
 @pytest.mark.slow
-def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp_path, browser):  # noqa: F811
-    path = tmp_path / "report.html"
-    path.write_text(report(fitted.mechanism, fitted.evidence), encoding="utf-8")
-    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
-    browser.open(path.as_uri())
+def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, browser):  # noqa: F811
+    browser.show(report(fitted.mechanism, fitted.evidence))
     assert browser.value("innerWidth") == 390
     assert browser.value("document.documentElement.scrollWidth") <= 390
     wide = "Math.max(...Array.from(document.querySelectorAll('table'), one => one.getBoundingClientRect().right))"
@@ -383,12 +395,9 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
 
 
 @pytest.mark.slow
-def test_each_group_of_a_page_has_a_slider_and_a_list_of_its_own(table, tmp_path, browser):  # noqa: F811
+def test_each_group_of_a_page_has_a_slider_and_a_list_of_its_own(table, browser):  # noqa: F811
     found = fit_groups(table, private="income", groups=[["age"], ["town"]], rules=COLUMNS["rules"], budget=0.2)
-    path = tmp_path / "report.html"
-    path.write_text(report(found.mechanism, found.evidence), encoding="utf-8")
-    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
-    browser.open(path.as_uri())
+    browser.show(report(found.mechanism, found.evidence))
     assert browser.value("document.documentElement.scrollWidth") <= 390
     said = [f"document.getElementById('said-{place}').textContent" for place in (1, 2)]
     before = [browser.value(one) for one in said]
@@ -402,11 +411,9 @@ def test_each_group_of_a_page_has_a_slider_and_a_list_of_its_own(table, tmp_path
 
 
 @pytest.mark.slow
-def test_a_browser_draws_a_large_mapping_and_runs_nothing_that_the_page_has_not(large, tmp_path, browser):
-    path = tmp_path / "report.html"
+def test_a_browser_draws_a_large_mapping_and_runs_nothing_that_the_page_has_not(large, browser):
     page = report(large[0].mechanism)
-    path.write_text(page, encoding="utf-8")
-    browser.open(path.as_uri())
+    browser.show(page, 1280)
     assert browser.value("document.querySelectorAll('svg').length") == 2
     assert browser.value("getComputedStyle(document.querySelector('.cell')).fill") != "rgb(0, 0, 0)"
     reached = []
@@ -418,23 +425,17 @@ def test_a_browser_draws_a_large_mapping_and_runs_nothing_that_the_page_has_not(
     words = browser.value("document.getElementById('words-1').textContent")
     assert re.fullmatch(r"Released as (.*\(probability 0\.\d+\))+\.", words)
     assert browser.errors() == []
-    path.write_text(page.replace("</main>", "</main><script>document.title='foreign'</script>"), encoding="utf-8")
-    browser.events.clear()
-    browser.open(path.as_uri())
+    browser.show(page.replace("</main>", "</main><script>document.title='foreign'</script>"), 1280)
     assert browser.value("document.title") == "Privacy report"
     assert "Content Security Policy" in json.dumps(browser.errors())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_kind_of_design_fits_the_window(every, tmp_path, browser, width):  # noqa: F811
+def test_every_kind_of_design_fits_the_window(every, browser, width):  # noqa: F811
     """No page is wider than its window, no picture has an empty half, no error is reported."""
-    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
     for problem, one in every.items():
-        path = tmp_path / f"{problem}.html"
-        path.write_text(report(one.mechanism, one.evidence), encoding="utf-8")
-        browser.events.clear()
-        browser.open(path.as_uri())
+        browser.show(report(one.mechanism, one.evidence), width)
         assert browser.value("document.documentElement.scrollWidth") <= width
         frame = "document.querySelector('.frame').getBoundingClientRect()"
         picture = "document.querySelector('.frame').ownerSVGElement.getBoundingClientRect()"

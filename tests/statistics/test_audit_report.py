@@ -16,9 +16,13 @@ from tests.statistics.conftest import JOINTS, MECHANISM
 COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
 
 
+def audit(**options):
+    return audit_mechanism(MECHANISM, counts=COUNTS, **options)
+
+
 @pytest.fixture(scope="module")
 def found():
-    return audit_mechanism(MECHANISM, counts=COUNTS)
+    return audit()
 
 
 def row(audit, name, **parts):
@@ -44,14 +48,14 @@ def test_the_four_numbers(found):
 def test_the_gap_belongs_to_one_measure(found):
     value = row(found, "mutual-information").fitted
     solved = SimpleNamespace(value=value + 1e-9, leakage=value, gap=np.float64(1e-8))
-    audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved)
+    audited = audit(solution=solved)
     one = row(audited, "mutual-information")
     assert (one.gap, one.stated_gap) == (None, 1e-8)  # whoever edits a file can state any gap
     assert "not verified" in one.why["gap"]
     assert all(one.stated_gap is None for one in audited.rows if one.name != "mutual-information")
     value = row(found, "sibson", order=2.0).fitted
     solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
-    audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved, objective=leakage.Sibson(2.0))
+    audited = audit(solution=solved, objective=leakage.Sibson(2.0))
     assert row(audited, "sibson", order=2.0).stated_gap == 0
 
 
@@ -70,7 +74,7 @@ def test_the_gap_is_computed_again_from_the_problem(found):
             assert audited.rows[0].gap == pytest.approx(float(solution.gap), abs=1e-12)
             assert audited.rows[0].stated_gap is None
     with pytest.raises(InputError, match="another mechanism"):
-        audit_mechanism(MECHANISM, counts=COUNTS, solution=solution, problem=problem, **options)
+        audit(solution=solution, problem=problem, **options)
     other = DistortionProblem(COUNTS / COUNTS.sum(), 1.0 - np.eye(4), budget=0.1)
     with pytest.raises(InputError, match="does not solve problem"):
         audit_mechanism(solution.mechanism, counts=COUNTS, solution=solution, problem=other, **options)
@@ -78,7 +82,7 @@ def test_the_gap_is_computed_again_from_the_problem(found):
 
 def test_the_measures_named_share_the_confidence(found):
     for held_out in (False, True):
-        whole = found if not held_out else audit_mechanism(MECHANISM, counts=COUNTS, held_out=True, bootstrap=0)
+        whole = found if not held_out else audit(held_out=True, bootstrap=0)
         named = audit_mechanism(
             MECHANISM, counts=COUNTS, held_out=held_out, measures=["mutual-information"], bootstrap=0
         )
@@ -100,12 +104,12 @@ def test_the_bootstrap_is_an_estimate_apart(found):
     one = row(found, "mutual-information")
     assert one.bootstrap == pytest.approx(2 * one.fitted - np.quantile(values, 0.05), abs=1e-9)
     assert one.fitted < one.bootstrap < one.upper
-    none = audit_mechanism(MECHANISM, counts=COUNTS, measures=["lift"], bootstrap=0).rows[0]
+    none = audit(measures=["lift"], bootstrap=0).rows[0]
     assert none.bootstrap is None
     assert "no resampling" in none.why["bootstrap"]
     for bad in (-1, 1.5, 10**9):
         with pytest.raises(InputError, match="bootstrap"):
-            audit_mechanism(MECHANISM, counts=COUNTS, measures=["lift"], bootstrap=bad)
+            audit(measures=["lift"], bootstrap=bad)
 
 
 def test_a_solution_of_something_else_is_refused(found):
@@ -118,12 +122,12 @@ def test_a_solution_of_something_else_is_refused(found):
         ({"value": "a", "leakage": value, "gap": 0.0}, "solution.value"),
     ):
         with pytest.raises(InputError, match=words):
-            audit_mechanism(MECHANISM, counts=COUNTS, solution=SimpleNamespace(**parts))
+            audit(solution=SimpleNamespace(**parts))
     solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
     with pytest.raises(InputError, match="not among the measures"):
-        audit_mechanism(MECHANISM, counts=COUNTS, solution=solved, objective=leakage.Sibson(3.0))
+        audit(solution=solved, objective=leakage.Sibson(3.0))
     with pytest.raises(InputError, match="no solution"):
-        audit_mechanism(MECHANISM, counts=COUNTS, objective=leakage.Sibson(2.0))
+        audit(objective=leakage.Sibson(2.0))
 
 
 def test_a_joint_without_a_sample_has_no_bound_for_a_population():
@@ -145,7 +149,7 @@ def test_assumptions_are_facts_and_statements(found):
     text = " ".join(facts.statements)
     for word in ("independent draws", "same population", "not chosen on these records", "knows the mechanism"):
         assert word in text
-    held_out = audit_mechanism(MECHANISM, counts=COUNTS, held_out=True)
+    held_out = audit(held_out=True)
     assert held_out.holds_for == "this mechanism"
     assert "fixed without these records" in " ".join(held_out.assumptions.statements)
     unseen = audit_mechanism(MECHANISM, counts=np.vstack([COUNTS[:2], 0 * COUNTS[:1]]))
@@ -179,10 +183,10 @@ def test_more_symbols_than_memory(monkeypatch):
     with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
         audit_pairs(COUNTS)
     with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
-        audit_mechanism(MECHANISM, counts=COUNTS)
+        audit()
 
 
 @pytest.mark.parametrize("orders", ["x", 2, [True, False], np.ones((1, 2))])
 def test_orders_that_are_no_numbers(orders):
     with pytest.raises(InputError, match="orders"):
-        audit_mechanism(MECHANISM, counts=COUNTS, orders=orders)
+        audit(orders=orders)

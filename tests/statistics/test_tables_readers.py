@@ -3,6 +3,7 @@
 import csv
 import gzip
 import os
+import sys
 
 import numpy as np
 import pandas as pd
@@ -356,17 +357,8 @@ def test_rows_count_from_zero_in_every_message(tmp_path):
 
 @pytest.mark.parametrize(("package", "name"), [("narwhals", "frame"), ("polars", "t.parquet")])
 def test_without_the_extra(package, name, tmp_path, monkeypatch):
-    import builtins
-
     source = pd.DataFrame({"a": [1]}) if name == "frame" else as_parquet({"a": [1]}, tmp_path / name)
-    original = builtins.__import__
-
-    def without(module, *arguments, **options):
-        if module == package:
-            raise ImportError(module)
-        return original(module, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, package, None)
     refused(source, r"jaxpriv\[tables\]", ResourceError)
 
 

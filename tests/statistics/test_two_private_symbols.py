@@ -9,7 +9,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
 from jaxpriv.statistics.audit.likelihood_ratio import from_pairs
-from tests.statistics.test_sharper_bounds import POPULATIONS, drawn
+from tests.statistics.test_sharper_bounds import POPULATIONS
 
 BETA = 0.05
 
@@ -95,22 +95,28 @@ def bounds(tables, beta):
     return np.array([information(table, n * float(mutual_information(table / n)), beta) for table in tables])
 
 
-@pytest.mark.parametrize(("name", "records"), [("independent", 120), ("weak", 300)])
-def test_coverage(name, records):
-    """At 0.2, where a bound that is too small shows; each miss has a probability of at most 0.2."""
-    truth = float(mutual_information(POPULATIONS[name]))
-    values = bounds(drawn(name, records, 15), 0.2)
-    assert (values < truth - 1e-12).sum() <= 12  # chance below 1e-6
-    assert np.isfinite(values).sum() > 3
+HEAVY = np.outer([0.35, 0.65], [0.7, 0.2, 0.06, 0.04]) + 0.004 * np.outer([1, -1], [1, -1, 0.5, -0.5])
+OWN = np.array([[0.26, 0.1, 0.04], [0.2, 0.2, 0.2]])  # whose information is close to the bounds of its samples
 
 
-def test_a_population_at_its_own_bound():
-    """Its information is close to the bounds that its samples give."""
-    joint = np.array([[0.26, 0.1, 0.04], [0.2, 0.2, 0.2]])
+@pytest.mark.parametrize(
+    ("joint", "records", "samples", "beta", "most", "finite"),
+    [
+        (POPULATIONS["independent"], 120, 15, 0.2, 12, 4),
+        (POPULATIONS["weak"], 300, 15, 0.2, 12, 4),
+        (OWN, 150, 24, 0.3, 18, 1),
+        (HEAVY, 2 * LARGEST, 9, 0.1, 7, 1),
+    ],
+    ids=["independent", "weak", "at its own bound", "more pairs than the lemma was computed for"],
+)
+def test_coverage(joint, records, samples, beta, most, finite):
+    """At failure probabilities where a bound that is too small shows; more misses have a chance below 1e-6."""
     truth = float(mutual_information(joint))
-    values = bounds(np.random.default_rng(5).multinomial(150, joint.ravel(), size=24).reshape(-1, 2, 3), 0.3)
-    assert (values < truth).sum() <= 18  # chance below 1e-6
-    assert np.isfinite(values).any()
+    tables = np.random.default_rng(3).multinomial(records, joint.ravel(), size=samples).reshape(-1, *joint.shape)
+    values = bounds(tables, beta)
+    assert (values < truth - 1e-12).sum() <= most
+    assert np.isfinite(values).sum() >= finite
+    assert (tables.sum(axis=1).max() > LARGEST) == (records > LARGEST)
 
 
 def test_close_to_what_normal_deviations_allow():
@@ -128,14 +134,6 @@ def test_more_pairs_than_the_lemma_was_computed_for():
     heavy = np.outer([0.4, 0.6], [2 * LARGEST - 3000, 1000, 1000, 1000]).astype(int)
     assert heavy.sum(axis=0).max() > LARGEST
     assert many + 0.1 < heavy.sum() * information(heavy, 1.183, BETA) < many + 2
-
-
-def test_coverage_with_more_pairs_than_the_lemma_was_computed_for():
-    joint = np.outer([0.35, 0.65], [0.7, 0.2, 0.06, 0.04]) + 0.004 * np.outer([1, -1], [1, -1, 0.5, -0.5])
-    truth = float(mutual_information(joint))
-    tables = np.random.default_rng(3).multinomial(2 * LARGEST, joint.ravel(), size=9).reshape(-1, 2, 4)
-    assert tables.sum(axis=1).max() > LARGEST
-    assert (bounds(tables, 0.1) < truth).sum() <= 7  # chance below 1e-6
 
 
 def test_many_pairs_and_extreme_margins_fall_back():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,18 +28,21 @@ JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first"
 DECLARED = {"chunk_rows": 3, "grid": [{"joint": JOINT, "distortion": "hamming", "budget_share": [0.3, 0.6]}]}
 
 
+sweep = partial(jp.sweep, DECLARED)
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
 
 
 @pytest.fixture
 def done(tmp_path) -> Sweep:
-    return jp.sweep(DECLARED, tmp_path / "undisturbed")
+    return sweep(tmp_path / "undisturbed")
 
 
 def finish(done: Sweep, folder: Path, new: int) -> None:
     """Another run computes the chunks that are missing, and nothing shows that they were."""
-    assert jp.sweep(DECLARED, folder).new == new
+    assert sweep(folder).new == new
     assert _files(folder) == _files(done.folder)
 
 
@@ -122,7 +126,7 @@ def test_problems_without_a_mechanism_or_a_solver_are_rows_too(tmp_path):
 
 
 def test_a_dry_run_predicts_and_leaves_no_trace(tmp_path):
-    planned = jp.sweep(DECLARED, tmp_path / "out", dry_run=True)
+    planned = sweep(tmp_path / "out", dry_run=True)
     plan = planned.plan
     assert planned.missing == len(plan.chunks) == 4
     assert sum(group.cases for group in plan.groups) == 12
@@ -139,14 +143,14 @@ def test_progress_counts_problems_of_earlier_runs_too(tmp_path, computed):
         if record.done == 6:
             raise KeyboardInterrupt  # as a handler of the caller's own would
 
-    first = jp.sweep(DECLARED, tmp_path / "out", progress=stop_soon)
+    first = sweep(tmp_path / "out", progress=stop_soon)
     assert not first.complete
     assert first.stopped == 2
     assert len(first.table) == 6
     assert [one.done for one in records] == [0, 3, 6]
     assert records[-1].rate > 0
     assert records[-1].worst_gap <= 1e-6
-    second = jp.sweep(DECLARED, tmp_path / "out", progress=records.append)
+    second = sweep(tmp_path / "out", progress=records.append)
     assert [one.done for one in records[3:]] == [6, 9, 12]
     assert second.complete
     assert len(computed) == 4
@@ -156,17 +160,17 @@ def test_progress_counts_problems_of_earlier_runs_too(tmp_path, computed):
 
 
 def test_what_is_there_is_not_computed_again(done, tmp_path, computed):
-    again = jp.sweep(DECLARED, done.folder)
+    again = sweep(done.folder)
     assert again.complete
     assert (again.new, computed) == (0, [])
     before = _files(done.folder)
     lost = sorted((done.folder / "chunks").iterdir())[1]
     lost.unlink()
     (done.folder / "table.parquet").unlink()
-    assert jp.sweep(DECLARED, done.folder).new == 1
+    assert sweep(done.folder).new == 1
     assert len(computed) == 1
     assert _files(done.folder) == before
-    limited = jp.sweep(DECLARED, tmp_path / "limited", time_limit=0.0)
+    limited = sweep(tmp_path / "limited", time_limit=0.0)
     assert (limited.new, limited.stopped, limited.complete) == (0, 1, False)
 
 
@@ -189,7 +193,7 @@ def _flip(path: Path) -> None:
 def test_damaged_chunks_are_found_and_redone(done, computed, damage):
     before = _files(done.folder)
     damage(sorted((done.folder / "chunks").iterdir())[2])
-    again = jp.sweep(DECLARED, done.folder)
+    again = sweep(done.folder)
     assert (again.new, again.redone, len(computed)) == (1, 1, 1)
     assert _files(done.folder) == before
 
@@ -198,7 +202,7 @@ def test_a_damaged_plan_is_made_again(done, computed):
     before = _files(done.folder)
     for content in ("", "[]", '{"format": 1}', json.dumps({**json.loads(before["study.json"]), "chunks": []})):
         (done.folder / "study.json").write_text(content)
-        assert jp.sweep(DECLARED, done.folder).new == 0
+        assert sweep(done.folder).new == 0
         assert _files(done.folder) == before
     assert computed == []
 
@@ -211,40 +215,40 @@ def test_a_changed_declaration_is_another_study(done):
     other = {**json.loads(before["study.json"]), "format": 99}
     (done.folder / "study.json").write_text(json.dumps(other))
     with pytest.raises(IntegrityError, match="written in format 99, this version reads 1"):
-        jp.sweep(DECLARED, done.folder)
+        sweep(done.folder)
     assert _files(done.folder) == {**before, "study.json": json.dumps(other).encode()}
 
 
 def test_a_plan_that_is_there_stays(tmp_path, computed):
     """Another library version, or another machine, would cut other chunks."""
     jp.sweep({**DECLARED, "chunk_rows": 5}, tmp_path / "out", time_limit=0.0)
-    result = jp.sweep(DECLARED, tmp_path / "out")
+    result = sweep(tmp_path / "out")
     assert [len(positions) for positions in computed] == [5, 5, 2]
     assert result.complete
 
 
 def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done, computed):
     out = tmp_path / "out"
-    first = jp.sweep(DECLARED, out, part=(1, 3))
+    first = sweep(out, part=(1, 3))
     assert (first.new, first.missing, first.complete, first.stopped) == (2, 2, False, 0)
     assert not (out / "table.parquet").exists()
     study = Study.of(DECLARED)
     with opened(out, study, (2, 3)):
-        third = jp.sweep(DECLARED, out, part=(3, 3))  # beside a process with another part
+        third = sweep(out, part=(3, 3))  # beside a process with another part
         assert (third.new, third.missing) == (1, 1)
         for part in ((2, 3), None):
             with pytest.raises(ResourceError, match="another sweep is at work"):
-                jp.sweep(DECLARED, out, part=part)
+                sweep(out, part=part)
     with opened(out, study), pytest.raises(ResourceError, match="another sweep is at work"):
-        jp.sweep(DECLARED, out, part=(2, 3))
-    last = jp.sweep(DECLARED, out, part=(2, 3))
+        sweep(out, part=(2, 3))
+    last = sweep(out, part=(2, 3))
     assert (last.new, last.complete) == (1, True)
     assert len(computed) == 4
     whole = {name: content for name, content in _files(out).items() if not name.startswith(".lock-")}
     assert whole == _files(done.folder)
     for part in ((0, 3), (4, 3), (1.0, 3), 3):
         with pytest.raises(InputError, match="part must be"):
-            jp.sweep(DECLARED, out, part=part)
+            sweep(out, part=part)
 
 
 # ------------------------------------------------------------------------------ faults
@@ -267,9 +271,9 @@ def test_two_sweeps_in_one_folder(done):
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(ResourceError, match="another sweep is at work"):
-            jp.sweep(DECLARED, done.folder)
+            sweep(done.folder)
         other.kill()
-    assert jp.sweep(DECLARED, done.folder).complete
+    assert sweep(done.folder).complete
 
 
 def test_a_full_disk_loses_nothing(tmp_path, done, monkeypatch, computed):
@@ -281,10 +285,10 @@ def test_a_full_disk_loses_nothing(tmp_path, done, monkeypatch, computed):
             raise OSError(errno.ENOSPC, "No space left on device")
         original(descriptor)
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResourceError, match="No space left on device"):
-        jp.sweep(DECLARED, tmp_path / "out")
-    monkeypatch.setattr(os, "fsync", original)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(ResourceError, match="No space left on device"):
+            sweep(tmp_path / "out")
     kept = len(list((tmp_path / "out" / "chunks").iterdir()))
     assert kept >= 2
     before = len(computed)
@@ -300,7 +304,7 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
     try:
         with pytest.raises(ResourceError, match=r"cannot write .*nothing was written"):
-            jp.sweep(DECLARED, tmp_path / "out")
+            sweep(tmp_path / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list((tmp_path / "out" / "chunks").iterdir())
@@ -310,13 +314,13 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
 def test_places_where_no_folder_can_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is not a folder"):
-        jp.sweep(DECLARED, tmp_path / "file")
+        sweep(tmp_path / "file")
     with pytest.raises(InputError, match="workers"):
-        jp.sweep(DECLARED, tmp_path / "out", workers=0)
+        sweep(tmp_path / "out", workers=0)
     with pytest.raises(InputError, match="not both"):
-        jp.sweep(DECLARED, tmp_path / "out", workers=2, executor=ThreadPoolExecutor(1))
+        sweep(tmp_path / "out", workers=2, executor=ThreadPoolExecutor(1))
     with pytest.raises(InputError, match="progress"):
-        jp.sweep(DECLARED, tmp_path / "out", progress=3)
+        sweep(tmp_path / "out", progress=3)
 
 
 class _Strange(Executor):
@@ -361,7 +365,7 @@ def _forged(function, work):
     ids=["nothing", "bytes", "damaged", "another chunk", "forged", "error"],
 )
 def test_a_worker_that_returns_nonsense_costs_its_chunk(tmp_path, done, answer, why):
-    result = jp.sweep(DECLARED, tmp_path / "out", executor=_Strange(answer))
+    result = sweep(tmp_path / "out", executor=_Strange(answer))
     assert not result.complete
     assert result.new == 3
     (failure,) = result.failures.values()
@@ -386,7 +390,7 @@ def test_an_error_in_one_chunk_is_its_own(tmp_path, done, monkeypatch):
         return original(work)
 
     monkeypatch.setattr(running, "compute", failing)
-    result = jp.sweep(DECLARED, tmp_path / "out")
+    result = sweep(tmp_path / "out")
     assert (result.new, result.missing, list(result.failures.values())) == (3, 1, ["computing raised MemoryError"])
     monkeypatch.undo()
     finish(done, tmp_path / "out", 1)
@@ -400,9 +404,9 @@ def test_an_executor_that_breaks_down_is_an_error_and_loses_nothing(tmp_path, do
             return super().submit(function, *args)
 
     with pytest.raises(ResourceError, match="executor broke down with 2 of 4 chunks to go"):
-        jp.sweep(DECLARED, tmp_path / "out", executor=Broken(lambda function, work: function(work)))
+        sweep(tmp_path / "out", executor=Broken(lambda function, work: function(work)))
     with ThreadPoolExecutor(2) as threads:
-        assert jp.sweep(DECLARED, tmp_path / "out", executor=threads).new == 2
+        assert sweep(tmp_path / "out", executor=threads).new == 2
     assert _files(tmp_path / "out") == _files(done.folder)
 
 
@@ -410,7 +414,7 @@ def test_an_executor_that_breaks_down_is_an_error_and_loses_nothing(tmp_path, do
 def test_processes_of_its_own_and_one_that_dies(tmp_path, done, monkeypatch):
     """Two workers; one chunk ends the process that computes it, every time."""
     monkeypatch.setattr(running, "compute", _deadly)
-    result = jp.sweep(DECLARED, tmp_path / "out", workers=2)
+    result = sweep(tmp_path / "out", workers=2)
     assert result.new == 3
     assert list(result.failures.values()) == [
         "the worker died twice while it computed this chunk, most often for lack of memory"

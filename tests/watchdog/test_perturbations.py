@@ -115,24 +115,23 @@ def test_a_limit_below_complete_merging_is_refused_with_the_least_leakage():
 
 GOOD = random_joint(0)
 BAD = {
-    "nothing chosen": (GOOD, {}, "exactly one"),
-    "two choices": (GOOD, {"epsilon": 1.0, "target_leakage": 1.0}, "exactly one"),
-    "nan": (GOOD, {"epsilon": math.nan}, "epsilon must be"),
-    "negative": (GOOD, {"target_leakage": -0.1}, "target_leakage must be"),
-    "logical": (GOOD, {"epsilon": True}, "epsilon must be a number"),
-    "text": (GOOD, {"epsilon": "1"}, "epsilon has dtype"),
-    "infinite utility": (GOOD, {"target_utility": INF}, "target_utility must be a finite"),
-    "joint": (GOOD * 2, {"epsilon": 1.0}, "joint sums to 2"),
-    "entry": (np.where(np.eye(3, 7) > 0, np.nan, GOOD), {"epsilon": 1.0}, r"joint\[0, 0\] is NaN"),
-    "draw": (GOOD, {"epsilon": 0.3, "perturbation": CompleteMerging("secret")}, "draw must be one of"),
-    "draw size": (GOOD, {"epsilon": 0.3, "perturbation": CompleteMerging(np.ones(3) / 3)}, "draw has 3 entries"),
-    "draw sum": (GOOD, {"epsilon": 0.0, "perturbation": CompleteMerging(np.ones(7))}, "draw must sum to 1"),
-    "draw sign": (GOOD, {"epsilon": 0.0, "perturbation": CompleteMerging(-np.ones(7))}, r"draw\[0\] is negative"),
-    "draw on released": (GOOD, {"epsilon": 2.0, "perturbation": CompleteMerging(np.ones(7) / 7)}, "is released"),
-    "single": (GOOD, {"epsilon": 0.0, "perturbation": RandomisedResponse("single")}, "draws a symbol"),
-    "limit": (GOOD, {"epsilon": 0.0, "perturbation": SubsetMerging(limit=-1)}, "limit must be"),
+    "nothing chosen": ({}, "exactly one"),
+    "two choices": ({"epsilon": 1.0, "target_leakage": 1.0}, "exactly one"),
+    "nan": ({"epsilon": math.nan}, "epsilon must be"),
+    "negative": ({"target_leakage": -0.1}, "target_leakage must be"),
+    "logical": ({"epsilon": True}, "epsilon must be a number"),
+    "text": ({"epsilon": "1"}, "epsilon has dtype"),
+    "infinite utility": ({"target_utility": INF}, "target_utility must be a finite"),
+    "joint": ({"joint": GOOD * 2, "epsilon": 1.0}, "joint sums to 2"),
+    "entry": ({"joint": np.where(np.eye(3, 7) > 0, np.nan, GOOD), "epsilon": 1.0}, r"joint\[0, 0\] is NaN"),
+    "draw": ({"epsilon": 0.3, "perturbation": CompleteMerging("secret")}, "draw must be one of"),
+    "draw size": ({"epsilon": 0.3, "perturbation": CompleteMerging(np.ones(3) / 3)}, "draw has 3 entries"),
+    "draw sum": ({"epsilon": 0.0, "perturbation": CompleteMerging(np.ones(7))}, "draw must sum to 1"),
+    "draw sign": ({"epsilon": 0.0, "perturbation": CompleteMerging(-np.ones(7))}, r"draw\[0\] is negative"),
+    "draw on released": ({"epsilon": 2.0, "perturbation": CompleteMerging(np.ones(7) / 7)}, "is released"),
+    "single": ({"epsilon": 0.0, "perturbation": RandomisedResponse("single")}, "draws a symbol"),
+    "limit": ({"epsilon": 0.0, "perturbation": SubsetMerging(limit=-1)}, "limit must be"),
     "two limits": (
-        GOOD,
         {"target_leakage": 1.0, "perturbation": SubsetMerging(limit=1)},
         "limit is for a given epsilon",
     ),
@@ -141,9 +140,9 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case):
-    joint, options, message = BAD[case]
+    options, message = BAD[case]
     with pytest.raises(InputError, match=message) as caught:
-        watchdog(joint, **options)
+        watchdog(**{"joint": GOOD, **options})
     assert "secret" not in str(caught.value)
 
 

@@ -4,16 +4,9 @@ from typing import TYPE_CHECKING
 
 from jaxpriv._runtime.importing import attach
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv._runtime.module.methods import Module as Module
     from jaxpriv._runtime.module.printing import summary as summary
     from jaxpriv._runtime.module.shown import Shown as Shown
 else:
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {
-            "jaxpriv._runtime.module.methods": ["Module"],
-            "jaxpriv._runtime.module.printing": ["summary"],
-            "jaxpriv._runtime.module.shown": ["Shown"],
-        },
-    )
+    __getattr__, __dir__, __all__ = attach(__name__)

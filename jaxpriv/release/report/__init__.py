@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxpriv._runtime.importing import attach
 
-if TYPE_CHECKING:  # the names below, for type checkers and editors
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.release.report.comparison import ColumnChange as ColumnChange
     from jaxpriv.release.report.comparison import Comparison as Comparison
     from jaxpriv.release.report.comparison import PairChange as PairChange
@@ -16,10 +16,4 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.release.report.comparison import compare as compare
     from jaxpriv.release.report.page import report as report
 else:
-    __getattr__, __dir__, __all__ = attach(
-        __name__,
-        {
-            "jaxpriv.release.report.comparison": ["ColumnChange", "Comparison", "PairChange", "Prediction", "compare"],
-            "jaxpriv.release.report.page": ["report"],
-        },
-    )
+    __getattr__, __dir__, __all__ = attach(__name__)

@@ -1,12 +1,14 @@
 """Declared studies: thousands of certified solves from one file, in chunks that are kept whatever ends the process."""
 
+from typing import TYPE_CHECKING
+
 from jaxpriv._runtime.importing import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "jaxpriv.solving.sweeps.declaration": ["Study"],
-        "jaxpriv.solving.sweeps.planning": ["Plan"],
-        "jaxpriv.solving.sweeps.running": ["Sweep", "SweepProgress", "sweep"],
-    },
-)
+if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
+    from jaxpriv.solving.sweeps.declaration import Study as Study
+    from jaxpriv.solving.sweeps.planning import Plan as Plan
+    from jaxpriv.solving.sweeps.running import Sweep as Sweep
+    from jaxpriv.solving.sweeps.running import SweepProgress as SweepProgress
+    from jaxpriv.solving.sweeps.running import sweep as sweep
+else:
+    __getattr__, __dir__, __all__ = attach(__name__)
