@@ -146,7 +146,7 @@ def test_projection(seed, scale):
     """It normalises, obeys the ceilings, leaves log-lifts alone, ignores constants, and lowers no DV value."""
     critic = scale * np.random.default_rng(seed).normal(size=(4, 3))
     lift = project(critic, PRIOR)
-    assert np.exp(lift) @ PRIOR == pytest.approx(np.ones(4), abs=1e-12)
+    assert np.exp(lift) @ PRIOR == pytest.approx(1.0, abs=1e-12)
     assert np.all(lift <= ceilings(PRIOR) + 1e-12)
     assert project(lift, PRIOR) == pytest.approx(lift, abs=1e-10)
     assert project(critic + np.arange(4.0)[:, None], PRIOR) == pytest.approx(lift, abs=1e-10)
