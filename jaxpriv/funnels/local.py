@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -36,7 +36,7 @@ from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
 from jaxpriv.funnels.atoms.parts import pool_of
-from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
+from jaxpriv.funnels.bounds import Crossing, Target, crossing_at, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, survey
 from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
@@ -109,14 +109,6 @@ _EARLY = 10
 _SPREAD = 9
 
 
-class Target(NamedTuple):
-    """Where on the hull the release is: form `disclosure`, `cost` (on a rising or a falling hull) or `price`."""
-
-    form: str
-    value: float
-    rising: bool = True
-
-
 @dataclass
 class ReleasePool:
     """Every release found, as a point and a mechanism."""
@@ -139,13 +131,7 @@ class ReleasePool:
 
     def crossing(self, target: Target) -> Crossing:
         """The edge of the hull at the target; at a price the best point, twice."""
-        points = np.array(self.disclosures), np.array(self.costs)
-        if target.form == "disclosure":
-            return at_disclosure(*points, target.value)
-        if target.form == "cost":
-            return at_cost(*points, target.value, rising=target.rising)
-        best = int(np.argmin(points[1] - target.value * points[0]))
-        return Crossing(best, best, 0.0, target.value, (target.value, target.value))
+        return crossing_at(np.array(self.disclosures), np.array(self.costs), target)
 
     def shared(self, crossing: Crossing) -> np.ndarray:
         """The time sharing of the two ends as one mechanism (X, Y)."""
