@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.release import Mechanism
 from tests.cases import raw
 from tests.cli.conftest import answered, mistaken, printed, refused, run
+from tests.information import information
 from tests.release.conftest import write
 
 TOWN_AND_AGE = "--private income --useful town --useful age"
@@ -228,7 +228,7 @@ def test_two_draws_for_the_same_records(people, save):
     np.add.at(joint, (records.private[:, 0], design.locate_codes(records.useful)), 1 / len(records.private))
     both = np.einsum("sx,xa,xb->sab", joint, w, w).reshape(2, -1)
     value = {row["name"]: row for row in twice["measures"]}["mutual-information"]
-    assert value["fitted"] == pytest.approx(float(mutual_information(both)))
+    assert value["fitted"] == pytest.approx(information(both))
     single = {row["name"]: row for row in once["measures"]}["mutual-information"]
     assert single["fitted"] < value["fitted"]
     assert value["fitted"] <= value["upper"] <= value["cap"]
