@@ -32,7 +32,7 @@ def test_every_method_has_a_history_that_ends_with_its_result(solver):
     assert (last.solver, last.step, last.value) == (found.solver, int(found.steps), float(found.value))
     assert last.gap == pytest.approx(float(found.gap))
     assert last.mechanism is found.mechanism
-    numbers = [one for one in history.records if np.isfinite(one.value)]
+    numbers = [one for one in history if np.isfinite(one.value)]
     assert all(one.gap == abs(one.value - one.bound) for one in numbers)
     steps = [one.step for one in history.records[:-1]]
     assert steps == sorted(steps)

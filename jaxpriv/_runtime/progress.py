@@ -1,5 +1,6 @@
 """Where a solve stands: the record that the function `progress` is called with, and the history of a solve."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,7 +54,7 @@ class History:
     """The records of a solve, in order: `jp.solve(problem, progress=history)`.
 
     The last record of `solve` is that of its certified result. `history["gap"]` is the array of a field over the
-    records.
+    records, and a loop over the history goes through them.
 
     Args:
         every: steps from one record of a method to the next; the methods report no more seldom than that.
@@ -78,6 +79,9 @@ class History:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def __iter__(self) -> Iterator[Progress]:
+        return iter(self.records)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return np.array([getattr(record, name) for record in self.records])
