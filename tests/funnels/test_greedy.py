@@ -15,8 +15,7 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, greedy, greedy_curve
 from jaxpriv.funnels.merging import Clusters, InformationDecrease, mixed_entropy
-from jaxpriv.leakage import FInformation, MaxCostGain, ZeroOneLoss
-from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
+from jaxpriv.leakage import FInformation, MaxCostGain, ReverseKullbackLeibler, ZeroOneLoss
 from tests.cases import assert_refused, drawn_joint
 from tests.grid.measures import MEASURES
 
@@ -232,7 +231,7 @@ def test_one_useful_symbol():
 @pytest.mark.parametrize("name", ["correct-guess", "sibson-2"])
 def test_any_average_measure_is_a_criterion(name):
     joint, reference = drawn_joint(5, 3, 5, 0.4), MEASURES[name]
-    measure, whole = reference.measure(joint.sum(axis=1)), entropy_of(joint)
+    measure, whole = reference.asked(joint.sum(axis=1)), entropy_of(joint)
 
     def leaked(groups):
         return reference.of(joint, told_of(groups))
