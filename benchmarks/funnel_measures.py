@@ -1,4 +1,4 @@
-"""The funnel of sixteen measures: how far the bounds are from the values, and the processor time beside that of I(S;Y).
+"""The funnel of seventeen measures: how far the bounds are from the values, and processor time beside that of I(S;Y).
 
     python -m benchmarks.funnel_measures [--seeds 5] [--only WORD]
 
@@ -32,6 +32,7 @@ MEASURES = {
     "Brier": leakage.AverageCostGain(leakage.BrierLoss()),
     "maximal leakage": leakage.MaximalLeakage(),
     "max-information": leakage.MaxInformation(),
+    "relative entropy": leakage.RelativeEntropyPrivacy(),
     "lift": leakage.Lift(),
     "max-lift": leakage.MaxLift(),
     "LDP": leakage.LocalDifferentialPrivacy(),

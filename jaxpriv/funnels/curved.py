@@ -73,6 +73,11 @@ class _Cells(NamedTuple):
     def with_(self, other: "_Cells") -> "_Cells":
         return _Cells(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
+    def split(self) -> "list[_Cells]":
+        """Parts of `_BATCH` cells at most, none of them empty."""
+        begins = range(0, len(self.bound), _BATCH)
+        return [_Cells(*(part[begin : begin + _BATCH] for part in self)) for begin in begins]
+
 
 @dataclass(eq=False)
 class CurvedSet:
@@ -187,7 +192,7 @@ class CurvedSet:
         count, size = sets.shape
         symbols = self.curved.conditional.T
         done, best, points = np.full(count, aim), np.full(count, aim), np.zeros((count, len(prices)))
-        waiting = _Cells(
+        roots = _Cells(
             np.arange(count),
             np.broadcast_to(np.eye(size), (count, size, size)),
             -charge[sets],
@@ -196,12 +201,12 @@ class CurvedSet:
             np.full(count, np.inf),
             np.zeros(count, dtype=int),
         )
-        looked, enough, stuck = 0, np.inf, -np.inf
-        while len(waiting.bound) and looked < enough and not clock.expired():
-            order = np.arange(len(waiting.bound))
-            if len(order) > _BATCH:
-                order = np.argpartition(-waiting.bound, _BATCH)
-            now, waiting = waiting.take(order[:_BATCH]), waiting.take(order[_BATCH:])
+        waiting, looked, enough, stuck = roots.split(), 0, np.inf, -np.inf
+        while waiting and looked < enough and not clock.expired():
+            waiting.sort(key=lambda part: part.bound.max())  # the highest bound is divided next
+            now = waiting.pop()
+            while waiting and len(now.bound) + len(waiting[-1].bound) <= _BATCH:
+                now = now.with_(waiting.pop())
             looked += len(now.bound)
             cells, q, where = self._bounded(now, level, done)
             if not len(cells.bound):
@@ -223,8 +228,8 @@ class CurvedSet:
             open_ = cells.bound > done[cells.owner]
             exact, halves = self._divided(cells.take(open_), where[open_], charge[sets])
             stuck = max(stuck, float(cells.bound[open_][~exact].max(initial=-np.inf)))
-            waiting = waiting.with_(halves)
-        bound = max(stuck, float(done.max(initial=-np.inf)), float(waiting.bound.max(initial=-np.inf)))
+            waiting += halves.split()
+        bound = max(stuck, float(done.max(initial=-np.inf)), *(float(part.bound.max()) for part in waiting))
         slack = 64 * _EPS * (size + 8) * (2.0 + float(np.abs(charge).max()))
         found = np.flatnonzero(best > aim)
         found = found[np.argsort(-best[found], kind="stable")]

@@ -103,6 +103,9 @@ def disclosing(source: np.ndarray, logarithms: np.ndarray, target: float) -> np.
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
 # Rounds in a row that lower nothing, after which the search ends.
 _PATIENCE = 2
+# Steps after which the starts of a round are releases, too: where all of them converge to one, the linear program has
+# the posteriors on the way to choose from.
+_EARLY = 10
 # Prices that a round tries between those of the neighbouring edges; odd, so that the middle is one of them.
 _SPREAD = 9
 
@@ -414,12 +417,13 @@ class AlongTheHull(_FromStarts):
             before = pool.height(crossing, slope)
             prices = np.minimum(prices, steepest)
             run = partial(solve, given, prices)
-            landing = _in_portions(goal.clock, lambda logs, steps, run=run: run(logs, tol, steps), starts, most)
-            pool.add(landing, sign)
+            for allowed in (min(_EARLY, most), most):
+                landing = _in_portions(goal.clock, lambda logs, steps, run=run: run(logs, tol, steps), starts, allowed)
+                pool.add(landing, sign)
+                steps, starts = steps + int(np.max(np.asarray(landing.steps))), np.asarray(landing.log_mechanism)
             if linear:
                 add(_planned(problem, pool.mechanisms[planned:]))
                 planned = len(pool.mechanisms) - 1
-            steps += int(np.max(np.asarray(landing.steps)))
             crossing = pool.crossing(target)
             cost = pool.height(crossing, 0.0)
             disclosure = pool.height(crossing, -1.0) - cost

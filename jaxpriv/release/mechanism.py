@@ -3,7 +3,6 @@
 The evidence is private: the counts that the mechanism was designed on, those kept for its audit, and its certificate.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,9 @@ from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
 from jaxpriv._runtime.module.shown import nearest, sizes
 from jaxpriv.data.datasets._layout import distinct_rows
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import InputError
 from jaxpriv.release import table as tables
-from jaxpriv.statistics.tables import Codebook, Source
+from jaxpriv.statistics.tables import Codebook, Source, rule_of, rule_record
 from jaxpriv.statistics.tables.readers import row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
@@ -36,7 +35,7 @@ from jaxpriv.verifier.designs import (
     read_audit,
     read_design,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS, edge_of
+from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS
 from jaxpriv.verifier.sequences import by_coalition, joint_rows, rounded_rows
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
@@ -365,10 +364,10 @@ def array_bytes(values: np.ndarray) -> bytes:
 
 def _codebook_record(book: Codebook) -> Json:
     """The classes without floats: edges are texts, which Python's `float` reads back exactly."""
-    rules = json.loads(book.to_json())["columns"]
+    rules = {name: rule_record(rule) for name, rule in book.rules.items()}
     for rule in rules.values():
         if "edges" in rule:
-            rule["edges"] = [edge if isinstance(edge, str) else repr(float(edge)) for edge in rule["edges"]]
+            rule["edges"] = [edge if isinstance(edge, str) else repr(edge) for edge in rule["edges"]]
     return {
         side: [{"column": name, "labels": list(book.rules[name].labels), "rule": rules[name]} for name in names]
         for side, names in (("private", book.private), ("useful", book.useful))
@@ -376,30 +375,11 @@ def _codebook_record(book: Codebook) -> Json:
 
 
 def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
-    """The inverse; `IntegrityError` if a rule or its labels are not what `Codebook` makes of them."""
-    columns: dict[str, Any] = {}
-    for entry in (*record["private"], *record["useful"]):
-        rule = dict(entry["rule"]) if isinstance(entry["rule"], dict) else {}
-        if isinstance(rule.get("edges"), list):
-            rule["edges"] = [_edge(edge, name) for edge in rule["edges"]]
-        if columns.setdefault(entry["column"], rule) != rule:
-            raise IntegrityError(f"{name}: a column that is private and useful has two rules")
-    sides = {side: [entry["column"] for entry in record[side]] for side in ("private", "useful")}
-    text = json.dumps({"format": "jaxpriv-codebook", "version": 1, **sides, "columns": columns})
-    try:
-        book = Codebook.from_json(text)
-    except IntegrityError as error:
-        raise IntegrityError(f"{name}: the codebook: {error}") from None
-    if _codebook_record(book) != record:
-        raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
-    return book
-
-
-def _edge(edge: str, name: str) -> str | float:
-    try:
-        return edge if edge in ("-inf", "inf") else edge_of(edge)
-    except (TypeError, ValueError):
-        raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
+    """The inverse, of a record that the verifier has checked."""
+    sides = {side: tuple(entry["column"] for entry in record[side]) for side in ("private", "useful")}
+    every = [entry for side in sides for entry in record[side]]
+    rules = {entry["column"]: rule_of(entry["rule"], f"{name}: the codebook") for entry in every}
+    return Codebook(**sides, rules=rules)
 
 
 def _freeze(mechanism: Mechanism) -> None:

@@ -129,8 +129,11 @@ def sealed(record: Mapping[str, Json]) -> bytes:
     return canonical({**record, "sha256": digest(canonical(dict(record)))})
 
 
-def strict(content: bytes, name: str) -> Json:
-    """JSON without duplicate keys, NaN, floats, deep nesting or half characters; `IntegrityError` otherwise."""
+def strict(content: bytes, name: str, *, plain: bool = True) -> Json:
+    """JSON without duplicate keys, NaN, deep nesting or half characters; `IntegrityError` otherwise.
+
+    With `plain` it is ASCII, and without floats.
+    """
 
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         if len({key for key, _ in pairs}) < len(pairs):
@@ -139,13 +142,16 @@ def strict(content: bytes, name: str) -> Json:
 
     def refuse(number: str) -> None:
         del number
-        raise IntegrityError(f"{name} holds a number that is not whole")
+        raise IntegrityError(f"{name} holds NaN, Infinity{', or a number that is not whole' if plain else ''}")
 
     if len(content) > MAX_BYTES or _depth(content) > MAX_DEPTH:
         raise IntegrityError(f"{name} is larger or nested deeper than any file of this kind")
     try:
         record = json.loads(
-            content.decode("ascii"), object_pairs_hook=unique, parse_constant=refuse, parse_float=refuse
+            content.decode("ascii" if plain else "utf-8"),
+            object_pairs_hook=unique,
+            parse_constant=refuse,
+            parse_float=refuse if plain else None,
         )
         # A surrogate by itself is no character: a text that has one cannot be written to a file.
         json.dumps(record, ensure_ascii=False).encode()

@@ -16,6 +16,7 @@ from jaxpriv.verifier.claims import Measure, number
 
 DESIGN, AUDIT, RECEIPT = "jaxpriv-design", "jaxpriv-audit", "jaxpriv-receipt"
 LEDGER, ORDER = "jaxpriv-ledger", "jaxpriv-order"
+CODEBOOK = "jaxpriv-codebook"
 GROUPS, GROUPS_AUDIT = "jaxpriv-groups", "jaxpriv-groups-audit"
 PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
@@ -248,6 +249,18 @@ def _codebook(value: Json, place: str) -> None:
     rules = {one["column"]: one["rule"] for one in book["private"]}
     if any(rules.get(one["column"], one["rule"]) != one["rule"] for one in book["useful"]):
         raise IntegrityError(f"{place}: a column that is private and useful has two rules")
+
+
+def check_codebook(value: Json, place: str) -> None:
+    """`IntegrityError` unless a record is that of a file of columns and classes, with edges as texts."""
+    names = _labels(1)
+    _fields(format=_one_of((CODEBOOK,)), version=_whole, private=names, useful=names, columns=_map(_rule))(value, place)
+    book: Any = value
+    if book["version"] != 1:
+        raise IntegrityError(f"{place} has another version than 1")
+    _exactly(dict.fromkeys((*book["private"], *book["useful"])), book["columns"], f"{place}: columns")
+    if any(not book["columns"][name].get("values", True) for name in book["useful"]):
+        raise IntegrityError(f"{place}: a useful column has no values")
 
 
 def _private_labels(value: Json, place: str) -> None:

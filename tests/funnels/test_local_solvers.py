@@ -24,14 +24,15 @@ LN2 = np.log(2.0)
 @pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.3, 0.1), (0.5, 0.25)])
 def test_the_binary_funnel_is_its_closed_form(solver, p, delta):
-    """The better of two searches: one may end 1e-7 above it, and which one does depends on the last bits."""
+    """Each search by descents, to a fine tolerance too; of the alternating method the better one of two."""
+    above, tol = (1e-8, 1e-9) if solver is DESCENT else (1e-6, 1e-6)
     for alpha in (0.1, 0.4, 0.7, 0.95):
         point = binary_funnel(p, delta, alpha)
         problem = jp.FunnelProblem(point.joint, disclosure=point.disclosure)
-        solutions = [jp.solve(problem, replace(solver, seed=seed)) for seed in (0, 1)]
+        solutions = [jp.solve(problem, replace(solver, seed=seed), tol=tol) for seed in (0, 1)]
         assert min(one.value for one in solutions) == pytest.approx(point.leakage, abs=1e-8)
         for solution in solutions:
-            assert point.leakage - 1e-12 <= solution.value < point.leakage + 1e-6
+            assert point.leakage - 1e-12 <= solution.value < point.leakage + above
             assert solution.disclosure >= point.disclosure - 1e-14
             assert solution.lower_bound <= point.leakage + 1e-12
 

@@ -16,8 +16,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,8 @@ from jaxpriv.statistics.tables.rules import (
     default_rule,
     numbers_of,
 )
-from jaxpriv.verifier.archive import read_file
-from jaxpriv.verifier.records import WHOLE
+from jaxpriv.verifier.archive import read_file, strict
+from jaxpriv.verifier.records import CODEBOOK, WHOLE, check_codebook, edge_of
 from jaxpriv.verifier.releases import NUMBER
 
 __all__ = [
@@ -60,9 +61,6 @@ __all__ = [
 __dir__ = names_of(__name__)
 
 
-_FORMAT = "jaxpriv-codebook"
-# Of the format: a change that older versions would misread gets another number.
-_VERSION = 1
 # A codebook of a million labels of 60 letters; a larger file is not parsed.
 _MAX_BYTES = 2**26
 _KINDS: Mapping[str, type] = {"categories": Categories, "edges": Edges}
@@ -124,7 +122,7 @@ class Codebook:
     @property
     def fingerprint(self) -> np.ndarray:
         """32 bytes, uint8, that identify the useful columns, their order and their classes."""
-        useful = [[name, _rule_record(self.rules[name])] for name in self.useful]
+        useful = [[name, rule_record(self.rules[name])] for name in self.useful]
         return np.frombuffer(hashlib.sha256(json.dumps(useful).encode()).digest(), dtype=np.uint8)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -148,30 +146,25 @@ class Codebook:
     def to_json(self) -> str:
         """Strict JSON; infinite edges are texts, and so are whole numbers that no float64 is."""
         record = {
-            "format": _FORMAT,
-            "version": _VERSION,
+            "format": CODEBOOK,
+            "version": 1,
             "private": self.private,
             "useful": self.useful,
-            "columns": {name: _rule_record(self.rules[name]) for name in self.columns},
+            "columns": {name: rule_record(self.rules[name]) for name in self.columns},
         }
         return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "Codebook":
         """The inverse of `to_json`; `IntegrityError` naming the field that is missing, unknown or wrong."""
-        record = _fields(_strict(text), ("format", "version", "private", "useful", "columns"), "the codebook")
-        if record["format"] != _FORMAT:
-            raise IntegrityError(f"its format is not {_FORMAT}")
-        if record["version"] != _VERSION:
-            raise IntegrityError(f"its version is not {_VERSION}")
-        private, useful = (_names(record[name], name) for name in ("private", "useful"))
-        columns = _fields(record["columns"], dict.fromkeys((*private, *useful)), "columns")
-        rules = {name: _rule_of(one, name) for name, one in columns.items()}
-        for name in useful:
-            rule = rules[name]
-            if isinstance(rule, Categories) and rule.values is None:
-                raise IntegrityError(f"useful column {name!r} has no values")
-        return cls(private, useful, rules)
+        record: Any = strict(text.encode(errors="surrogatepass"), "it", plain=False)
+        columns = record.get("columns") if isinstance(record, dict) else None
+        for rule in columns.values() if isinstance(columns, dict) else ():
+            if isinstance(rule, dict) and isinstance(rule.get("edges"), list):
+                rule["edges"] = list(map(_edge_text, rule["edges"]))
+        check_codebook(record, "it")
+        rules = {name: rule_of(rule, f"column {name!r}") for name, rule in record["columns"].items()}
+        return cls(tuple(record["private"]), tuple(record["useful"]), rules)
 
     def _stacked(self, names: tuple[str, ...], codes: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.stack([codes[name] for name in names], axis=1)
@@ -269,7 +262,8 @@ def _chosen(names: object, argument: str) -> tuple[str, ...]:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _rule_record(rule: FittedRule) -> dict[str, object]:
+def rule_record(rule: FittedRule) -> dict[str, Any]:
+    """The fields of a rule by their names, for JSON."""
     kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
     record = {name: getattr(rule, name) for name in _stored(type(rule))}
     if isinstance(rule, Edges):
@@ -284,79 +278,22 @@ def _stored(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "least")
 
 
-def _rule_of(record: object, column: str) -> FittedRule:
-    where = f"column {column!r}"
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise IntegrityError(f"{where} has no known kind of rule")
-    found = _fields(record, ("kind", *_stored(_KINDS[kind])), where)
-    other, missing = found["other"], found["missing"]
-    if not (other is None or isinstance(other, str)) or not (missing is None or isinstance(missing, str)):
-        raise IntegrityError(f"{where}: other and missing must be text or null")
-    tokens = _texts(found["tokens"], f"{where}: tokens", empty=True)
+def rule_of(record: Mapping[str, Any], where: str) -> FittedRule:
+    """The rule of a record of `jaxpriv.verifier.records`, with edges as texts; `IntegrityError` if it is none."""
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+    if "edges" in given:
+        given["edges"] = tuple(map(edge_of, given["edges"]))
     try:
-        if kind == "categories":
-            named = None if found["values"] is None else _texts(found["values"], f"{where}: values")
-            return Categories(named, other, missing, tokens)
-        names = None if found["names"] is None else _texts(found["names"], f"{where}: names")
-        return Edges(_edges(found["edges"], where), names, other, missing, tokens)
+        return _KINDS[given.pop("kind")](**given)
     except InputError as error:
         raise IntegrityError(f"{where}: {error}") from None
 
 
-def _edges(value: object, where: str) -> tuple[float, ...]:
-    ends = {"-inf": -math.inf, "inf": math.inf}
-    if not isinstance(value, list):
-        raise IntegrityError(f"{where}: edges must be a list")
-    edges: list[float] = []
-    for edge in value:
-        number = ends.get(edge, int(edge) if WHOLE.fullmatch(edge) else edge) if isinstance(edge, str) else edge
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise IntegrityError(f"{where}: edges must be numbers")
-        edges.append(number)
-    return tuple(edges)
-
-
-def _texts(value: object, where: str, *, empty: bool = False) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value) or not (value or empty):
-        raise IntegrityError(f"{where} must be a list of texts")
-    return tuple(value)
-
-
-def _names(value: object, where: str) -> tuple[str, ...]:
-    names = _texts(value, where)
-    if len(set(names)) < len(names):
-        raise IntegrityError(f"{where} names a column twice")
-    return names
-
-
-def _fields(record: object, names: Collection[str], where: str) -> dict[str, object]:
-    if not isinstance(record, dict):
-        raise IntegrityError(f"{where} must be an object")
-    for name in names:
-        if name not in record:
-            raise IntegrityError(f"{where} has no field {name!r}")
-    if len(record) > len(names):
-        raise IntegrityError(f"{where} has {len(record) - len(names)} unknown fields")
-    return record
-
-
-def _strict(text: str) -> object:
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if len({key for key, _ in pairs}) < len(pairs):
-            raise IntegrityError("a field occurs twice")
-        return dict(pairs)
-
-    def refuse(constant: str) -> None:
-        del constant
-        raise IntegrityError("it holds NaN or Infinity, which are not JSON")
-
-    try:
-        record = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
-        json.dumps(record, ensure_ascii=False).encode()  # a surrogate by itself is no character: no file can hold it
-    except (ValueError, RecursionError):
-        raise IntegrityError("it is not complete JSON") from None
-    return record
+def _edge_text(edge: object) -> str | None:
+    """An edge of a file: a number, or the text of an end or of a whole number that no float64 is."""
+    if isinstance(edge, str):
+        return edge if edge in ("-inf", "inf") or WHOLE.fullmatch(edge) else None
+    return repr(edge)
 
 
 # Below this many rows for each symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1. It is the least
