@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from jaxpriv.cli import app
@@ -29,6 +30,8 @@ PAGES = sorted(
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 )
 LANGUAGES = {"python", "text", "console", "sh", "bibtex", "json", "makefile", "{code-cell}", "{code-block}"}
+_RUN = {"python", "console", "{code-cell}"}
+_NEEDED = {("optax", "docs/explanation/estimation.md")}  # by a function that the page calls
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=fence)[ ]*$", re.S | re.M)
 _OPTION = re.compile(r"^:(?P<name>[\w-]+):[ ]*(?P<value>.*)\n", re.M)
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
@@ -100,7 +103,7 @@ def run(page: str) -> dict[str, Any]:
     """Run a page in the current folder, which gets its files, and compare what it prints; the names that it defines."""
     names: dict[str, Any] = {"__name__": page}
     printed: str | None = None
-    for block in blocks_of((ROOT / page).read_text(encoding="utf-8")):
+    for block in blocks_of(text_of(page)):
         where = f"{page}:{block.line}"
         if printed and block.language == "text" and block.adjacent:
             assert_alike(block.text, printed, where)
@@ -133,10 +136,21 @@ def _run_commands(text: str, where: str) -> None:
         assert_alike(output, result.stdout, f"{where}: {line}")
 
 
-@contextlib.contextmanager
-def own_names() -> Any:
-    """What a page adds to the names of measures is taken away again."""
+def text_of(page: str) -> str:
+    """What the file of a page holds."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+RUNNABLE = [page for page in PAGES if any(block.language in _RUN for block in blocks_of(text_of(page)))]
+
+
+def check(page: str, folder: Path) -> None:
+    """Run a page in a folder, if there are the extras that it needs; the names of its measures are taken away again."""
+    for package in ("cvxpy", "optax", "polars"):
+        if re.search(rf"^(import|from) {package}", text_of(page), re.M) or (package, page) in _NEEDED:
+            pytest.importorskip(package)
     before = dict(registry._ENTRIES)
-    yield
+    with contextlib.chdir(folder):
+        run(page)
     registry._ENTRIES.clear()
     registry._ENTRIES.update(before)

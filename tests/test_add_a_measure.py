@@ -124,24 +124,18 @@ def test_it_has_a_name(tmp_path, capsys):
 def classes_asked_for(tree):
     """The names of classes in isinstance(...), in patterns and in comparisons of type(...)."""
     for node in ast.walk(tree):
-        found = []
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "issubclass")
-        ):
-            found = [node.args[1]]
-        elif isinstance(node, ast.MatchClass):
-            found = [node.cls]
-        elif (
-            isinstance(node, ast.Compare)
-            and isinstance(node.left, ast.Call)
-            and getattr(node.left.func, "id", "") == "type"
-        ):
-            found = node.comparators
-        for part in found:
-            yield from (one.attr if isinstance(one, ast.Attribute) else one.id for one in ast.walk(part)
-                        if isinstance(one, (ast.Attribute, ast.Name)))  # fmt: skip
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+                parts = [asked]
+            case ast.MatchClass(cls=asked):
+                parts = [asked]
+            case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=parts):
+                pass
+            case _:
+                continue
+        for one in (one for part in parts for one in ast.walk(part)):
+            if isinstance(one, ast.Attribute | ast.Name):
+                yield one.attr if isinstance(one, ast.Attribute) else one.id
 
 
 def test_no_other_part_of_the_library_asks_which_measure_it_has():

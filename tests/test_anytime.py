@@ -9,6 +9,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import InteriorPoint
+from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
@@ -117,7 +118,7 @@ def test_a_wrong_time_limit_is_refused(limit):
     with refused(r"^time_limit "):
         jp.funnel_frontier(jp.FunnelProblem(JOINT, disclosure=0.1), disclosures=[0.1], time_limit=limit)
     with refused(r"^time_limit "):
-        jp.maximum_utility(JOINT.sum(axis=0), (jp.leakage.MaxLift(), 0.5), time_limit=limit)
+        jp.maximum_utility(JOINT.sum(axis=0), (lk.MaxLift(), 0.5), time_limit=limit)
     with refused(r"^time_limit "):
         jp.solve_prior_ball(problem(), 0.1, time_limit=limit)
 
@@ -135,7 +136,7 @@ def test_there_is_no_clock_inside_of_jit():
 
 # -- a limit of zero -------------------------------------------------------------------------------
 
-SIBSON = jp.leakage.Sibson(2.0)
+SIBSON = lk.Sibson(2.0)
 TWO = np.stack([JOINT, JOINT[::-1]])
 
 
@@ -152,8 +153,8 @@ TWO = np.stack([JOINT, JOINT[::-1]])
         (jp.DistortionProblem(TWO, TABLE, budget=BUDGET), "auto"),
         (problem(budget=BUDGET, leakage=SIBSON), "auto"),
         (problem(leakage_budget=0.05, leakage=SIBSON), "auto"),
-        (problem(budget=BUDGET, leakage=jp.leakage.MaxLift()), "auto"),
-        (problem(budget=BUDGET, leakage=jp.leakage.MaximalLeakage()), "linear-program"),
+        (problem(budget=BUDGET, leakage=lk.MaxLift()), "auto"),
+        (problem(budget=BUDGET, leakage=lk.MaximalLeakage()), "linear-program"),
         (jp.NoiseProblem(JOINT, [0.0, 1.0, 2.0, 3.0], budget=0.4), "auto"),
     ],
 )
@@ -175,7 +176,7 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
         if asked.of_information and len(asked.joints) == 1:
             assert solution.value == pytest.approx(leaked(mechanism), abs=1e-12)
     if asked.leakage_budget is not None:
-        assert jp.leakage.evaluate(asked.leakage, JOINT, mechanism).value <= asked.leakage_budget + 1e-12
+        assert lk.evaluate(asked.leakage, JOINT, mechanism).value <= asked.leakage_budget + 1e-12
         assert solution.value == pytest.approx(paid(mechanism), abs=1e-12)
 
 
@@ -204,7 +205,7 @@ def test_funnels_without_any_time(asked):
 
 def test_a_utility_and_a_ball_without_any_time():
     source = JOINT.sum(axis=0)
-    for limit in ((jp.leakage.MaxLift(), 0.5), (jp.leakage.LocalDifferentialPrivacy(), 0.7)):
+    for limit in ((lk.MaxLift(), 0.5), (lk.LocalDifferentialPrivacy(), 0.7)):
         for data in (source, JOINT):
             best = jp.maximum_utility(data, limit)
             quick = jp.maximum_utility(data, limit, time_limit=0)
@@ -327,7 +328,7 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
 
 
 def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():
-    asked = jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=jp.leakage.MaximalLeakage())
+    asked = jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=lk.MaximalLeakage())
     budgets = np.linspace(0.1, 0.4, 4)
     whole = jp.frontier(asked, budgets=budgets, solver="linear-program")
     none = jp.frontier(asked, budgets=budgets, solver="linear-program", time_limit=0)
@@ -401,7 +402,7 @@ def large(monkeypatch):
         monkeypatch.setattr(loops, name, 0.0)
 
 
-MEASURED = {"information": problem(), "sibson": problem(budget=0.3, leakage=jp.leakage.Sibson(2.0))}
+MEASURED = {"information": problem(), "sibson": problem(budget=0.3, leakage=lk.Sibson(2.0))}
 
 
 @pytest.mark.parametrize("asked", MEASURED.values(), ids=MEASURED)
@@ -450,7 +451,7 @@ def test_steps_end_before_one_that_would_be_late(now, monkeypatch):
         return step(self, program, state)
 
     monkeypatch.setattr(InteriorPoint, "step", slow)
-    found = jp.solve(problem(budget=0.3, leakage=jp.leakage.Sibson(2.0)), "interior-point", tol=1e-300, time_limit=10)
+    found = jp.solve(problem(budget=0.3, leakage=lk.Sibson(2.0)), "interior-point", tol=1e-300, time_limit=10)
     assert taken == [3.0, 6.0, 9.0]  # the next one would end at 12
     assert found.status == "best_known"
 

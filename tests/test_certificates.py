@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
@@ -118,7 +119,7 @@ GARBAGE = {
 def test_no_dual_object_proves_too_much(form, kind):
     """Whatever the scores, weights and multipliers are, singly or together: a number, and never above the optimum."""
     program, optimum, mechanism, *dual = OPTIMA[form]
-    rng, value = np.random.default_rng(1), certify_program(program, mechanism, *dual).value
+    rng, value = default_rng(1), certify_program(program, mechanism, *dual).value
     for which in [(0,), (1,), (2,), (0, 1, 2)]:
         for _ in range(4):
             broken = [GARBAGE[kind](rng, a) if i in which else a for i, a in enumerate(dual)]
@@ -136,7 +137,7 @@ def test_no_dual_object_proves_too_much_for_noise(kind):
     assert exact.lower_bound <= known.lower + 2e-16
     assert exact.gap <= 1e-13
     assert exact.violation == 0
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     for _ in range(20):
         broken = GARBAGE[kind](rng, scores), GARBAGE[kind](rng, price)
         for pair in ((broken[0], price), (scores, broken[1]), broken):
@@ -146,7 +147,7 @@ def test_no_dual_object_proves_too_much_for_noise(kind):
 @given(SEEDS)
 def test_value_and_bound_equal_their_definitions(seed):
     """Random programs of every form, joints with zeros of every kind; the bound is the definition, rounded down."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     form = list(Form)[seed % 3]
     groups = 2 if form is Form.WORST else 1
     joints = np.stack([random_joint(rng, 3, 4, zeros=0.5) for _ in range(groups)])
@@ -209,7 +210,7 @@ def test_no_random_mechanism_beats_the_bound(form):
     program, optimum, best, *dual = OPTIMA[form]
     bound = certify_program(program, best, *dual).lower_bound
     inputs, outputs = best.shape
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     far = random_mechanisms(rng, 10_000, inputs, outputs)
     share = 10.0 ** rng.uniform(-5, 0, size=(len(far), 1, 1))
     many = share * far + (1 - share) * best
@@ -239,7 +240,7 @@ def test_no_random_mechanism_beats_the_bound(form):
 @given(SEEDS)
 def test_random_rules_stay_below_random_mechanisms(seed):
     """On random joints with zeros, where no optimum is known, every rule is below every feasible mechanism."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     joint = random_joint(rng, 3, 4, zeros=0.4)
     distortion = rng.random((4, 5))
     many = random_mechanisms(rng, 400, 4, 5)
@@ -296,7 +297,7 @@ def test_violation_is_measured_and_rounding_is_not():
 @pytest.mark.parametrize("form", ["limit", "worst"])
 def test_traced_path_equals_the_host_path(form):
     program, _, mechanism, *dual = OPTIMA[form]
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     dual[0] = dual[0] + rng.normal(size=dual[0].shape)
     mechanism = 0.9 * mechanism + 0.1 / mechanism.shape[1]
     host = certify_program(program, mechanism, *dual)

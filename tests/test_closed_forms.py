@@ -1,5 +1,7 @@
 """The shipped closed forms of funnels and bottlenecks: reference numbers, mappings that attain them, duality."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -97,10 +99,8 @@ def test_binary_bottleneck_is_attained_and_above_the_funnel():
 
 def test_gaussian_oracles_at_known_points():
     # One variable of correlation 1/2: -1/2 ln(1 - (1 - e^-2R)/4) for both.
-    for rate in (0.0, 0.5, 4.0):
-        expected = -0.5 * np.log1p(0.25 * np.expm1(-2 * rate))
-        assert gaussian_funnel([0.75], rate) == pytest.approx(expected, abs=1e-14)
-        assert gaussian_bottleneck([0.75], rate) == pytest.approx(expected, abs=1e-14)
+    for rate, value in itertools.product((0.0, 0.5, 4.0), (gaussian_funnel, gaussian_bottleneck)):
+        assert value([0.75], rate) == pytest.approx(-0.5 * np.log1p(0.25 * np.expm1(-2 * rate)), abs=1e-14)
     # Two equal directions share the rate of the bottleneck; the funnel uses one.
     assert gaussian_bottleneck([0.5, 0.5], 2.0) == pytest.approx(2 * gaussian_funnel([0.5], 1.0), abs=1e-14)
     assert gaussian_funnel([0.5, 0.5], 2.0) == pytest.approx(gaussian_funnel([0.5], 2.0), abs=1e-15)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
@@ -17,7 +18,7 @@ from tests.cases import refused, thorough
 TOL = 1e-10  # of the derivatives
 TIGHT = 1e-12  # of the solves whose differences are taken
 STEP = 5e-4
-RNG = np.random.default_rng(5)
+RNG = default_rng(5)
 JOINTS = np.stack([random_joint(RNG, 4, 6), random_joint(RNG, 4, 6)])
 TABLES = RNG.uniform(0.2, 1.0, (2, 6, 6)) * (1.0 - np.eye(6))
 
@@ -56,7 +57,7 @@ def mechanism_of(form):
 
 def directions(form, seed=0):
     """A random direction in each array in turn, and in all at once; the joint's keeps its total and its zeros."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     parts = ARRAYS[form]
     full = [rng.normal(size=np.shape(part)) for part in parts]
     full[0] = full[0] * parts[0]
@@ -152,7 +153,7 @@ def test_a_solution_has_the_derivatives_of_the_optimum(solved):
 def test_forward_and_reverse_mode_agree_on_the_mechanism(form):
     parts = ARRAYS[form]
     direction = list(directions(form, seed=1))[-1]
-    cotangent = jnp.asarray(np.random.default_rng(2).normal(size=(6, 6)))
+    cotangent = jnp.asarray(default_rng(2).normal(size=(6, 6)))
     change = moves_of(form)(parts, direction)[1]["mechanism"]
     back = pulled_back(form)(parts, cotangent)
     paired = sum(np.sum(b * c) for b, c in zip(back, direction, strict=True))
@@ -275,7 +276,7 @@ def test_jit_and_vmap_give_what_single_calls_give():
 def test_zeros_of_the_joint():
     """Directions that keep the zeros have the central difference; the other entries are finite."""
     joint, tables, level = ARRAYS["budget"]
-    sparse = joint * (np.random.default_rng(0).random(joint.shape) < 0.7)
+    sparse = joint * (default_rng(0).random(joint.shape) < 0.7)
     sparse[3], sparse[:, 5] = 0.0, 0.0  # symbols without mass too
     sparse /= sparse.sum()
     _, (gradient, by_table, _) = reverse("budget")(sparse, tables, level)
@@ -288,7 +289,7 @@ def test_zeros_of_the_joint():
     assert np.all(np.isfinite(found.joint))
     kept = sparse > 0
     assert_allclose(found.joint[0][kept], gradient[kept], atol=1e-7)
-    change = sparse * np.random.default_rng(1).normal(size=sparse.shape)
+    change = sparse * default_rng(1).normal(size=sparse.shape)
     parts, direction = (sparse, tables, level), (change, np.zeros_like(tables), np.zeros_like(level))
     expected = difference(at("budget", "value"), parts, direction)
     assert_allclose(np.sum(gradient * change), expected, rtol=1e-6)

@@ -6,24 +6,12 @@ import re
 
 import pytest
 
-from tests.pages import LANGUAGES, PAGES, ROOT, alike, blocks_of, own_names, run
-
-NEEDED = {("optax", "docs/explanation/estimation.md")}
-RUN = {"python", "console", "{code-cell}"}
+from tests.pages import LANGUAGES, PAGES, ROOT, RUNNABLE, alike, blocks_of, check, run, text_of
 
 
-def text_of(page):
-    return (ROOT / page).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if any(b.language in RUN for b in blocks_of(text_of(page)))])
-def test_the_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
-    for package in ("cvxpy", "optax", "polars"):  # extras
-        if re.search(rf"^(import|from) {package}", text_of(page), re.M) or (package, page) in NEEDED:
-            pytest.importorskip(package)
-    monkeypatch.chdir(tmp_path)
-    with own_names():
-        run(page)
+@pytest.mark.parametrize("page", [page for page in RUNNABLE if "/how-to/" not in page])  # test_docs_how_to.py
+def test_the_page_runs_and_prints_what_it_shows(page, tmp_path):
+    check(page, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES)

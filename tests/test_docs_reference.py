@@ -33,10 +33,14 @@ def public(module):
     }
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_dir_lists_what_is_public_and_nothing_else(name):
-    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
-    module = importlib.import_module(name)
+@pytest.fixture(params=MODULES)
+def module(request):
+    """Every public module."""
+    pytest.importorskip("sklearn" if request.param == "jaxpriv.release.sklearn" else "jaxpriv")
+    return importlib.import_module(request.param)
+
+
+def test_dir_lists_what_is_public_and_nothing_else(module):
     submodules = {each for each in getattr(module, "__all__", ()) if inspect.ismodule(getattr(module, each))}
     assert {each for each in dir(module) if not each.startswith("__")} == public(module) | submodules
 
@@ -101,11 +105,8 @@ def documented():
     return found, text
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_public_name_is_in_the_reference(name, documented):
-    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
-    found, text = documented
-    module = importlib.import_module(name)
+def test_every_public_name_is_in_the_reference(request, module, documented):
+    name, (found, text) = request.node.callspec.params["module"], documented
     for each in sorted(public(module)):
         value = getattr(module, each)
         if inspect.isclass(value) or inspect.isroutine(value):
@@ -134,10 +135,7 @@ def unnamed_errors(function):
     return {name for name in own_errors(function) if name not in described}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_docstring_names_the_errors_that_its_function_raises(name):
-    pytest.importorskip("sklearn" if name == "jaxpriv.release.sklearn" else "jaxpriv")
-    module = importlib.import_module(name)
+def test_a_docstring_names_the_errors_that_its_function_raises(module):
     functions = [getattr(module, each) for each in sorted(public(module))]
     missing = {
         each.__name__: found for each in functions if inspect.isfunction(each) and (found := unnamed_errors(each))

@@ -13,7 +13,16 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.solving.sweeps.declaration import joint_of
-from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, drawn_joint, further, thorough
+from tests.cases import (
+    assert_certified,
+    assert_one_optimum,
+    assert_proved,
+    budget_at,
+    distances,
+    drawn_joint,
+    further,
+    thorough,
+)
 
 JOINT = drawn_joint(17, 3, 4)
 TABLE = distances(4)
@@ -169,17 +178,15 @@ def test_the_first_method_leaves_time_for_the_next_one():
 
 @pytest.mark.parametrize(
     ("measure", "seed", "share"),
-    [(jp.leakage.MaximalLeakage(), 8, 0.01), (jp.leakage.MaxInformation(), 20, 0.5)],
+    [(lk.MaximalLeakage(), 8, 0.01), (lk.MaxInformation(), 20, 0.5)],
     ids=["maximal-leakage", "max-information"],
 )
 def test_outputs_that_exclude_symbols_stop_no_measure(measure, seed, share):
     """The interior-point method ends here at gaps of 0.7 and 0.2 nats: the simplex method and the search go on."""
     drawn = {"family": "dirichlet", "private": 4, "useful": 6, "concentration": 0.1, "zeros": 0.5, "seed": seed}
-    joint = joint_of(drawn)
-    table = distances(6)
-    weighted = joint.sum(axis=0)[:, None] * table
-    least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
-    solution = jp.solve(jp.DistortionProblem(joint, table, budget=least + share * (idle - least), leakage=measure))
+    joint, table = joint_of(drawn), distances(6)
+    budget = budget_at(joint, table, share)
+    solution = jp.solve(jp.DistortionProblem(joint, table, budget=budget, leakage=measure))
     assert solution.status == "optimal"
 
 

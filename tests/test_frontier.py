@@ -8,13 +8,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
+from jaxpriv import leakage as lk
 from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, drawn_joint, refused, thorough
+from tests.cases import assert_one_optimum, budget_at, distances, drawn_joint, refused, thorough
 
 JOINT = random_joint(0, 3, 4)
 TABLE = distances(4)
-IDLE = (JOINT.sum(axis=0)[:, None] * TABLE).sum(axis=0).min()  # a constant meets this budget
+IDLE = budget_at(JOINT, TABLE, 1.0)  # a constant meets this budget
 # Infeasible, least, barely above it, inside, at the end and beyond it; not in order.
 BUDGETS = np.array([0.3, -0.1, 0.0, 1e-6, 0.1, IDLE, 0.2, 5.0, 0.05, 0.25])
 
@@ -77,13 +78,13 @@ def test_points_do_not_depend_on_those_beside_them():
 
 
 ASKED = {
-    "sibson": {"leakage": jp.leakage.Sibson(2.0)},
-    "ldp": {"leakage": jp.leakage.LocalDifferentialPrivacy()},
-    "max-information": {"leakage": jp.leakage.MaxInformation()},
+    "sibson": {"leakage": lk.Sibson(2.0)},
+    "ldp": {"leakage": lk.LocalDifferentialPrivacy()},
+    "max-information": {"leakage": lk.MaxInformation()},
     "several": {"joint": np.stack([JOINT, random_joint(1, 3, 4)])},
-    "chi-squared": {"leakage": jp.leakage.FInformation(jp.leakage.ChiSquared())},
-    "total-variation": {"leakage": jp.leakage.FInformation(jp.leakage.TotalVariation())},
-    "limited": {"limits": [(jp.leakage.MaxLift(), 0.6)]},
+    "chi-squared": {"leakage": lk.FInformation(lk.ChiSquared())},
+    "total-variation": {"leakage": lk.FInformation(lk.TotalVariation())},
+    "limited": {"limits": [(lk.MaxLift(), 0.6)]},
 }
 PRICED = ("chi-squared", "total-variation", "limited")
 
@@ -206,7 +207,7 @@ def measured(measure, **form):
 
 def test_curve_of_another_measure_is_that_of_single_solves():
     limits = np.array([0.0, 0.05, 0.4, 0.1, 50.0])
-    ask = lambda limit: measured(jp.leakage.MaxInformation(), leakage_budget=limit)  # noqa: E731
+    ask = lambda limit: measured(lk.MaxInformation(), leakage_budget=limit)  # noqa: E731
     curve = jp.frontier(ask(1.0), leakage_budgets=limits)
     assert (curve.status == "optimal").all()
     for k, limit in enumerate(limits):
@@ -218,11 +219,11 @@ def test_curve_of_another_measure_is_that_of_single_solves():
 
 
 TRANSFORMED = [
-    jp.leakage.MaximalLeakage(),
-    jp.leakage.Sibson(2.0),
-    jp.leakage.Sibson(0.5),
-    jp.leakage.Arimoto(3.0),
-    jp.leakage.FInformation(jp.leakage.ChiSquared()),
+    lk.MaximalLeakage(),
+    lk.Sibson(2.0),
+    lk.Sibson(0.5),
+    lk.Arimoto(3.0),
+    lk.FInformation(lk.ChiSquared()),
 ]
 
 
@@ -240,7 +241,7 @@ def test_band_of_an_average_measure_is_convex_in_its_sum_over_outputs(measure, f
     assert_allclose(curve.band(targets)[1], curve.value, atol=1e-12)
 
 
-@pytest.mark.parametrize("measure", [*TRANSFORMED, jp.leakage.CorrectGuess()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("measure", [*TRANSFORMED, lk.CorrectGuess()], ids=lambda one: type(one).__name__)
 def test_band_beyond_the_last_budget_holds_the_optimum(measure):
     """What the last point proves is no bound at a larger budget, where less leaks."""
     ask = lambda budget: measured(measure, budget=budget)  # noqa: E731
@@ -270,7 +271,7 @@ def test_both_kinds_of_frontier_have_the_same_attributes():
         assert set(one.status) == {"optimal"}
 
 
-@pytest.mark.parametrize("measure", [jp.leakage.MaxInformation(), jp.leakage.MaxLift()], ids=["information", "lift"])
+@pytest.mark.parametrize("measure", [lk.MaxInformation(), lk.MaxLift()], ids=["information", "lift"])
 def test_band_of_a_worst_outcome_lies_below_the_steps(measure):
     """The mixture of two neighbours meets the budget between them; an output of one of them alone leaks as before."""
     ask = lambda budget: measured(measure, budget=budget)  # noqa: E731
@@ -301,7 +302,7 @@ def compilers(monkeypatch, forgotten, no_whole_solves, now):
 
 
 # A further limit keeps points from running side by side.
-ALONE = {"leakage": jp.leakage.Sibson(2.0), "limits": [(jp.leakage.CorrectGuess(), 0.9)]}
+ALONE = {"leakage": lk.Sibson(2.0), "limits": [(lk.CorrectGuess(), 0.9)]}
 LIMITS = {"leakage_budgets": np.linspace(0.01, 0.1, 24)}
 
 
@@ -310,7 +311,7 @@ LIMITS = {"leakage_budgets": np.linspace(0.01, 0.1, 24)}
     [
         pytest.param(problem(leakage_budget=0.1, **ALONE), LIMITS, id="one-program"),
         pytest.param(
-            problem(budget=0.1, leakage=jp.leakage.MaxLift()),
+            problem(budget=0.1, leakage=lk.MaxLift()),
             {"budgets": np.linspace(0.01, 0.2, 24)},
             id="least-worst",
             marks=pytest.mark.thorough,

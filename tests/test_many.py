@@ -17,7 +17,16 @@ from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, re
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import AVERAGES, MIXED_SIZES, assert_one_optimum, assert_proved, distances, random_problem, refused
+from tests.cases import (
+    AVERAGES,
+    MIXED_SIZES,
+    assert_one_optimum,
+    assert_proved,
+    distances,
+    random_problem,
+    refused,
+    spent,
+)
 
 _WORTH_COMPILING = kinds.WORTH_COMPILING
 
@@ -79,7 +88,7 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
         return exact_values((measure,), one.joints[0], mechanism)[0]
 
     def costs(one, mechanism):
-        return (one.joints[0].sum(axis=0)[:, None] * one.tables()[0] * mechanism).sum()
+        return spent(one.joints[0], one.tables()[0], mechanism)
 
     def back(mechanism):
         scores, weights = np.zeros((1, 1, bucket.outputs, bucket.private)), np.zeros((1, bucket.outputs, 0))

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.util
+import itertools
 import json
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import jaxpriv
 from jaxpriv._runtime.importing import FORMER
@@ -48,44 +50,18 @@ def imported() -> dict:
     return json.loads(run_python("-W", "error", "-c", PROBE))
 
 
-def test_import_starts_no_backend(imported):
-    assert imported["backend"] is False
-
-
-def test_import_changes_no_jax_setting(imported):
-    assert imported["changed"] == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "clarabel",
-        "cvxpy",
-        "ecos",
-        "jaxpriv.models.databases",
-        "jaxpriv.statistics",
-        "jaxpriv.extremal",
-        "jaxpriv.funnels",
-        "jaxpriv.models.gaussian",
-        "jaxpriv.plotting",
-        "jaxpriv.solving.robust",
-        "jaxpriv.testing",
-        "jaxpriv.statistics.watchdog",
-        "matplotlib",
-        "optax",
-        "pandas",
-        "polars",
-        "pooch",
-        "rich",
-        "scipy.linalg",
-        "scipy.optimize",
-        "scipy.special",
-        "scs",
-        "typer",
-    ],
+# What only some calls need.
+HEAVY = (
+    "clarabel cvxpy ecos jaxpriv.models.databases jaxpriv.statistics jaxpriv.extremal jaxpriv.funnels "
+    "jaxpriv.models.gaussian jaxpriv.plotting jaxpriv.solving.robust jaxpriv.testing jaxpriv.statistics.watchdog "
+    "matplotlib optax pandas polars pooch rich scipy.linalg scipy.optimize scipy.special scs typer"
 )
-def test_what_a_solve_needs_leaves_heavy_packages_alone(imported, name):
-    assert name not in imported["modules"]
+
+
+def test_import_starts_no_backend_changes_no_jax_setting_and_leaves_heavy_packages_alone(imported):
+    assert imported["backend"] is False
+    assert imported["changed"] == []
+    assert set(HEAVY.split()) & set(imported["modules"]) == set()
 
 
 def test_import_brings_in_nothing_but_the_table_of_names(imported):
@@ -137,22 +113,21 @@ def test_version_is_the_declared_one():
     assert installed == jaxpriv.__version__
 
 
-def test_locked_versions_meet_the_declared_bounds():
-    from packaging.requirements import Requirement
+LOCKS = {
+    name: [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
+    for name in ("requirements.lock", "requirements-benchmarks.lock", "requirements-docs.lock")
+}
 
+
+def test_locked_versions_meet_the_declared_bounds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     locked = defaultdict(set)
-    for name in ("requirements.lock", "requirements-benchmarks.lock", "requirements-docs.lock"):
-        for line in (ROOT / name).read_text().splitlines():
-            if not line.startswith("#"):
-                # Exact versions and nothing else: no address of any host. Some differ between the interpreters.
-                package, version = line.split(" ; ")[0].split("==")
-                locked[package.lower().replace("_", "-")].add(version)
-    wanted = list(
-        map(Requirement, [*project["dependencies"], *(entry for extra in extras.values() for entry in extra)])
-    )
-    for requirement in wanted:
+    for line in (line for lines in LOCKS.values() for line in lines):
+        # Exact versions and nothing else: no address of any host. Some differ between the interpreters.
+        package, version = line.split(" ; ")[0].split("==")
+        locked[package.lower().replace("_", "-")].add(version)
+    for requirement in map(Requirement, [*project["dependencies"], *itertools.chain(*extras.values())]):
         if requirement.name == "jaxpriv":  # one extra takes another in: its entries are checked by themselves
             assert requirement.extras <= extras.keys()
             continue
@@ -161,18 +136,12 @@ def test_locked_versions_meet_the_declared_bounds():
         assert not any(clause.operator in ("<", "<=", "==", "~=") for clause in requirement.specifier), requirement
 
 
-def test_every_interpreter_has_one_locked_version_of_each_package():
-    from packaging.requirements import Requirement
-
-    for name in ("requirements.lock", "requirements-benchmarks.lock", "requirements-docs.lock"):
-        lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
-        for python in ("3.11", "3.12", "3.13"):
-            asked = [
-                one
-                for one in map(Requirement, lines)
-                if not one.marker or one.marker.evaluate({"python_version": python})
-            ]
-            assert sorted(one.name for one in asked) == sorted({one.name for one in map(Requirement, lines)})
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_interpreter_has_one_locked_version_of_each_package(name, python):
+    asked = [*map(Requirement, LOCKS[name])]
+    here = [one.name for one in asked if not one.marker or one.marker.evaluate({"python_version": python})]
+    assert sorted(here) == sorted({one.name for one in asked})
 
 
 def test_data_and_types_are_shipped():

@@ -8,6 +8,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import Frontier, Solution, datasets, plotting
+from jaxpriv import leakage as lk
 from jaxpriv.errors import ResourceError
 from tests.cases import drawn_joint, refused
 
@@ -36,6 +37,10 @@ def curve(gap=1e-7):
     return Frontier("budget", points, solution, jp.DistortionProblem(joint, 1 - np.eye(2), budget=0.1))
 
 
+def lines_of(axes):
+    return {line.get_label(): line for line in axes.get_lines()}
+
+
 def texts(figure):
     figure.canvas.draw()
     return {text.get_text() for text in figure.findobj(matplotlib.text.Text)}
@@ -46,7 +51,7 @@ def test_frontier_shows_band_points_units_and_others():
         curve(), tol=1e-6, others=[(0.3, 0.7, "coin")], others_label="coins", free=1.0, units="bits"
     )
     above, below = figure.axes
-    drawn = {line.get_label(): line for line in above.get_lines()}
+    drawn = lines_of(above)
     assert drawn["certified optimum"].get_ydata() == pytest.approx((1 - np.array([0, 0.25, 0.5, 1])) ** 2 * BITS)
     assert drawn["coins"].get_ydata() == pytest.approx([0.7 * BITS])
     # The band lies around the curve that the points were taken from.
@@ -56,7 +61,7 @@ def test_frontier_shows_band_points_units_and_others():
     assert np.all(np.abs(y - (1 - x) ** 2 * BITS) <= 0.25**2 * BITS)
     assert "mutual information I(S;Y) (bits)" in texts(figure)
     assert {"coin", "nothing leaks\nfrom 1.000 on", "certified band", "tolerance"} <= texts(figure)
-    widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
+    widths = {name: line.get_ydata() for name, line in lines_of(below).items()}
     assert widths["at a point"] == pytest.approx(1e-7 * BITS)
     assert max(widths["between points"]) > 1e-3
     assert set(widths["tolerance"]) == {1e-6 * BITS}
@@ -73,10 +78,10 @@ def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
     for kind in (jp.FunnelProblem, jp.BottleneckProblem):
         boundary = jp.funnel_frontier(kind(JOINT, disclosure=0.5), disclosures=targets)
         above, below = plotting.plot_frontier(boundary, units="nats").axes
-        drawn = {line.get_label(): line for line in above.get_lines()}
+        drawn = lines_of(above)
         assert drawn["certified optimum"].get_xdata() == pytest.approx(targets)
         assert drawn["certified optimum"].get_ydata() == pytest.approx(boundary.value)
-        widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
+        widths = {name: line.get_ydata() for name, line in lines_of(below).items()}
         assert widths["at a point"] == pytest.approx(np.maximum(boundary.gap, 1e-9))
         assert below.get_xlabel() == "I(X;Y) (nats)"
 
@@ -86,11 +91,11 @@ def test_any_mixture_of_curves_has_one_axis():
     bottleneck = jp.funnel_frontier(jp.BottleneckProblem(JOINT, disclosure=0.5), multipliers=[0.3])
     designed = jp.frontier(jp.DistortionProblem(JOINT, 1 - np.eye(4), budget=0.1), budgets=[0.1, 0.3])
     figure = plotting.plot_frontier(funnel, bottleneck, designed, units="bits")
-    drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    drawn = lines_of(figure.axes[0])
     assert drawn["privacy funnel"].get_xdata() == pytest.approx(funnel.targets * BITS)
     assert drawn["information bottleneck"].get_ydata() == pytest.approx(bottleneck.leakage * BITS)
     # The mechanisms of a curve over budgets stand where their own I(X;Y) is.
-    own = jp.leakage.evaluate(jp.leakage.MutualInformation(), np.diag(JOINT.sum(0)), designed[0].mechanism, "bits")
+    own = lk.evaluate(lk.MutualInformation(), np.diag(JOINT.sum(0)), designed[0].mechanism, "bits")
     assert drawn["least mutual information I(S;Y)"].get_xdata()[0] == pytest.approx(own.value)
     assert drawn["least mutual information I(S;Y)"].get_ydata() == pytest.approx(designed.leakage * BITS)
     assert figure.axes[-1].get_xlabel() == "I(X;Y) (bits)"
@@ -102,7 +107,7 @@ def test_a_curve_over_leakage_budgets_is_the_same_curve_read_across():
     across = jp.frontier(ask(budget=0.1), leakage_budgets=limits)
     along = jp.frontier(ask(budget=0.1), budgets=across.value)
     figure = across.plot()
-    (points,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "certified optimum"]
+    points = lines_of(figure.axes[0])["certified optimum"]
     assert points.get_xdata() == pytest.approx(across.value, abs=1e-6)
     assert points.get_ydata() == pytest.approx(along.value, abs=1e-5)
     numbers = plotting.drawn_curve(across)
@@ -154,9 +159,7 @@ def test_exact_points_stay_on_the_axis(gap):
 
 
 ONE = curve()
-OTHER_MEASURE = jp.DistortionProblem(
-    ONE.problem.joints[0], 1 - np.eye(2), budget=0.1, leakage=jp.leakage.CorrectGuess()
-)
+OTHER_MEASURE = jp.DistortionProblem(ONE.problem.joints[0], 1 - np.eye(2), budget=0.1, leakage=lk.CorrectGuess())
 
 
 @pytest.mark.parametrize(
@@ -277,8 +280,8 @@ def test_many_points_are_a_line():
 
 def test_axes_are_labelled_by_the_measure_in_words_that_fit():
     for measure, label in (
-        (jp.leakage.Sibson(2.0), "Sibson information of order 2 (nats)"),
-        (jp.leakage.FInformation(jp.leakage.EGamma(1.5)), "E-gamma divergence of gamma 1.5 (probability)"),
+        (lk.Sibson(2.0), "Sibson information of order 2 (nats)"),
+        (lk.FInformation(lk.EGamma(1.5)), "E-gamma divergence of gamma 1.5 (probability)"),
     ):
         asked = jp.DistortionProblem(ONE.problem.joints[0], 1 - np.eye(2), budget=0.1, leakage=measure)
         figure = Frontier("budget", ONE.targets, ONE.solutions, asked).plot()

@@ -11,7 +11,7 @@ from jaxpriv._runtime import compilation
 from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
-from tests.cases import assert_one_optimum, distances, drawn_joint, refused, thorough
+from tests.cases import assert_one_optimum, distances, drawn_joint, refused, spent, thorough
 
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = distances(4)
@@ -39,7 +39,7 @@ def test_optimality_conditions(form):
     assert s.status == "optimal"
     assert w.min() >= 0
     assert_allclose(w.sum(axis=1), 1, atol=1e-14)
-    assert s.distortion[0] == pytest.approx((JOINTS[0].sum(axis=0)[:, None] * TABLE * w).sum(), abs=1e-15)
+    assert s.distortion[0] == pytest.approx(spent(JOINTS[0], TABLE, w), abs=1e-15)
     assert s.leakage == pytest.approx(float(jp.probability.mutual_information(JOINTS[0] @ w)), abs=1e-15)
 
     prices, weight = s.multipliers, 1.0

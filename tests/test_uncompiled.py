@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
@@ -16,9 +15,8 @@ import jaxpriv as jp
 import jaxpriv.leakage as lk
 from jaxpriv import InteriorPoint, PrimalDualHybridGradient
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.clock import Stop
 from jaxpriv.errors import InputError
-from jaxpriv.solvers import Goal
 from jaxpriv.solving import loops
 from tests.cases import CompilerError, distances, thorough
 
@@ -259,44 +257,20 @@ def test_an_interrupt_ends_a_solve_with_its_best(own):
     assert early.lower_bound <= jp.solve(problem()).value <= early.value
 
 
-class Pair(NamedTuple):
-    value: np.float64
-    bound: np.float64
+def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(monkeypatch):
+    step, calls = InteriorPoint.step, []
 
-    @property
-    def gap(self):
-        return self.value - self.bound
-
-
-@jax.tree_util.register_static
-class Falling:
-    """The first candidate has the value 5, and every step takes one off; the step to `interrupted` is interrupted."""
-
-    attempts = 1
-
-    def __init__(self, interrupted=-1.0):
-        self.interrupted = interrupted
-
-    def blank(self, program):
-        return Pair(np.float64(np.inf), np.float64(-np.inf))
-
-    def init(self, program, attempt, best):
-        return SimpleNamespace(best=Pair(np.float64(5.0), np.float64(0.0)))
-
-    def step(self, program, state):
-        value = state.best.value - 1.0
-        if value == self.interrupted:
+    def interrupted(self, program, state):
+        calls.append(state)
+        if len(calls) == 3:
             raise KeyboardInterrupt
-        return SimpleNamespace(best=Pair(value, np.float64(0.0)))
+        return step(self, program, state)
 
-    def terminate(self, program, state):
-        return False
-
-
-def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it():
-    clock = Clock()
-    best, steps = loops._step_uncompiled(clock, Falling(2.0), None, Goal(0.5), 10, lambda *_: None)
-    assert (best.value, steps, clock.stop) == (3.0, 2, Stop.INTERRUPTED)
+    whole = jp.solve(problem(), "interior-point", max_steps=2)
+    monkeypatch.setattr(InteriorPoint, "step", interrupted)
+    early = jp.solve(problem(), "interior-point")
+    assert (early.status, early.stopped, early.steps) == ("best_known", Stop.INTERRUPTED, 2)
+    assert_array_equal(early.mechanism, whole.mechanism)
 
 
 @pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.Sibson(2.0)], ids=["information", "sibson"])
@@ -308,11 +282,6 @@ def test_points_of_a_curve_are_single_solves(measure, no_compiler):
         single = jp.solve(problem(measure, budget=budget))
         assert curve.solutions.value[k] == pytest.approx(single.value, abs=1e-12)
         assert curve.solutions.steps[k] == single.steps
-
-
-def test_without_any_time_there_is_no_candidate():
-    best, steps = loops._step_uncompiled(Clock(0.0), InteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
-    assert (best, steps) == (None, 0)
 
 
 # -- the functions that both are written with ------------------------------------------------------

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import leakage as lk
 from jaxpriv._runtime import native
 from tests.cases import distances, refused
 
@@ -16,14 +17,14 @@ STRANGE = {
     "beyond the budget": np.roll(np.eye(6), 3, axis=0),
     "of one output": np.eye(6)[[2] * 6],
 }
-SIBSON = {"leakage": jp.leakage.Sibson(2.0), "budget": 0.4}
+SIBSON = {"leakage": lk.Sibson(2.0), "budget": 0.4}
 CASES = [
     ("interior-point", {"budget": 0.4}, 1e-6),
     ("interior-point", {"multiplier": 0.3}, 1e-6),
     ("interior-point", SIBSON, 1e-6),
     ("mirror-descent", {"budget": 0.4}, 1e-4),
     pytest.param(
-        *("hybrid-gradient", {"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}, 1e-4),
+        *("hybrid-gradient", {"leakage_budget": 0.4, "leakage": lk.MaximalLeakage()}, 1e-4),
         marks=pytest.mark.thorough,  # its first step from a start: solvers/test_hybrid_gradient.py
     ),
 ]
@@ -58,7 +59,7 @@ def test_whatever_the_start_the_optimum_is_certified(start, form):
 
 
 def test_a_worst_outcome_limit_begins_with_it():
-    asked = problem({"leakage_budget": 0.5, "leakage": jp.leakage.MaxInformation()})
+    asked = problem({"leakage_budget": 0.5, "leakage": lk.MaxInformation()})
     assert assert_as_good(asked, STRANGE["random"]).status == "optimal"
 
 
@@ -108,7 +109,7 @@ def test_every_problem_of_a_batch_has_its_own():
 FUNNELS = [
     ("column-generation", jp.FunnelProblem(JOINT, disclosure=0.8)),
     ("column-generation", jp.BottleneckProblem(JOINT[:2] / JOINT[:2].sum(), disclosure=0.5)),
-    ("vertex-generation", jp.FunnelProblem(JOINT, disclosure=0.8, leakage=jp.leakage.by_name("correct-guess"))),
+    ("vertex-generation", jp.FunnelProblem(JOINT, disclosure=0.8, leakage=lk.by_name("correct-guess"))),
     ("difference-of-convex", jp.FunnelProblem(JOINT, disclosure=0.8)),
     ("alternating", jp.FunnelProblem(JOINT, disclosure=0.8)),
 ]
@@ -149,8 +150,8 @@ def test_a_method_without_a_start_is_named(solver):
 
 def test_problems_without_a_start_are_named():
     for asked, solver, text in [
-        (problem({"budget": 0.4, "leakage": jp.leakage.MaxLift()}), "auto", "interior-point has none for the least"),
-        (problem({"leakage_budget": 0.4, "leakage": jp.leakage.MaximalLeakage()}), "linear-program", "linear-program"),
+        (problem({"budget": 0.4, "leakage": lk.MaxLift()}), "auto", "interior-point has none for the least"),
+        (problem({"leakage_budget": 0.4, "leakage": lk.MaximalLeakage()}), "linear-program", "linear-program"),
         (jp.FunnelProblem(JOINT, disclosure=0.8), "greedy", "greedy has none"),
         (jp.NoiseProblem(JOINT, 1.0 - np.eye(6)[0], budget=0.4), "auto", "additive noise has none"),
     ]:

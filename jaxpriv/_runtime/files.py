@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -36,6 +37,15 @@ _MEMBER = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})\.npy")
 
 
 Content: TypeAlias = bytes | Callable[[BinaryIO], object]
+
+
+def need_writable(path: str | os.PathLike[str], name: str) -> None:
+    """`ResourceError`, which names what asks for it, unless files can be written into the folder of `path`."""
+    try:
+        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
+            pass
+    except OSError as error:
+        raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
 
 
 def atomic_write(path: str | os.PathLike[str], content: Content) -> None:

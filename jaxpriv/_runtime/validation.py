@@ -159,6 +159,17 @@ def nonnegative(array: A, name: str) -> A:
     return array
 
 
+def truth_array(value: object, name: str) -> np.ndarray:
+    """A table of truth values: true and false, or 0 and 1."""
+    array = np.asarray(value)
+    if array.dtype == np.bool_:
+        return array
+    numbers = nonnegative(real_array(value, name, ndim=2), name)
+    if not np.all((numbers == 0) | (numbers == 1)):
+        raise InputError(f"{name} must hold truth values: true/false or 0/1")
+    return numbers == 1
+
+
 def sum_tolerance(value: object) -> float:
     """How far from 1 the total of a distribution may be: 1e-9, or 16 epsilons of a lower precision (float32: 2e-6)."""
     dtype = getattr(value, "dtype", None)

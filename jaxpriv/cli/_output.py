@@ -5,7 +5,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -13,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jaxpriv._runtime.files import write_together
+from jaxpriv._runtime.files import need_writable, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
@@ -92,11 +91,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         seen[name] = path
         if path.exists() and not path.is_file():
             raise InputError(f"{name}: {path} exists and is not a regular file; name another one")
-        try:
-            with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
-                pass
-        except OSError as error:
-            raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
+        need_writable(path, name)
 
 
 def need_ending(option: str, path: Path | None, *endings: str) -> None:

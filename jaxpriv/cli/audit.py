@@ -1,6 +1,5 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
-import json as json_module
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from jaxpriv.cli._tables import (
     table_file,
 )
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, IntegrityError, JaxprivError
+from jaxpriv.errors import InputError, JaxprivError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -291,18 +290,12 @@ def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
 
 def _solution(path: Path) -> SimpleNamespace:
     """value, leakage and gap of a JSON file of `jaxpriv solve`."""
-
-    from jaxpriv.verifier.archive import read_file
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
+    from jaxpriv.verifier.archive import read_file, strict
 
     try:
-        record = json_module.loads(read_file(path, _LARGEST_JSON).decode(), parse_constant=refuse)
+        record: Any = strict(read_file(path, _LARGEST_JSON), str(path), plain=False)
     except JaxprivError as error:
         raise type(error)(f"--solution: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise IntegrityError(f"--solution: {path} is not strict JSON") from error
     parts = ("value", "leakage", "gap")
     numbers = [record.get(part) if isinstance(record, dict) else None for part in parts]
     if not all(type(one) in (int, float) for one in numbers):

@@ -30,6 +30,7 @@ minus I(S;Y) for a bottleneck.
 import functools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -300,6 +301,24 @@ class Crossing:
     share: float
     slope: float
     beside: tuple[float, float]
+
+
+class Target(NamedTuple):
+    """Where on the hull a release is: form `disclosure`, `cost` (on a rising or a falling hull) or `price`."""
+
+    form: str
+    value: float
+    rising: bool = True
+
+
+def crossing_at(disclosures: np.ndarray, costs: np.ndarray, target: Target) -> Crossing:
+    """The edge of the hull at the target; at a price the best point, twice."""
+    if target.form == "disclosure":
+        return at_disclosure(disclosures, costs, target.value)
+    if target.form == "cost":
+        return at_cost(disclosures, costs, target.value, rising=target.rising)
+    best = int(np.argmin(costs - target.value * disclosures))
+    return Crossing(best, best, 0.0, target.value, (target.value, target.value))
 
 
 def at_disclosure(disclosures: np.ndarray, costs: np.ndarray, target: float) -> Crossing:

@@ -19,7 +19,6 @@ the rounding of g and G, which is added. Posteriors that the search finds above 
 
 import itertools
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from jaxpriv.column_generation.rounds import generate_columns
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.types import columns_of, proved_bound
 from jaxpriv.extremal.utility import MaximumUtility, mechanism_of
-from jaxpriv.funnels.gains import Curved, curved_of
+from jaxpriv.funnels.gains import curved_of
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
@@ -79,35 +78,25 @@ class _Cells(NamedTuple):
         return [_Cells(*(part[begin : begin + _BATCH] for part in self)) for begin in begins]
 
 
-@dataclass(eq=False)
 class CurvedSet:
     """The posteriors of `joint` (S, X), whose x have mass, within a limit on `measure`, and columns known so far."""
 
-    joint: np.ndarray
-    measure: AbstractLeakage
-    curved: Curved = field(init=False)
-    source: np.ndarray = field(init=False)
-    prior: np.ndarray = field(init=False)
-    least: float = field(init=False)  # what the measure adds to phi
-    sets: np.ndarray = field(init=False)  # of |S| symbols, all of them
-    known: np.ndarray = field(init=False)  # numbers of the sets that had columns
-    posteriors: np.ndarray = field(init=False)  # the columns of the last program
-
-    def __post_init__(self) -> None:
-        mass = self.joint.sum(axis=0)
-        (term,) = terms_of(self.measure, self.joint, Role.WORST, 0.0)
+    def __init__(self, joint: np.ndarray, measure: AbstractLeakage):
+        mass = joint.sum(axis=0)
+        (term,) = terms_of(measure, joint, Role.WORST, 0.0)
         curved = curved_of(term, mass)
         if curved is None:
-            raise InputError(f"solver: {type(self.measure).__name__} is no smooth limit on every posterior")
+            raise InputError(f"solver: {type(measure).__name__} is no smooth limit on every posterior")
         self.curved, self.source = curved, mass / mass.sum()
         self.prior = curved.conditional @ self.source
-        self.least = float(term.offset[0] / mass[0])
+        self.least = float(term.offset[0] / mass[0])  # what the measure adds to phi
         useful = len(mass)
         if math.comb(useful, len(self.prior)) > _SETS:
             raise ResourceError(
                 f"{math.comb(useful, len(self.prior))} sets of {len(self.prior)} useful symbols are more than {_SETS}: "
                 "merge symbols of S or of X"
             )
+        # All sets of |S| symbols, the numbers of those that had columns, and the columns of the last program.
         self.sets = np.array(list(itertools.combinations(range(useful), min(len(self.prior), useful))))
         self.known, self.posteriors = np.empty(0, dtype=int), np.eye(useful)
 

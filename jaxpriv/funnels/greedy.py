@@ -22,7 +22,7 @@ from jaxpriv._runtime.numerics import entropy
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.bounds import lower_hull
+from jaxpriv.funnels.bounds import Target, crossing_at
 from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
@@ -118,37 +118,6 @@ def _sweep(
     return tuple(table.run(rule, float(target)) for target in targets)
 
 
-class Releases:
-    """Releases of one joint, and the lower (upper) hull of their points: `disclosures` and `totals` of its vertices.
-
-    `source` is P_X. With `way` the releases on the way of each run count too; X itself and a constant always do.
-    """
-
-    def __init__(self, source: np.ndarray, runs: Sequence[Merging], *, way: bool, upper: bool):
-        points = [(run, k) for run in runs for k in (range(len(run.totals)) if way else (0, len(run.totals) - 1))]
-        self._source, self._points = source, points
-        disclosures = np.array([0.0, *(run.disclosures[k] for run, k in points)])
-        totals = np.array([runs[0].nothing, *(run.totals[k] for run, k in points)])
-        self._chain = lower_hull(disclosures, -totals if upper else totals)
-        self.disclosures, self.totals = disclosures[self._chain], totals[self._chain]
-
-    def at(self, values: np.ndarray, target: float) -> tuple[np.ndarray, np.ndarray]:
-        """(posteriors (K, X), masses (K,)) where `values` (`disclosures` or `totals`) are `target`: the last such."""
-        right = int(np.searchsorted(values, target, side="right"))
-        if right == 0 or right == len(values):
-            return self.vertex(min(right, len(values) - 1))
-        weight = (target - values[right - 1]) / (values[right] - values[right - 1])
-        return _mixed(self.vertex(right - 1), self.vertex(right), weight)
-
-    def vertex(self, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """A vertex of the hull as a measure over posteriors."""
-        point = self._chain[place]
-        if point == 0:
-            return self._source[None].copy(), np.ones(1)
-        run, merges = self._points[point - 1]
-        return posteriors_of(self._source, run.after(merges))
-
-
 def posteriors_of(source: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(posteriors (Y, X), masses (Y,)) of a deterministic release under P_X = `source`."""
     joint = (labels == np.arange(labels.max() + 1)[:, None]) * source
@@ -156,12 +125,27 @@ def posteriors_of(source: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
     return joint / masses[:, None], masses
 
 
-def _mixed(
-    one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray], weight: float
+def _on_hull(
+    source: np.ndarray, table: PairTable, runs: Sequence[Merging], target: Target, sign: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    if weight == 0:
-        return one
-    return np.vstack([one[0], two[0]]), np.concatenate([(1 - weight) * one[1], weight * two[1]])
+    """(posteriors (K, X), masses (K,)) at the target on the hull of a constant and all releases on the way of `runs`.
+
+    Costs are sums of column(w), at a price the leakages themselves, of a bottleneck with `sign` -1.
+    """
+    points = [(run, k) for run in runs for k in range(len(run.totals))]
+    totals = np.array([table.nothing, *(run.totals[k] for run, k in points)])
+    costs = table.decrease.outer(totals) if target.form == "price" else totals
+    edge = crossing_at(np.array([0.0, *(run.disclosures[k] for run, k in points)]), sign * costs, target)
+    ends = []
+    for point, share in ((edge.first, 1.0 - edge.share), (edge.second, edge.share)):
+        labels = np.zeros(len(source), dtype=int)
+        if point > 0:
+            run, merges = points[point - 1]
+            labels = run.after(merges)
+        posteriors, masses = posteriors_of(source, labels)
+        ends.append((posteriors, share * masses))
+    posteriors, masses = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+    return posteriors[masses > 0], masses[masses > 0]
 
 
 # Greedy merging as solvers of funnel and bottleneck problems.
@@ -190,12 +174,9 @@ class Greedy(AbstractFunnelSolver):
         if problem.form == "disclosure":
             return _alone(core.source, table.run(rule, problem.target))
         run = table.run(rule, 0.0)
-        releases = Releases(core.source, [run], way=True, upper=False)
-        if problem.limits_leakage:
-            release = releases.at(releases.totals, table.decrease.outer_inverse(problem.target))
-        else:
-            leakages = table.decrease.outer(releases.totals)
-            release = releases.vertex(int(np.argmin(leakages - problem.target * releases.disclosures)))
+        limited = problem.limits_leakage
+        inner = table.decrease.outer_inverse(problem.target) if limited else problem.target
+        release = _on_hull(core.source, table, [run], Target("cost" if limited else "price", inner), 1.0)
         return PosteriorMeasure(*release, steps=len(run.merges), notes=_notes([run]))
 
 
@@ -218,11 +199,9 @@ class GreedyBottleneck(AbstractFunnelSolver):
         if problem.form == "relevance":
             return _alone(core.source, table.run(Rule.RELEVANCE, problem.target))
         runs = [table.run(Rule.RELEVANCE, k / self.points * table.most_leakage) for k in range(self.points)]
-        releases = Releases(core.source, runs, way=True, upper=True)
-        if problem.form == "disclosure":
-            release = releases.at(releases.disclosures, problem.target)
-        else:
-            release = releases.vertex(int(np.argmax(releases.totals - problem.target * releases.disclosures)))
+        direct = problem.form == "disclosure"
+        target = Target("disclosure", problem.target) if direct else Target("price", -problem.target)
+        release = _on_hull(core.source, table, runs, target, -1.0)
         return PosteriorMeasure(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
 
 

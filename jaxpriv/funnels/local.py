@@ -16,11 +16,10 @@ a time limit that may be too short for it these releases are the result.
 """
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -37,8 +36,8 @@ from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
 from jaxpriv.funnels.atoms.parts import pool_of
-from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
-from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
+from jaxpriv.funnels.bounds import Crossing, Target, crossing_at, elementary_bound
+from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, survey
 from jaxpriv.funnels.pricing import Component
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
@@ -110,14 +109,6 @@ _EARLY = 10
 _SPREAD = 9
 
 
-class Target(NamedTuple):
-    """Where on the hull the release is: form `disclosure`, `cost` (on a rising or a falling hull) or `price`."""
-
-    form: str
-    value: float
-    rising: bool = True
-
-
 @dataclass
 class ReleasePool:
     """Every release found, as a point and a mechanism."""
@@ -140,13 +131,7 @@ class ReleasePool:
 
     def crossing(self, target: Target) -> Crossing:
         """The edge of the hull at the target; at a price the best point, twice."""
-        points = np.array(self.disclosures), np.array(self.costs)
-        if target.form == "disclosure":
-            return at_disclosure(*points, target.value)
-        if target.form == "cost":
-            return at_cost(*points, target.value, rising=target.rising)
-        best = int(np.argmin(points[1] - target.value * points[0]))
-        return Crossing(best, best, 0.0, target.value, (target.value, target.value))
+        return crossing_at(np.array(self.disclosures), np.array(self.costs), target)
 
     def shared(self, crossing: Crossing) -> np.ndarray:
         """The time sharing of the two ends as one mechanism (X, Y)."""
@@ -331,12 +316,24 @@ class AlongTheHull(_FromStarts):
     max_steps: int = 1000
     seed: int = 0
 
-    @abstractmethod
+    kind: ClassVar[type]
+    other: ClassVar[str]  # what takes the problems of the other kind
+
     def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
         """A function of (data, prices (B,), starts (B, X, Y), tolerance, steps); prices are without their sign.
 
         Raises InputError for a problem of the other kind.
         """
+        measure, whole, bottleneck = problem.leakage, _of_value(problem), not problem.minimises_leakage
+        if not isinstance(problem, self.kind):
+            raise InputError(f"{type(self).__name__} takes a {self.kind.__name__}; use {self.other}")
+        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
+
+        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
+            limits = jnp.asarray(tol), jnp.asarray(most)
+            return descend(given, measure, prices, starts, *limits, whole=whole, bottleneck=bottleneck)
+
+        return solve
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target, from "nothing" and X itself.
@@ -474,16 +471,8 @@ class DifferenceOfConvex(AlongTheHull):
         InputError: an argument out of its range (when made), a bottleneck problem (when used).
     """
 
-    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
-        if not isinstance(problem, FunnelProblem):
-            raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
-        measure, whole = problem.leakage, _of_value(problem)
-        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
-
-        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return descend(given, measure, prices, starts, jnp.asarray(tol), jnp.asarray(most), whole=whole)
-
-        return solve
+    kind: ClassVar[type] = FunnelProblem
+    other: ClassVar[str] = "bottleneck-iteration for a bottleneck"
 
 
 @dataclass(frozen=True)
@@ -498,14 +487,8 @@ class BottleneckIteration(AlongTheHull):
         InputError: an argument out of its range (when made), a funnel problem (when used).
     """
 
-    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
-        if not isinstance(problem, BottleneckProblem):
-            raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
-
-        def solve(given: Channel, prices: Arr, starts: Arr, tol: float, most: int) -> Landing:
-            return squeeze(given, prices, starts, jnp.asarray(tol), jnp.asarray(most))
-
-        return solve
+    kind: ClassVar[type] = BottleneckProblem
+    other: ClassVar[str] = "difference-of-convex for a funnel"
 
 
 @dataclass(frozen=True)

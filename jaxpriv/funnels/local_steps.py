@@ -1,4 +1,4 @@
-"""The steps of the local methods: differences of convex functions, the EM-relaxed steps, those of the bottleneck.
+"""The steps of the local methods: differences of convex functions, with the bottleneck's, and the EM-relaxed steps.
 
 Mirror descent with difference-of-convex steps on the funnel Lagrangian  F(W) = leak(W) - lam I(X;Y).
 
@@ -19,8 +19,17 @@ Longer steps, and steps for other measures, whose leakage may have no such const
 lower F by a tenth of K(W,W')/t at least, and are shortened otherwise: F never increases for any measure. Measures
 with kinks (a maximum) may stop where no step helps although the conditions do not hold; `residual` measures it.
 
-Difference of convex functions: Tao and An 1997; relative smoothness: Bauschke, Bolte, Teboulle 2017; the
-Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).
+The bottleneck maximises I(S;Y) - lam I(X;Y), 0 < lam < 1. Its alternating iteration minimises the free energy
+lam sum_x p_x D(W_x || r) + sum_{x,y} p_x W[x,y] D(T_x || q_y)  over W, over r and over the posteriors q_y in turn, each
+in closed form; at the last two it is I(S;X) - ( I(S;Y) - lam I(X;Y) ). One round is
+
+    W'[x,y]  proportional to  r_y exp( c[x,y]/lam ),
+
+with r and c those of W: the step above with t = -1/lam, as W exp(-u) = r. It never loses, so every step is taken. A
+fixed point satisfies the KKT conditions. With S = X and lam < 1 the fixed point reached is Y = X.
+
+Tishby, Pereira and Bialek 1999, Theorem 5. Difference of convex functions: Tao and An 1997; relative smoothness:
+Bauschke, Bolte, Teboulle 2017; the Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).
 """
 
 import math
@@ -153,6 +162,8 @@ _GROWTH, _CUT = 1.5, 0.25
 _KEPT = 0.1
 # What is left of the step where no shorter one is tried.
 _SHORTEST, _LONGEST = 1e-9, 1e9
+# At price zero a bottleneck releases everything; below this the rows are deterministic in float64 as well.
+_LEAST_PRICE = 1e-6
 # Rounding of the two values that are compared, in epsilons of their dtype.
 _ROUNDING = 2.0
 
@@ -196,22 +207,26 @@ def _descend(
     tol: ScalarLike,
     most: ScalarLike,
     whole: bool,
+    bottleneck: bool,
 ) -> Landing:
     def at(log_mechanism: Arr) -> Balance:
         return balance(given, measure, log_mechanism, whole)
 
     def residual(log_mechanism: Arr, now: Balance) -> Arr:
-        return unsettled(given, log_mechanism, now.costs - lam * now.ratios, now.log_masses)
+        slopes = now.costs - lam * now.ratios
+        return unsettled(given, log_mechanism, -slopes if bottleneck else slopes, now.log_masses)
 
     def go_on(state: _DescentState) -> Arr:
         # Stated positively, so that a NaN ends the loop.
         open_ = residual(state.log_mechanism, state.now) > tol
-        return open_ & (state.step > _SHORTEST) & (state.steps < most)
+        return open_ & (jnp.abs(state.step) > _SHORTEST) & (state.steps < most)
 
     def once(state: _DescentState) -> _DescentState:
         old, now = state.log_mechanism, state.now
         new = difference_step(old, now, lam, state.step)
         after = at(new)
+        if bottleneck:
+            return _DescentState(new, after, state.step, state.steps + 1)
         before, reached = now.leak - lam * now.disclosure, after.leak - lam * after.disclosure
         moved = (given.source[:, None] * jnp.exp(old) * (old - new)).sum()
         enough = (
@@ -225,7 +240,8 @@ def _descend(
         return _DescentState(*kept, step=step, steps=state.steps + 1)
 
     begun = log_rows(start)
-    first = _DescentState(begun, at(begun), jnp.ones_like(lam), jnp.zeros_like(most))
+    step = -1.0 / jnp.maximum(lam, _LEAST_PRICE) if bottleneck else jnp.ones_like(lam)
+    first = _DescentState(begun, at(begun), step, jnp.zeros_like(most))
     last = lax.while_loop(go_on, once, first)
     return Landing(
         last.log_mechanism, last.now.leak, last.now.disclosure, lam, residual(last.log_mechanism, last.now), last.steps
@@ -242,12 +258,14 @@ def descend(
     most: ScalarLike,
     *,
     whole: bool = False,
+    bottleneck: bool = False,
 ) -> Landing:
     """Every start (B, X, Y) (logarithms) at its own price `multipliers` (B,), all in one batch.
 
-    `whole`: the leakage is the measure's value instead of sum_y phi(w_y). `tol` bounds the residual, `most` the steps.
+    `whole`: the leakage is the measure's value instead of sum_y phi(w_y). `bottleneck`: the alternating iteration,
+    which maximises. `tol` bounds the residual, `most` the steps.
     """
-    run = jax.vmap(lambda lam, start: _descend(given, measure, lam, start, tol, most, whole))
+    run = jax.vmap(lambda lam, start: _descend(given, measure, lam, start, tol, most, whole, bottleneck))
     return run(multipliers, starts)
 
 
@@ -374,56 +392,3 @@ def alternate(given: Channel, disclosures: Arr, starts: Arr, tol: ScalarLike, mo
     """Every start (B, X, Y) (logarithms) at its own disclosure (B,), all in one batch."""
     run = jax.vmap(lambda disclosure, start: _alternate(given, disclosure, start, tol, most))
     return run(disclosures, starts)
-
-
-# The alternating iteration of the information bottleneck:  max I(S;Y) - lam I(X;Y),  0 < lam < 1.
-#
-# The free energy  lam sum_x p_x D(W_x || r) + sum_{x,y} p_x W[x,y] D(T_x || q_y)  is minimised over W, over r and over
-# the posteriors q_y in turn, each in closed form; at the last two it is I(S;X) - ( I(S;Y) - lam I(X;Y) ). One round is
-#
-#     W'[x,y]  proportional to  r_y exp( c[x,y]/lam ),       c[x,y] = sum_s T(s|x) ln( P(s|y)/p_s )
-#
-# with r and P(s|y) those of W, so I(S;Y) - lam I(X;Y) never decreases. A fixed point satisfies the KKT conditions.
-#
-# Tishby, Pereira and Bialek 1999, Theorem 5. With S = X and lam < 1 the fixed point reached is Y = X.
-
-
-# At price zero everything is released; below this the rows are deterministic in float64 as well.
-_LEAST_PRICE = 1e-6
-
-
-class _TishbyState(eqx.Module):
-    log_mechanism: Arr
-    now: Balance
-    steps: Arr
-
-
-def bottleneck_step(now: Balance, lam: ScalarLike) -> Arr:
-    """The closed-form round from the present mechanism, as logarithms (X, Y)."""
-    return log_rows(now.log_masses[None, :] + now.costs / jnp.maximum(lam, _LEAST_PRICE))
-
-
-def _squeeze(given: Channel, lam: ScalarLike, start: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
-    def at(log_mechanism: Arr) -> Balance:
-        return balance(given, MutualInformation(), log_mechanism)
-
-    def residual(state: _TishbyState) -> Arr:
-        return unsettled(given, state.log_mechanism, lam * state.now.ratios - state.now.costs, state.now.log_masses)
-
-    def go_on(state: _TishbyState) -> Arr:
-        return (residual(state) > tol) & (state.steps < most)
-
-    def once(state: _TishbyState) -> _TishbyState:
-        new = bottleneck_step(state.now, lam)
-        return _TishbyState(new, at(new), state.steps + 1)
-
-    begun = log_rows(start)
-    last = lax.while_loop(go_on, once, _TishbyState(begun, at(begun), jnp.zeros_like(most)))
-    return Landing(last.log_mechanism, last.now.leak, last.now.disclosure, lam, residual(last), last.steps)
-
-
-@eqx.filter_jit
-def squeeze(given: Channel, multipliers: Arr, starts: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
-    """Every start (B, X, Y) (logarithms) at its own price (B,), all in one batch."""
-    run = jax.vmap(lambda lam, start: _squeeze(given, lam, start, tol, most))
-    return run(multipliers, starts)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import positive
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._runtime.validation import before_computing, is_traced, nonnegative, real_array
+from jaxpriv._runtime.validation import before_computing, is_traced, truth_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     MOST_NATS,
@@ -277,12 +277,7 @@ def _neighbours(value: object) -> Arr | None:
         return None
     if is_traced(value):
         return jnp.asarray(value)
-    array = np.asarray(value)
-    if array.dtype != np.bool_:
-        numbers = nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
-        if not np.all((numbers == 0) | (numbers == 1)):
-            raise InputError("neighbours must be a relation: entries true/false or 0/1")
-        array = numbers == 1
+    array = truth_array(value, "neighbours")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(f"neighbours must be a square (s, s) relation, not shape {array.shape}")
     return array

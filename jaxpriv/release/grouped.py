@@ -11,11 +11,11 @@ import numpy as np
 from jaxpriv._runtime.files import atomic_write, write_together
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv.release.joint_leakage import joint_leakage
-from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, guaranteed, this_version
 from jaxpriv.statistics.tables import Codebook
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
-from jaxpriv.verifier.claims import Claim, upper
+from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import (
     RECORDS,
     GroupsFile,
@@ -45,12 +45,7 @@ class GroupedMechanism(Shown):
 
     def _shown(self) -> dict[str, str]:
         groups = {f"group {place}": ", ".join(one.codebook.useful) for place, one in enumerate(self.parts, 1)}
-        guaranteed = self.guarantees.items()
-        return {
-            **groups,
-            "unseen": self.unseen,
-            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
-        }
+        return {**groups, "unseen": self.unseen, **guaranteed(self.guarantees)}
 
     @property
     def unseen(self) -> str:

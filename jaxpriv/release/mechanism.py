@@ -41,6 +41,18 @@ from jaxpriv.verifier.sequences import by_coalition, joint_rows, rounded_rows
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
 
+def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
+    """What holds for every population, as lines."""
+    return {f"{name}, any population": f"{upper(float(one.upper or 'inf'))} nats" for name, one in claims.items()}
+
+
+def rule_for(own: str, unseen: str | None) -> str:
+    """The rule for unseen combinations: that of a mechanism or, where it is given, another one."""
+    if unseen is not None and unseen not in UNSEEN:
+        raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+    return own if unseen is None else unseen
+
+
 def this_version() -> str:
     """What files name as the tool that wrote them."""
     from jaxpriv import __version__
@@ -121,14 +133,13 @@ class Mechanism(Shown):
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
-        guaranteed = self.guarantees.items()
         return {
             "design": f"{self.asked.problem} {nearest(self.asked.target)}, {self.asked.leakage['name']}",
             "from": ", ".join(self.codebook.useful),
             "released": ", ".join(self.released_columns),
             "symbols": sizes(X=len(self.useful), Y=self.table.shape[1]),
             "unseen": self.unseen,
-            **{f"{name}, any population": f"{upper(float(claim.upper or 'inf'))} nats" for name, claim in guaranteed},
+            **guaranteed(self.guarantees),
         }
 
     # -- files ---------------------------------------------------------------------------------------
@@ -271,9 +282,7 @@ class Mechanism(Shown):
         With `suppress` that is a row drawn uniformly, anew for every such record. Raises `InputError` with `refuse`,
         naming the first such row.
         """
-        rule = self.unseen if unseen is None else unseen
-        if rule not in UNSEEN:
-            raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+        rule = rule_for(self.unseen, unseen)
         distinct, index, found = self._found(codes)
         if rule == "nearest":
             for unknown in np.flatnonzero(found < 0):

@@ -24,12 +24,12 @@ from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
-from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, rule_for, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.designs import disclosed as disclosed_by
-from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, UNSEEN, VERSIONS, unsealed
+from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
 from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
 from jaxpriv.verifier.sequences import Disclosed
 
@@ -312,9 +312,7 @@ def release(
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: tables are released as .csv and .parquet files")
-    rule = mechanism.unseen if unseen is None else unseen
-    if rule not in UNSEEN:
-        raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+    rule = rule_for(mechanism.unseen, unseen)
     if no_ledger and (ledger is not None or identity):
         raise InputError("no_ledger goes without `ledger` and `identity`, which are about one")
     if keep_order and order_out is not None:

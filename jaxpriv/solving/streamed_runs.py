@@ -13,7 +13,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.compilation import compiled
-from jaxpriv._runtime.files import atomic_write, load_npz_safely
+from jaxpriv._runtime.files import atomic_write, load_npz_safely, need_writable
 from jaxpriv._runtime.types import ScalarLike
 from jaxpriv.data.joints import arrays_of
 from jaxpriv.data.streaming import Survey, agreed, of_first, shared
@@ -89,11 +88,7 @@ class Checkpoint:
         if path.exists():
             self._read(most_bytes)
         self._stamp = self._present()
-        try:
-            with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
-                pass
-        except OSError as error:
-            raise ResourceError(f"checkpoint: cannot write into the folder of {path}: {error.strerror}") from error
+        need_writable(path, "checkpoint")
 
     def _share(self, mesh: Mesh | None, error: JaxprivError | None) -> JaxprivError | None:
         """Give all processes of `mesh` what the first has read, or the error that it met: they go on alike, or none."""

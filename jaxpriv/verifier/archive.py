@@ -141,8 +141,9 @@ def strict(content: bytes, name: str, *, plain: bool = True) -> Json:
         return dict(pairs)
 
     def refuse(number: str) -> None:
-        del number
-        raise IntegrityError(f"{name} holds NaN, Infinity{', or a number that is not whole' if plain else ''}")
+        if plain:  # a number may be a value of the data
+            raise IntegrityError(f"{name} holds a number that is not whole")
+        raise IntegrityError(f"{name} holds {number}, which strict JSON has not")
 
     if len(content) > MAX_BYTES or _depth(content) > MAX_DEPTH:
         raise IntegrityError(f"{name} is larger or nested deeper than any file of this kind")

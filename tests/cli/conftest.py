@@ -97,3 +97,8 @@ def refused(result: Any, code: int, *words: str) -> None:
     assert result.stderr.count("\n") == 1
     for word in words:
         assert word in result.stderr
+
+
+def mistaken(line: object, *words: str) -> None:
+    """The command `line` is refused as bad input, in these words."""
+    refused(run(line), 2, *words)

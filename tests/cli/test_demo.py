@@ -13,7 +13,7 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.data.distortion import changed_attributes
-from tests.cli.conftest import printed, refused, run, strict_json
+from tests.cli.conftest import mistaken, printed, refused, run, strict_json
 from tests.guard import commands
 
 
@@ -76,7 +76,7 @@ def test_the_guesses_that_the_readme_states():
 
 def test_demo_refuses_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    refused(run("demo --out file"), 2, "not a folder")
+    mistaken("demo --out file", "not a folder")
     refused(run("demo --out file/below"), 6, "--out")
     refused(run("demo --out", tmp_path, "--points 1"), 2, "--points")
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -133,10 +133,6 @@ def test_a_file_is_written_whatever_the_encoding(encoding, tmp_path, save):
     assert (tmp_path / "found.json").exists()
 
 
-def test_some_example_makes_a_problem():
-    assert any("np.savez('problem.npz'" in line for lines in EXAMPLES.values() for line in lines)
-
-
 def test_shells_complete(monkeypatch):
     environment = {"_JAXPRIV_COMPLETE": "complete_bash", "COMP_WORDS": "jaxpriv fr", "COMP_CWORD": "1"}
     code = "import sys; sys.argv = ['jaxpriv']; from jaxpriv.cli import main; main()"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import answered, printed, refused, run, strict_json
+from tests.cli.conftest import answered, mistaken, printed, refused, run, strict_json
 
 COLUMNS = "--private income --useful age --useful town"
 MISTAKES = {
@@ -35,7 +35,7 @@ def people(tmp_path):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_name_that_was_meant(people, mistake):
-    refused(run("fit people.csv", mistake, "--budget 0.2 --out design.zip"), 2, MISTAKES[mistake])
+    mistaken(f"fit people.csv {mistake} --budget 0.2 --out design.zip", MISTAKES[mistake])
 
 
 def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
@@ -86,8 +86,8 @@ def test_a_terminal_shows_the_stages(people, tmp_path):
 
 def test_a_design_is_a_zip(people, tmp_path):
     line = f"fit people.csv {COLUMNS} --budget 0.2 --out"
-    refused(run(line, "d.csv"), 2, "--out must end in .zip, not d.csv")
-    refused(run(line, "d.zip --private-out a.npz"), 2, "--private-out must end in .zip")
+    mistaken(f"{line} d.csv", "--out must end in .zip, not d.csv")
+    mistaken(f"{line} d.zip --private-out a.npz", "--private-out must end in .zip")
     assert list(tmp_path.iterdir()) == [people]
 
 
@@ -108,7 +108,7 @@ def test_a_target_that_x_itself_meets_is_refused_or_stated(people, tmp_path):
     out = tmp_path / "design.zip"
     line = f"fit people.csv {COLUMNS} --leakage-budget 5 --out design.zip"
     with pytest.warns(UserWarning, match="Every record is released as it is"):
-        refused(run(line), 2, "every record would be released as it is", "--unchanged")
+        mistaken(line, "every record would be released as it is", "--unchanged")
     assert not out.exists()
     with pytest.warns(UserWarning, match="Every record is released as it is"):
         found = run(line, "--unchanged")
@@ -127,9 +127,7 @@ def test_a_leakage_tolerance_is_above_the_least_leakage(people):
     assert target.target == pytest.approx(float(plain["on_the_design"]["leakage"]["upper"]) + 0.01, abs=2e-6)
     assert float(record["on_the_design"]["distortion"]["upper"]) < 0.2
     assert any("least leakage on the records" in one for one in record["statements"])
-    refused(
-        run("fit people.csv", options, "--population --out design.zip"), 2, "--leakage-tolerance goes with --budget"
-    )
+    mistaken(f"fit people.csv {options} --population --out design.zip", "--leakage-tolerance goes with --budget")
 
 
 def test_a_time_limit_and_progress(people, tmp_path):

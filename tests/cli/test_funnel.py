@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.funnels.greedy import greedy
-from tests.cli.conftest import JOINT, answered, printed, refused, run, strict_json
+from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = [
     "status",
@@ -216,14 +216,14 @@ ARRAYS = {
 def test_bad_arrays(save, tmp_path, case):
     arrays, words = ARRAYS[case]
     path = save(**arrays)
-    refused(run("funnel problem.npz --disclosure 0.1 --out m.npz"), 2, *words)
+    mistaken("funnel problem.npz --disclosure 0.1 --out m.npz", *words)
     assert os.listdir(tmp_path) == [path.name]
 
 
 def test_files(problem, tmp_path):
     asked = "funnel problem.npz --disclosure 0.7 --method greedy"
-    refused(run("funnel absent.npz --disclosure 0.1"), 2, "absent.npz", "does not exist")
-    refused(run(asked, "--out problem.npz"), 2, "--out", "PROBLEM.npz")
+    mistaken("funnel absent.npz --disclosure 0.1", "absent.npz", "does not exist")
+    mistaken(f"{asked} --out problem.npz", "--out", "PROBLEM.npz")
     refused(run(asked, "--out absent/m.npz"), 6, "--out", "No such file")
     assert os.listdir(tmp_path) == [problem.name]
 

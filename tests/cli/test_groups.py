@@ -8,7 +8,7 @@ import pytest
 
 from jaxpriv.release import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
 from jaxpriv.verifier import archive
-from tests.cli.conftest import answered, printed, refused, run, strict_json
+from tests.cli.conftest import answered, mistaken, printed, refused, run, strict_json
 from tests.release.conftest import write
 from tests.report.test_report import Checked
 
@@ -100,7 +100,7 @@ def test_a_page_of_all_groups(designed, tmp_path):
 
 
 def test_what_needs_one_design_says_how_to_get_it():
-    refused(run("plot design.zip --out p.png"), 2, "a design for each of 2 groups", "python -m zipfile -e")
+    mistaken("plot design.zip --out p.png", "a design for each of 2 groups", "python -m zipfile -e")
 
 
 def forged(data, change):
@@ -162,10 +162,10 @@ def test_too_many_combinations_name_the_line_that_fits(tmp_path):
 def test_options_that_groups_do_not_have():
     line = f"fit people.csv --private s {GROUPS} --out design.zip"
     for option in ("--disclosure 0.1", "--budget 0.1 --leakage maximal-leakage", "--target-leakage 0"):
-        refused(run(line, option), 2, f"{option.split()[-2]} goes without --group")
+        mistaken(f"{line} {option}", f"{option.split()[-2]} goes without --group")
     refused(run(line, "--budget 0.1 --group", ["c\nd"]), 2, "--group: ")
-    refused(run(line, "--budget 0.1 --grouped"), 2, "not both")
-    refused(run(line, "--budget 0.1 --group b"), 2, "named once")
+    mistaken(f"{line} --budget 0.1 --grouped", "not both")
+    mistaken(f"{line} --budget 0.1 --group b", "named once")
     chosen = "fit people.csv --private s --useful a --useful c --grouped"
     printed(chosen, "--leakage-budget 0.02 --out chosen.zip")
     assert GroupedMechanism.load("chosen.zip").released_columns == ("a", "c")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from tests.cli.conftest import DISTORTION, JOINT, answered, printed, refused, run
+from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run
 
 MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
 # Output 3 excludes private symbol 0.
@@ -95,12 +95,12 @@ def test_bad_arrays(save, tmp_path, case):
 
 def test_bad_files_and_options(save, problem, tmp_path):
     save("mechanism.npz", mechanism=MECHANISM)
-    refused(run("leakage mechanism.npz"), 2, "--joint")
-    refused(run("leakage mechanism.npz --joint absent.npz"), 2, "absent.npz")
-    refused(run("leakage problem.npz --joint problem.npz"), 2, "no array named 'mechanism'")
-    refused(run("leakage mechanism.npz --joint problem.npz --json problem.npz"), 2, "--json", "--joint")
-    refused(run("leakage mechanism.npz --joint problem.npz --order -1"), 2, "order")
-    refused(run("leakage mechanism.npz --joint problem.npz --order nan"), 2, "order")
+    mistaken("leakage mechanism.npz", "--joint")
+    mistaken("leakage mechanism.npz --joint absent.npz", "absent.npz")
+    mistaken("leakage problem.npz --joint problem.npz", "no array named 'mechanism'")
+    mistaken("leakage mechanism.npz --joint problem.npz --json problem.npz", "--json", "--joint")
+    mistaken("leakage mechanism.npz --joint problem.npz --order -1", "order")
+    mistaken("leakage mechanism.npz --joint problem.npz --order nan", "order")
     (tmp_path / "text.npz").write_text("no arrays")
     refused(run("leakage text.npz --joint problem.npz"), 5, "text.npz")
     assert np.array_equal(np.load(problem)["distortion"], DISTORTION)

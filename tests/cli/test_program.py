@@ -12,7 +12,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv._runtime.importing import is_command
-from tests.cli.conftest import DISTORTION, JOINT, printed, refused, run, strict_json
+from tests.cli.conftest import DISTORTION, JOINT, mistaken, printed, strict_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,9 +142,9 @@ def test_help_version_and_nothing():
 
 
 def test_unknown_commands_and_options():
-    refused(run("sovle"), 2, "sovle")
-    refused(run("--fast info"), 2, "--fast")
-    refused(run("info now"), 2, "now")
+    mistaken("sovle", "sovle")
+    mistaken("--fast info", "--fast")
+    mistaken("info now", "now")
 
 
 def test_info(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import answered, printed, refused, run
+from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.cli.test_tables import COLUMNS
 from tests.release.conftest import people, write
 
@@ -42,7 +42,7 @@ def test_released_and_verified(tmp_path):
     record = answered(line)
     assert (record["rows"], record["unseen"], record["served"]) == (600, 0, 0)
     assert [Path(path).parent for path in (*record["ledgers"], record["order"])] == [tmp_path] * 2
-    refused(run(line), 2, "second draw")
+    mistaken(line, "second draw")
     released = "--design design.zip --private private/audit.zip --released out.csv --records people.csv"
     files = (released, "--order", record["order"])
     found = answered("verify receipt.json", *files)
@@ -58,7 +58,7 @@ def test_released_and_verified(tmp_path):
     damaged.write_bytes((tmp_path / "design.zip").read_bytes()[:-1])
     refused(run("verify damaged.zip"), 5, "damaged")
     refused(run("release people.csv --design damaged.zip --out 2.csv --receipt 2"), 5)
-    refused(run("verify absent.zip"), 2, "does not exist")
+    mistaken("verify absent.zip", "does not exist")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
 
@@ -90,17 +90,15 @@ def test_a_ledger_and_bad_lines(problem, tmp_path):
     result = printed(line, "out.csv", options)
     assert "600 records were in the ledger" in result
     assert (tmp_path / "out.csv").read_bytes() == first
-    refused(run(line, "out.xls"), 2, ".csv and .parquet")
-    refused(run(line, "people.csv"), 2, "same file")
+    mistaken(f"{line} out.xls", ".csv and .parquet")
+    mistaken(f"{line} people.csv", "same file")
     refused(run(line, "absent/out.csv"), 6, "cannot write")
-    refused(
-        run("release problem.npz --design design.zip --receipt receipt.json --out 2.csv"), 2, "tables are read from"
-    )
+    mistaken("release problem.npz --design design.zip --receipt receipt.json --out 2.csv", "tables are read from")
     new = "release people.csv --design design.zip --receipt 2.json --out 2.csv"
-    refused(run(new, "--keep income"), 2, "'income' is private")
-    refused(run(new, "--id age"), 2, "--ledger: row", "other values")
-    refused(run(new, "--id age --no-ledger"), 2, "--no-ledger goes without")
-    refused(run(new, "--keep absent"), 2, "no column 'absent'")
+    mistaken(f"{new} --keep income", "'income' is private")
+    mistaken(f"{new} --id age", "--ledger: row", "other values")
+    mistaken(f"{new} --id age --no-ledger", "--no-ledger goes without")
+    mistaken(f"{new} --keep absent", "no column 'absent'")
     assert not (tmp_path / "2.csv").exists()
 
 
@@ -190,8 +188,8 @@ def test_rows_and_their_order(tmp_path, monkeypatch):
         assert answered(given, options)["paired"] == paired
         text = printed(given, options)
         assert ("only how often each combination was released is compared" in text) == (paired is None)
-    refused(run(given, "--id town --order order.zip"), 2, "identify no record")
-    refused(run(given, "--id town"), 2, "was not kept")
+    mistaken(f"{given} --id town --order order.zip", "identify no record")
+    mistaken(f"{given} --id town", "was not kept")
     refused(run(given, "--order design.zip"), 5, "order.json")
     audit = "audit design.zip --counts people.csv --bootstrap 0 --releases out.csv"
     assert answered(audit, "--row-order order.zip")["conformity"]["p_value"] > 1e-2
@@ -246,7 +244,7 @@ def test_a_design_is_audited_on_a_table(save, tmp_path):
     other = answered("audit", arrays[0], "--counts", arrays[1])
     assert found["measures"] == other["measures"]
     refused(run("audit design.zip --counts", arrays[1]), 2, "audited on a table")
-    refused(run("audit design.zip --joint problem.npz"), 2, "audited on a table")
+    mistaken("audit design.zip --joint problem.npz", "audited on a table")
 
 
 def test_a_second_release_of_the_same_records(monkeypatch):
@@ -257,9 +255,9 @@ def test_a_second_release_of_the_same_records(monkeypatch):
 
     fit = "fit people.csv --private income --after design.zip --out finer.zip --private-out private/finer.zip"
     assert "leakage, both releases together" in printed(fit, "--budget 0.1")
-    refused(run(fit, "--budget 0.1 --useful age"), 2, "--after goes without --useful")
-    refused(run(fit, "--disclosure 0.1"), 2, "--after goes with --budget or --leakage-budget")
-    refused(run(fit, "--budget 0.1 --bins age=quantiles:2"), 2, "--after")
+    mistaken(f"{fit} --budget 0.1 --useful age", "--after goes without --useful")
+    mistaken(f"{fit} --disclosure 0.1", "--after goes with --budget or --leakage-budget")
+    mistaken(f"{fit} --budget 0.1 --bins age=quantiles:2", "--after")
     private = "--private private/finer.zip"
     refused(run(line("2", "finer.zip", private)), 2, "--ledger: no ledger has a draw")
     refused(run(line("2", "design.zip", "--limit 1")), 2, "go with --after")
@@ -270,7 +268,7 @@ def test_a_second_release_of_the_same_records(monkeypatch):
     stated = "verify 2.json --design finer.zip --released 2.csv"
     printed(stated, private)
     assert "together agrees with both designs" in printed(stated, "--after design.zip")
-    refused(run(stated, "--after finer.zip"), 2, "follows another earlier design")
+    mistaken(f"{stated} --after finer.zip", "follows another earlier design")
     printed("report finer.zip --receipt 2.json --out page.html", private)
     page = Path("page.html").read_text()
     assert "are about readers of both" in page
@@ -278,12 +276,12 @@ def test_a_second_release_of_the_same_records(monkeypatch):
     measured = "audit --bootstrap 0 --measures mutual-information --counts people.csv"
     both = answered(measured, "finer.zip")
     assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
-    refused(run(measured, "design.zip --again finer.zip"), 2, "--again: ", "looks at earlier draws")
+    mistaken(f"{measured} design.zip --again finer.zip", "--again: ", "looks at earlier draws")
     own = "--private private/audit.zip --after design.zip --limit 1"
     refused(run(line("3", "design.zip", own)), 2, "the design itself")
     refused(run(line("3", "design.zip", "--after finer.zip")), 2, "--after needs")
     third = line("3", "finer.zip", f"{private} --after design.zip --limit")
-    refused(run(third, "0.0001"), 2, "--limit: receivers of both would have")
+    mistaken(f"{third} 0.0001", "--limit: receivers of both would have")
     assert "600 records were in the ledger" in printed(third, "1")
     disclosed = answered(third.replace("3.", "4."), "1")["disclosed"]
     assert float(disclosed["together"]["upper"]) >= float(disclosed["alone"]["upper"])

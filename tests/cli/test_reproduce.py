@@ -11,7 +11,7 @@ import pytest
 from jaxpriv import datasets
 from jaxpriv.cli import reproduce
 from jaxpriv.errors import ResourceError
-from tests.cli.conftest import printed, refused, run
+from tests.cli.conftest import mistaken, printed, run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -63,11 +63,11 @@ def test_the_list_names_all(gallery):
 
 
 def test_what_is_wrong_is_said(tmp_path):
-    refused(run("reproduce"), 2, "--list")
-    refused(run("reproduce gausian_funnel"), 2, "gaussian_funnel")
-    refused(run("reproduce gaussian_funnel --draw -- --fast"), 2, "--draw")
+    mistaken("reproduce", "--list")
+    mistaken("reproduce gausian_funnel", "gaussian_funnel")
+    mistaken("reproduce gaussian_funnel --draw -- --fast", "--draw")
     (tmp_path / "file").write_text("")
-    refused(run("reproduce gaussian_funnel --draw --out file"), 2, "not a folder")
+    mistaken("reproduce gaussian_funnel --draw --out file", "not a folder")
 
 
 @pytest.fixture

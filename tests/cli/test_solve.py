@@ -9,7 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import files
 from jaxpriv.cli import solve as command
-from tests.cli.conftest import DISTORTION, JOINT, answered, printed, refused, run, strict_json
+from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
 
@@ -62,7 +62,7 @@ def test_a_leakage_tolerance_adds_the_least_leakage(problem):
     shown = printed("solve problem.npz", options)
     assert "least distortion" in shown
     assert "least leakage" in shown
-    refused(run("solve problem.npz --leakage-budget 0.1 --leakage-tolerance 0.01"), 2, "goes with --budget")
+    mistaken("solve problem.npz --leakage-budget 0.1 --leakage-tolerance 0.01", "goes with --budget")
 
 
 def test_json_file_and_text(problem, tmp_path):
@@ -297,7 +297,7 @@ ARRAYS = {
 def test_bad_arrays(save, tmp_path, case):
     arrays, words = ARRAYS[case]
     path = save(**arrays)
-    refused(run("solve problem.npz --budget 0.2 --out mechanism.npz --json result.json"), 2, *words)
+    mistaken("solve problem.npz --budget 0.2 --out mechanism.npz --json result.json", *words)
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -353,7 +353,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_bad_options(problem, tmp_path, options):
-    refused(run("solve problem.npz", options, "--out mechanism.npz"), 2, *OPTIONS[options])
+    mistaken(f"solve problem.npz {options} --out mechanism.npz", *OPTIONS[options])
     assert os.listdir(tmp_path) == [problem.name]
 
 
@@ -361,9 +361,9 @@ def test_bad_options(problem, tmp_path, options):
 
 
 def test_missing_file_is_bad_input(tmp_path):
-    refused(run("solve absent.npz --budget 0.1"), 2, "absent.npz", "does not exist")
+    mistaken("solve absent.npz --budget 0.1", "absent.npz", "does not exist")
     refused(run("solve", tmp_path, "--budget 0.1"), 2, "not a regular file")
-    refused(run("solve --budget 0.1"), 2, "PROBLEM.npz")
+    mistaken("solve --budget 0.1", "PROBLEM.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"joint,distortion\n", b"PK\x03\x04 truncated"])
@@ -372,11 +372,6 @@ def test_files_that_are_no_npz(tmp_path, content):
     path.write_bytes(content)
     refused(run("solve problem.npz --budget 0.1 --out out.npz"), 5, "problem.npz")
     assert os.listdir(tmp_path) == ["problem.npz"]
-
-
-def test_object_arrays_are_never_unpickled(save):
-    save(joint=np.array([[JOINT]], dtype=object), distortion=DISTORTION)
-    refused(run("solve problem.npz --budget 0.1"), 5, "joint")
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp_path, monkeypatch):
@@ -388,10 +383,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     link = tmp_path / "link.npz"
     link.symlink_to(problem)
     asked = "solve problem.npz --budget 0.2"
-    refused(run(asked, "--out problem.npz"), 2, "--out", "PROBLEM.npz")
-    refused(run(asked, "--out link.npz"), 2, "--out")
-    refused(run(asked, "--json problem.npz"), 2, "--json")
-    refused(run(asked, "--out same --json same"), 2, "--json", "--out")
+    mistaken(f"{asked} --out problem.npz", "--out", "PROBLEM.npz")
+    mistaken(f"{asked} --out link.npz", "--out")
+    mistaken(f"{asked} --json problem.npz", "--json")
+    mistaken(f"{asked} --out same --json same", "--json", "--out")
     refused(run(asked, "--out", tmp_path), 2, "--out", "not a regular file")
     refused(run(asked, "--out absent/m.npz"), 6, "--out", "No such file")
     refused(run(asked, "--json absent/r.json"), 6, "--json")

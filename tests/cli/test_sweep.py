@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from tests.cli.conftest import JOINT, answered, printed, refused, run, strict_json
+from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run, strict_json
 
 
 @pytest.fixture
@@ -65,15 +65,15 @@ def test_a_part_is_done_where_its_chunks_are(study, tmp_path):
     printed("sweep study.toml --out out --part 1/2")
     assert (out / "table.parquet").exists()
     for text in ("3/2", "0/2", "1", "a/b"):
-        refused(run("sweep study.toml --out out --part", text), 2, "--part")
+        mistaken(f"sweep study.toml --out out --part {text}", "--part")
 
 
 def test_bad_input(study, tmp_path):
-    refused(run("sweep absent.toml --out out"), 2, "does not exist")
-    refused(run("sweep study.toml --out study.toml"), 2, "is not a folder")
-    refused(run("sweep study.toml --out out --workers 0"), 2, "--workers")
+    mistaken("sweep absent.toml --out out", "does not exist")
+    mistaken("sweep study.toml --out study.toml", "is not a folder")
+    mistaken("sweep study.toml --out out --workers 0", "--workers")
     study.write_text("[[grid]]\n")
-    refused(run("sweep study.toml --out out"), 2, "grid[0] needs exactly one of")
+    mistaken("sweep study.toml --out out", "grid[0] needs exactly one of")
     assert not (tmp_path / "out").exists()
 
 
@@ -82,7 +82,7 @@ def test_another_study_and_another_format(study, tmp_path):
     printed("sweep study.toml --out out")
     text = study.read_text()
     study.write_text(text.replace("0.6", "0.7"))
-    refused(run("sweep study.toml --out out"), 2, "holds another study")
+    mistaken("sweep study.toml --out out", "holds another study")
     study.write_text(text)
     record = json.loads((out / "study.json").read_text())
     (out / "study.json").write_text(json.dumps({**record, "format": 2}))

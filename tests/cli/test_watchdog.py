@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics.tables import Quantiles, count_table
-from tests.cli.conftest import JOINT, answered, printed, refused, run
+from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run
 from tests.release.conftest import write
 
 
@@ -44,14 +44,14 @@ def test_empty_cells_have_the_class_that_was_declared(tmp_path):
     path, book = tmp_path / "gaps.csv", tmp_path / "book.json"
     path.write_text("s,town\n" + "".join(f"{i % 2},{('n', 's', '')[i % 3]}\n" for i in range(60)))
     line = "watchdog gaps.csv --private s --useful town --epsilon 1"
-    refused(run(line), 2, "'town'", "missing")
+    mistaken(line, "'town'", "missing")
     assert len(answered(line, "--codebook-out book.json --missing", ["town=nobody knows"])["released"]) == 3
     assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
     for text in ("town", "town=", "=label"):
-        refused(run(line, "--missing", text), 2, "is not COL=LABEL")
-    refused(run(line, "--missing town=a --missing town=b"), 2, "twice")
-    refused(run(line, "--missing age=a"), 2, "--missing is about column 'age'")
-    refused(run(line, "--missing town=n"), 2, "column 'town'", "repeats an earlier label")
+        mistaken(f"{line} --missing {text}", "is not COL=LABEL")
+    mistaken(f"{line} --missing town=a --missing town=b", "twice")
+    mistaken(f"{line} --missing age=a", "--missing is about column 'age'")
+    mistaken(f"{line} --missing town=n", "column 'town'", "repeats an earlier label")
     for label in (" ", "a\nb"):
         refused(run(line, "--missing", [f"town={label}"]), 2, "--missing, column 'town'", "not blank")
 
@@ -106,23 +106,20 @@ def test_a_table_is_the_joint_of_its_records(people, save, tmp_path):
 
 
 def test_bad_options(problem, people, tmp_path):
-    epsilon = "--epsilon 0.5"
-    refused(run("watchdog problem.npz"), 2, "exactly one of --epsilon")
-    refused(run("watchdog problem.npz", epsilon, "--target-leakage 1"), 2, "exactly one of --epsilon")
-    refused(run("watchdog problem.npz --epsilon nan"), 2, "--epsilon must be")
-    refused(run("watchdog problem.npz --target-leakage -1"), 2, "--target-leakage must be")
-    refused(run("watchdog problem.npz", epsilon, "--merge secretly"), 2, "--merge")
-    refused(run("watchdog problem.npz", epsilon, "--out problem.npz"), 2, "--out is the same file")
-    refused(run("watchdog absent.npz", epsilon), 2, "does not exist")
-    refused(run(f"watchdog absent.csv {TABLE}", epsilon), 2, "does not exist")
-    refused(run("watchdog people.csv --codebook problem.npz --private income", epsilon), 2, "--codebook has its own")
-    refused(run("watchdog people.csv --codebook problem.npz", epsilon), 5, "not a codebook")
-    refused(run(f"watchdog people.csv {TABLE} --useful income", epsilon), 2, "'income' is private and useful", "shared")
-    refused(run("watchdog people.csv --private income --useful Town", epsilon), 2, "no column 'Town'", "'town'")
+    mistaken("watchdog problem.npz", "exactly one of --epsilon")
+    mistaken("watchdog problem.npz --epsilon 0.5 --target-leakage 1", "exactly one of --epsilon")
+    mistaken("watchdog problem.npz --epsilon nan", "--epsilon must be")
+    mistaken("watchdog problem.npz --target-leakage -1", "--target-leakage must be")
+    mistaken("watchdog problem.npz --epsilon 0.5 --merge secretly", "--merge")
+    mistaken("watchdog problem.npz --epsilon 0.5 --out problem.npz", "--out is the same file")
+    mistaken(f"watchdog absent.csv {TABLE} --epsilon 0.5", "does not exist")
+    refused(run("watchdog people.csv --codebook problem.npz --epsilon 0.5"), 5, "not a codebook")
+    mistaken(f"watchdog people.csv {TABLE} --useful income --epsilon 0.5", "'income' is private and useful", "shared")
+    mistaken("watchdog people.csv --private income --useful Town --epsilon 0.5", "no column 'Town'", "'town'")
     few = tmp_path / "few.csv"
     few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
-    refused(run("watchdog few.csv --private income --useful town", epsilon), 2, "3 rows make 3", "sparse")
-    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse", epsilon)
+    mistaken("watchdog few.csv --private income --useful town --epsilon 0.5", "3 rows make 3", "sparse")
+    assert "too few" in printed("watchdog few.csv --private income --useful town --sparse --epsilon 0.5")
 
 
 @pytest.mark.parametrize(
@@ -134,10 +131,10 @@ def test_bad_rules(people, rule):
 
 def test_rules_that_cannot_be(people):
     line = f"watchdog people.csv {COLUMNS} --epsilon 1 --bins"
-    refused(run(line, "age=edges:5,1"), 2, "--bins", "rising")
-    refused(run(line, "age=edges:20,50"), 2, "column 'age', row", "outside of the edges")
-    refused(run(line, "age=quantiles:2 --bins age=categories"), 2, "twice")
-    refused(run(line, "home=categories"), 2, "column 'home'")
+    mistaken(f"{line} age=edges:5,1", "--bins", "rising")
+    mistaken(f"{line} age=edges:20,50", "column 'age', row", "outside of the edges")
+    mistaken(f"{line} age=quantiles:2 --bins age=categories", "twice")
+    mistaken(f"{line} home=categories", "column 'home'")
     printed(line, "age=edges:0,30,60,inf")
 
 

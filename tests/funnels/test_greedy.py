@@ -232,7 +232,7 @@ def test_one_useful_symbol():
 @pytest.mark.parametrize("name", ["correct-guess", "sibson-2"])
 def test_any_average_measure_is_a_criterion(name):
     joint, reference = drawn_joint(5, 3, 5, 0.4), MEASURES[name]
-    measure, whole = reference.measure(joint.sum(axis=1)), entropy_of(joint)
+    measure, whole = reference.asked(joint.sum(axis=1)), entropy_of(joint)
 
     def leaked(groups):
         return reference.of(joint, told_of(groups))

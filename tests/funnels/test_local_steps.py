@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from jaxpriv import leakage
 from jaxpriv.funnels.bounds import at_cost, at_disclosure
 from jaxpriv.funnels.local import blended, disclosed, disclosing, random_starts, tidy
-from jaxpriv.funnels.local_steps import alternate, balance, channel, descend, difference_step, squeeze
+from jaxpriv.funnels.local_steps import alternate, balance, channel, descend, difference_step
 from jaxpriv.testing import random_joint
 
 from .cases import entropy_of, information, released
@@ -114,11 +114,15 @@ def test_leakage_never_rises_at_a_fixed_disclosure(starts):
 
 def test_the_bottleneck_iteration_never_loses_and_is_the_textbook_one(starts, prices):
     for joint in JOINTS:
-        landings = sequence(lambda most: squeeze(channel(joint), prices, starts, TOL, most))  # noqa: B023
+        landings = sequence(lambda most: squeezed(channel(joint), prices, starts, most))  # noqa: B023
         assert np.diff(np.array([landing.value for landing in landings]), axis=0).min() >= -1e-14
         for i in (0, 6, 11):
             wanted = textbook(joint, np.exp(starts[i]), prices[i], 3)
             assert_allclose(np.exp(landings[3].log_mechanism[i]), wanted, rtol=1e-9, atol=1e-12)
+
+
+def squeezed(given, prices, starts, most):
+    return descend(given, SHANNON, prices, starts, TOL, most, bottleneck=True)
 
 
 def textbook(joint, mechanism, lam, count):
@@ -146,7 +150,7 @@ def test_where_the_residual_is_small_the_first_order_conditions_hold(starts, pri
         for landing, sign in (
             (descend(given, SHANNON, prices, starts, TOL, most), 1.0),
             (alternate(given, np.full(BATCH, target), disclosing(source, starts, target), TOL, most), 1.0),
-            (squeeze(given, prices, starts, TOL, most), -1.0),
+            (squeezed(given, prices, starts, most), -1.0),
         ):
             for i in np.flatnonzero(np.asarray(landing.residual) <= 1e-8):
                 spread, better = conditions(joint, np.asarray(landing.log_mechanism[i]), float(landing.multiplier[i]))
@@ -198,7 +202,7 @@ def test_renaming_symbols_renames_the_result(starts, prices):
     for run, first in (
         (lambda given, logs: descend(given, SHANNON, prices, logs, TOL, most), starts),
         (lambda given, logs: alternate(given, np.full(BATCH, 0.7), logs, TOL, most), begun),
-        (lambda given, logs: squeeze(given, prices, logs, TOL, most), starts),
+        (lambda given, logs: squeezed(given, prices, logs, most), starts),
     ):
         plain = np.asarray(run(channel(joint), first).log_mechanism)
         renamed = np.asarray(run(channel(renamed_joint), first[:, x][:, :, y]).log_mechanism)

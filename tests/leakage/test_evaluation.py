@@ -74,7 +74,7 @@ def test_every_name_has_a_measure():
         ({"name": "f-information", "divergence": "e-gamma"}, "needs gamma"),
         ({"name": "f-information", "divergence": "kl", "gamma": 2.0}, "only divergence 'e-gamma' takes gamma"),
         ({"name": "f-information", "divergence": "e-gamma", "gamma": 0.5}, "gamma must be"),
-        ({"name": "ldp", "neighbours": [[0.0, 2.0], [1.0, 0.0]]}, "neighbours must be a relation"),
+        ({"name": "ldp", "neighbours": [[0.0, 2.0], [1.0, 0.0]]}, "neighbours must hold truth values"),
         ({"name": "ldp", "neighbours": [[True, False]]}, "neighbours must be a square"),
     ],
 )

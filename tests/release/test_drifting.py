@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import drift, fit
 from jaxpriv.statistics.tables import Edges
+from tests.information import information
 from tests.release.conftest import COLUMNS, people
 
 
@@ -43,11 +43,11 @@ def test_what_bounds_the_leakage_of_a_later_table(fitted, shifted):
     symbols = fitted.mechanism.symbols(shifted)
     mapping = fitted.mechanism.matrix()
     shares = np.bincount(symbols, minlength=len(mapping)) / 900
-    value = float(mutual_information(np.diag(shares) @ mapping))
+    value = information(np.diag(shares) @ mapping)
     assert float(found.lower) - 1e-9 <= value <= float(found.upper) + 1e-9
     assert float(found.upper) - float(found.lower) < 1e-9
     joint = np.array([np.bincount(symbols[shifted["income"] == s], minlength=len(mapping)) for s in ("high", "low")])
-    assert float(mutual_information(joint / 900 @ mapping)) < float(found.upper)
+    assert information(joint / 900 @ mapping) < float(found.upper)
 
 
 def test_tables_of_one_population_seldom_differ():
@@ -82,7 +82,7 @@ def test_records_without_a_symbol():
     nearest = np.bincount(mechanism.locate_codes(codes, "nearest"), minlength=size)
     even = np.bincount(mechanism.locate_codes(codes[~unknown]), minlength=size) + unknown.sum() / size
     for rule, weights in (("nearest", nearest), ("suppress", even)):
-        value = float(mutual_information(np.diag(weights / 600) @ mapping))
+        value = information(np.diag(weights / 600) @ mapping)
         assert float(found[rule].information.upper) == pytest.approx(value, rel=1e-9)
     # All of the mass without a symbol counts in the total variation, and none is left out.
     shares = evidence.counts.sum(axis=0) / evidence.counts.sum()

@@ -7,6 +7,7 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, Resour
 from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.releases import csv_line
+from tests.information import information
 from tests.release.conftest import Released, saved
 
 NAMES = ["a", "b", "c", "d"]
@@ -62,12 +63,6 @@ def design_rows(table) -> np.ndarray:
     """Those that `fit` designs on, by its seed."""
     total = len(table["s"])
     return np.random.default_rng(0).permutation(total)[: total // 2]
-
-
-def information(joint) -> float:
-    some = joint > 0
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    return float((joint[some] * np.log(joint[some] / apart[some])).sum())
 
 
 def test_the_leakage_is_that_of_the_releases_side_by_side(table, apart):

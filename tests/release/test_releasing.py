@@ -113,14 +113,14 @@ def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
 
 
 def test_files_that_do_not_go_together(files):
-    with pytest.raises(InputError, match="itself"):
-        verify(files.design, design=files.design)
-    with pytest.raises(InputError, match="goes with a design"):
-        verify(files.receipt, private=files.audit)
-    with pytest.raises(InputError, match="goes with released"):
-        verify(files.design, records=files.records)
-    with pytest.raises(InputError, match="does not exist"):
-        verify(files.design, released=files.out.with_name("absent.csv"))
+    for file, others, words in (
+        (files.design, {"design": files.design}, "itself"),
+        (files.receipt, {"private": files.audit}, "goes with a design"),
+        (files.design, {"records": files.records}, "goes with released"),
+        (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
+    ):
+        with pytest.raises(InputError, match=words):
+            verify(file, **others)
 
 
 def test_a_design_that_exceeds_its_target_is_not_certified(every, tmp_path):

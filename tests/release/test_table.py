@@ -20,8 +20,8 @@ from jaxpriv.release.table import (
     within_leakage,
     without_rare,
 )
-from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import ONE, Counted
+from jaxpriv.verifier.claims import ONE
+from tests.verifier.conftest import counted
 
 SHIFT = np.uint64(62)
 
@@ -31,10 +31,6 @@ def mapping(seed: int, shape: tuple[int, int] = (4, 5)) -> np.ndarray:
     table = rng.dirichlet(np.full(shape[1], 0.3), shape[0])
     table[0, 1] = 0.0
     return table / table.sum(axis=1, keepdims=True)
-
-
-def whole(array: np.ndarray) -> Table:
-    return Table(array.shape, array.ravel().tolist())
 
 
 @given(st.integers(0, 10**6), st.sampled_from([16, 32, 62]), st.booleans())
@@ -73,9 +69,9 @@ def test_rounding_never_spends_more_than_the_budget(seed):
 def test_rounding_never_leaks_more_than_the_limit(measure):
     counts = np.random.default_rng(0).integers(1, 50, (3, 4))
     table = quantise(mapping(1) * 0.9 + 0.02, resolution=40)
-    limit = float(Counted.of(whole(counts), table.tolist(), "counts").leakage(measure).lower) * (1 - 1e-10)
+    limit = float(counted(counts, table).leakage(measure).lower) * (1 - 1e-10)
     mixed = within_leakage(table, lambda one: leakage_of(one, counts, measure), limit)
-    assert Fraction(Counted.of(whole(counts), mixed.tolist(), "counts").leakage(measure).upper) <= Fraction(limit)
+    assert Fraction(counted(counts, mixed).leakage(measure).upper) <= Fraction(limit)
     assert all(sum(row) == ONE for row in mixed.tolist())
 
 
@@ -167,7 +163,7 @@ def test_an_output_that_is_rarer_than_the_resolution_is_merged():
     np.testing.assert_array_equal(merged[:, 1], w[:, 1] + w[:, 2])
     np.testing.assert_array_equal(without_rare(w, mass, costs, 1e-12), w)
     rough, better = (quantise(table, resolution=32, support=True) for table in (w, merged))
-    values = [float(Counted.of(whole(counts), one.tolist(), "c").leakage("max-lift").upper) for one in (rough, better)]
+    values = [float(counted(counts, one).leakage("max-lift").upper) for one in (rough, better)]
     assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
     assert least_leakage([rough, better], counts, "max-lift") is (better if values[1] <= values[0] else rough)
     spent = [float((mass[:, None] * costs * one.astype(float)).sum()) for one in (rough, better)]

@@ -5,10 +5,12 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv import InteriorPoint
+from jaxpriv import leakage as lk
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.lanes import has_lanes, spread, with_lanes
 from jaxpriv.leakage.rule_sets import Role
@@ -29,21 +31,21 @@ from tests.information import program_on
 each = pytest.mark.usefixtures("instructions")
 
 RATIOS = {
-    "ldp": jp.leakage.LocalDifferentialPrivacy(),
-    "lift": jp.leakage.Lift(),
-    "max-lift": jp.leakage.MaxLift(),
-    "min-lift": jp.leakage.MinLift(),
-    "inferential": jp.leakage.InferentialPrivacy(),
+    "ldp": lk.LocalDifferentialPrivacy(),
+    "lift": lk.Lift(),
+    "max-lift": lk.MaxLift(),
+    "min-lift": lk.MinLift(),
+    "inferential": lk.InferentialPrivacy(),
 }
 WORST = RATIOS | {
-    "max-information": jp.leakage.MaxInformation(),
-    "relative-entropy": jp.leakage.RelativeEntropyPrivacy(),
-    "hidden": jp.leakage.MaxInformation(hidden=np.linspace(0.0, 1.5, 5)),
+    "max-information": lk.MaxInformation(),
+    "relative-entropy": lk.RelativeEntropyPrivacy(),
+    "hidden": lk.MaxInformation(hidden=np.linspace(0.0, 1.5, 5)),
 }
 # The least cost under a limit on mutual information; the others are least values of a measure within budgets.
 LIMITED = "limited information"
 INFORMATION = "information"
-MEASURES = {**WORST, INFORMATION: jp.leakage.MutualInformation()}
+MEASURES = {**WORST, INFORMATION: lk.MutualInformation()}
 
 SIZES = {
     "cube": (8, 8, 8),
@@ -58,7 +60,7 @@ SIZES = {
 
 def problem_of(name, seed, sizes, budgets=1, joint=None):
     """Random tables, a mechanism within their budgets, and little more room than that."""
-    (private, inputs, outputs), rng = sizes, np.random.default_rng(seed)
+    (private, inputs, outputs), rng = sizes, default_rng(seed)
     joint = random_joint(seed, private, inputs) if joint is None else joint
     tables = [rng.uniform(size=(inputs, outputs)) for _ in range(budgets)]
     cheapest = tables[0] == tables[0].min(axis=1, keepdims=True)
@@ -70,7 +72,7 @@ def problem_of(name, seed, sizes, budgets=1, joint=None):
 def limited(seed, sizes, limit=0.03, joint=None):
     private, inputs, outputs = sizes
     joint = random_joint(seed, private, inputs) if joint is None else joint
-    table = np.random.default_rng(seed).uniform(size=(inputs, outputs))
+    table = default_rng(seed).uniform(size=(inputs, outputs))
     return jp.DistortionProblem(joint, table, leakage_budget=limit)
 
 
@@ -78,7 +80,7 @@ def limited_program(problem, budgets=0):
     """With an independent release, and budgets for all that differs from it."""
     program = measured_program(problem, limits_of(problem))
     program = dataclasses.replace(program, feasible_point=independent_release(program))
-    weights = np.random.default_rng(budgets).uniform(0.5, 1.0, size=(budgets, *program.cost.shape))
+    weights = default_rng(budgets).uniform(0.5, 1.0, size=(budgets, *program.cost.shape))
     tables = weights * program.mass[:, None] * (1.0 - program.feasible_point)
     limits = np.array([0.1, 0.05, 1.0])[:budgets]
     return dataclasses.replace(program, constraints=tables, budgets=limits, marks=np.zeros(budgets))
@@ -86,7 +88,7 @@ def limited_program(problem, budgets=0):
 
 def information_program(seed, sizes, budgets=1, *, sparse=False, padded=False):
     """Random tables, `budgets` of them limited, and a mechanism within; or costs of the size of the leakage."""
-    (private, inputs, outputs), rng = sizes, np.random.default_rng(seed)
+    (private, inputs, outputs), rng = sizes, default_rng(seed)
     joint = random_joint(seed, private, inputs)
     if padded:  # a private and a useful symbol without mass
         joint[-1], joint[:, -1] = 0.0, 0.0
@@ -139,7 +141,7 @@ def degenerate(kind):
     elif kind == "equal-rows":
         joint[1] = 2.0 * joint[0]
     elif kind == "zeros":
-        joint = joint * (np.random.default_rng(0).uniform(size=joint.shape) > 0.4) + 1e-3 * np.eye(5)
+        joint = joint * (default_rng(0).uniform(size=joint.shape) > 0.4) + 1e-3 * np.eye(5)
     elif kind == "rare":
         joint[:, 0] *= 1e-9
     return joint / joint.sum()

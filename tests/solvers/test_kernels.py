@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv._runtime import native
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("own_settings")
 
 def system(shared, extra, inputs, outputs, normals, seed, spread=4.0):
     """Rows, lines, normals, and diagonals whose sizes differ by orders of magnitude, as late in a solve."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     a = rng.dirichlet(np.ones(shared * inputs)).reshape(shared, inputs)
     lines = rng.normal(size=(outputs, extra, inputs)) / inputs
     di = 10.0 ** rng.uniform(-2 * spread, spread, size=(outputs, inputs))
@@ -163,7 +164,7 @@ def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
 
 def test_inputs_keep_their_digits_where_rows_lose_them():
     """Late in a solve X/Z is up to 1e12 while X, and what it may move by, stays below one: sum_y dX as asked."""
-    rng = np.random.default_rng(12)
+    rng = default_rng(12)
     a = rng.dirichlet(np.ones(64)).reshape(8, 8)
     di = 10.0 ** rng.uniform(-12, 12, size=(6, 8))
     args = tuple(map(jnp.asarray, (a, np.zeros((6, 0, 8)), di, rng.random((6, 8)), rng.random((6, 1, 8)))))
@@ -196,7 +197,7 @@ def test_right_hand_sides_do_not_see_each_other(shape, form, count):
 
 def right_hand_sides(args, count):
     _, _, di, d, n = args
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     shapes = (di.shape, d.shape, n.shape[:2], di.shape[1:])
     return tuple(jnp.asarray(rng.normal(size=(count, *shape))) for shape in shapes)
 
@@ -252,7 +253,7 @@ def test_the_same_bits_every_time_and_in_a_batch(inputs):
 @kernels
 @each
 def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     half = rng.normal(size=(13, 7))
     g = half @ half.T - 1e-9 * np.eye(13)  # rank 7, pushed below zero
     scale = np.abs(np.diagonal(g))
@@ -304,7 +305,7 @@ def test_shifts_go_as_far_as_in_the_portable_code(size, at):
 
 def dense(size, seed=0):
     """A positive definite matrix with a condition number of some thousands."""
-    half = np.random.default_rng(seed).normal(size=(size, size + size // 8))
+    half = default_rng(seed).normal(size=(size, size + size // 8))
     return half @ half.T / size
 
 
@@ -336,7 +337,7 @@ import hashlib
 import jax, numpy as np
 from jaxpriv.solvers._newton_system import inverse_factor
 
-half = np.random.default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
+half = default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
 with jax.enable_x64(True):
     k = np.asarray(inverse_factor(jax.numpy.asarray(half @ half.T + 700 * np.eye(700)), jax.numpy.ones(700)))
 digest = hashlib.sha256(k).hexdigest()

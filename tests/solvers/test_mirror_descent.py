@@ -17,7 +17,7 @@ from jaxpriv.solvers._base import meet_budgets
 from jaxpriv.solvers.interior_point.candidate import objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, distances, drawn_joint, further, refused
+from tests.cases import assert_one_optimum, distances, drawn_joint, further, refused, spent
 
 TABLE = distances(4)
 
@@ -79,7 +79,7 @@ def test_the_objective_never_increases(iterates, solver, form):
         assert np.diff(values[1:]).max() <= 1e-12
         assert values[-1] < values[1]
         if "budget" in form:
-            used = [(problem.joints[0].sum(axis=0)[:, None] * TABLE * w).sum() for w in mechanisms[1:]]
+            used = [spent(problem.joints[0], TABLE, w) for w in mechanisms[1:]]
             assert max(used) <= 0.3 + 1e-9
         # What is improved as proved lies on both sides of what was found.
         assert state.best.bound <= state.best.value + 1e-12

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import rel_entr
-from scipy.stats import binom
+from scipy.stats import binom, entropy
 
 from jaxpriv import errors as jp_errors
 from jaxpriv import leakage
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import drift, leakage_bounds, least_utility
-from jaxpriv.statistics.audit._information import entropy, entropy_change
+from jaxpriv.statistics.audit._information import entropy_change
 from jaxpriv.statistics.confidence import population, seen_through
+from tests.information import information
 from tests.statistics.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
 
 BETA = 0.05
@@ -83,7 +83,7 @@ def test_bounds_hold_for_every_population_in_the_set(measures, truth, mechanism,
         values = truth(joint, mechanism)
         assert np.all(values <= np.array(bounds) + 1e-12)
         assert np.all(values <= np.array(caps) + 1e-12)
-        assert utility <= mutual_information(joint.sum(axis=0)[:, None] * mechanism) + 1e-12
+        assert utility <= information(joint.sum(axis=0)[:, None] * mechanism) + 1e-12
 
 
 def test_the_caps_hold_for_every_population(measures, truth):
@@ -112,8 +112,8 @@ def test_entropies_change_by_no_more_than_stated():
         joints = GENERATOR.dirichlet(np.full(private * released, 0.1), shape[:2]).reshape(shape)
         joints[:, 1] = joints[:, 0] + GENERATOR.random((4000, 1, 1)) ** 3 * (joints[:, 1] - joints[:, 0])
         distance = 0.5 * np.abs(joints[:, 0] - joints[:, 1]).sum(axis=(1, 2))
-        whole = entropy(joints.reshape(4000, 2, -1)) - entropy(joints.sum(axis=2))  # H(S|Y)
-        own = entropy(joints.sum(axis=3))
+        whole = entropy(joints.reshape(4000, 2, -1), axis=2) - entropy(joints.sum(axis=2), axis=2)  # H(S|Y)
+        own = entropy(joints.sum(axis=3), axis=2)
         limit = entropy_change(distance, private)
         assert np.all(np.abs(whole[:, 0] - whole[:, 1]) <= limit + 1e-12)
         assert np.all(np.abs(own[:, 0] - own[:, 1]) <= limit + 1e-12)
@@ -162,7 +162,7 @@ def test_coverage_when_the_mechanism_is_the_worst_of_many_for_the_sample():
 def test_coverage_of_the_utility():
     for name, draws in (("strong", 400), ("weak", 30)):
         counts = samples(JOINTS[name], draws)
-        value = float(mutual_information(JOINTS[name].sum(axis=0)[:, None] * MECHANISM))
+        value = information(JOINTS[name].sum(axis=0)[:, None] * MECHANISM)
         wrong = least_utility(population(counts, BETA), MECHANISM)[:, 0] > value
         assert not too_many_misses(wrong.sum(), len(counts))
 

@@ -8,9 +8,9 @@ import pytest
 
 from jaxpriv import DistortionProblem, leakage, solve
 from jaxpriv._runtime import resources
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
+from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
 
 COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
@@ -100,7 +100,7 @@ def test_the_measures_named_share_the_confidence(found):
 def test_the_bootstrap_is_an_estimate_apart(found):
     """Of mutual information 2 I - q on tables drawn from the frequencies."""
     drawn = np.random.default_rng(0).multinomial(5000, COUNTS.ravel() / 5000, size=200).reshape(-1, 3, 4) / 5000
-    values = [float(mutual_information(one @ MECHANISM)) for one in drawn]
+    values = [information(one @ MECHANISM) for one in drawn]
     one = row(found, "mutual-information")
     assert one.bootstrap == pytest.approx(2 * one.fitted - np.quantile(values, 0.05), abs=1e-9)
     assert one.fitted < one.bootstrap < one.upper

@@ -7,7 +7,6 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import binom, chi2_contingency, hypergeom
 
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import (
     SampleLowerBounds,
     conformity,
@@ -19,6 +18,7 @@ from jaxpriv.statistics.audit import (
     split,
 )
 from jaxpriv.statistics.audit.evidence import permuted_tables
+from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
 
 ALPHA = 1e-8
@@ -123,7 +123,7 @@ def test_degenerate_tables():
 
 def test_estimates():
     found = estimate_information(4 * TABLE)
-    assert found.plug_in == pytest.approx(float(mutual_information(TABLE / TABLE.sum())))
+    assert found.plug_in == pytest.approx(information(TABLE / TABLE.sum()))
     assert found.miller_madow == pytest.approx(found.plug_in + (3 + 4 - 12 - 1) / (8 * TABLE.sum()))
     low, high = found.interval
     assert low < found.miller_madow < high
@@ -136,7 +136,7 @@ def test_estimates():
 
 def test_the_correction_removes_the_bias_where_cells_are_full():
     joint = pairs("strong")
-    value = float(mutual_information(joint))
+    value = information(joint)
     found = [estimate_information(one) for one in tables(joint, 1000, 400)]
     plug_in, corrected = (np.array([getattr(one, name) for one in found]) for name in ("plug_in", "miller_madow"))
     error = np.std(plug_in) / np.sqrt(len(found))
@@ -146,7 +146,7 @@ def test_the_correction_removes_the_bias_where_cells_are_full():
 
 def test_the_asymptotic_interval_where_it_is_given():
     joint = np.full((3, 4), 0.02) + 0.76 / 3 * np.eye(3, 4)
-    value = float(mutual_information(joint))
+    value = information(joint)
     intervals = [estimate_information(one).interval for one in tables(joint, 3000, 300)]
     inside = sum(low <= value <= high for low, high in intervals)
     assert 300 - inside <= binom.isf(ALPHA, 300, 0.07)  # asymptotic: near 5 percent
@@ -158,7 +158,7 @@ def test_the_bound_on_information_covers(name, draws):
     joint = pairs(name)
     found = tables(joint, draws, 4000)
     bound = information_bound(found, 0.05)
-    assert (bound < float(mutual_information(joint))).sum() <= binom.isf(ALPHA, 4000, 0.05)
+    assert (bound < information(joint)).sum() <= binom.isf(ALPHA, 4000, 0.05)
     assert np.all(bound <= np.log(3) + 1e-12)
     assert information_bound(np.zeros((3, 4), int), 0.05) == pytest.approx(np.log(3))
 
@@ -168,7 +168,7 @@ def test_one_pair_moves_information_by_no_more_than_stated():
     for n in (2, 3, 5):
         step = 2 * (xlogy(n, n) - xlogy(n - 1, n - 1))
         every = [np.array(t).reshape(2, 2) for t in itertools.product(range(n + 1), repeat=4) if sum(t) == n]
-        value = {t.tobytes(): n * float(mutual_information(t / n)) for t in every}
+        value = {t.tobytes(): n * information(t / n) for t in every}
         for table in every:
             for one, other in itertools.permutations(range(4), 2):
                 moved = table.ravel().copy()

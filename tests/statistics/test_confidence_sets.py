@@ -157,9 +157,8 @@ def test_radii_hold_exactly(cells, beta):
     for law, mass in laws:
         distance = np.abs(tables / DRAWS - law).sum(axis=1)
         divergence = rel_entr(tables / DRAWS, law).sum(axis=1)
-        assert mass[distance > weissman_radius(cells, DRAWS, beta)].sum() <= beta
-        assert mass[distance > mcdiarmid_radius(cells, DRAWS, beta)].sum() <= beta
-        assert mass[distance > empirical].sum() <= beta
+        for radius in (weissman_radius(cells, DRAWS, beta), mcdiarmid_radius(cells, DRAWS, beta), empirical):
+            assert mass[distance > radius].sum() <= beta
         assert mass[divergence > divergence_radius(cells, DRAWS, beta)].sum() <= beta
         for z in (1.0 * cells, 1.5 * cells, 3.0 * cells):
             assert mass[DRAWS * divergence >= z].sum() <= divergence_tail(cells - 1, z)

@@ -52,10 +52,10 @@ def report(samples):
 def test_scores_are_normalised_and_below_their_ceilings(samples, report):
     for lift in report.lifts:
         scores = lift(samples.useful)
-        assert np.exp(scores) @ samples.prior == pytest.approx(np.ones(samples.size), abs=1e-12)
+        assert np.exp(scores) @ samples.prior == pytest.approx(1.0, abs=1e-12)
         assert np.all(scores <= -np.log(samples.prior))
     mean = average(report.lifts)(samples.useful)
-    assert np.exp(mean) @ samples.prior == pytest.approx(np.ones(samples.size), abs=1e-12)
+    assert np.exp(mean) @ samples.prior == pytest.approx(1.0, abs=1e-12)
     assert np.exp(mean) == pytest.approx(np.mean([np.exp(lift(samples.useful)) for lift in report.lifts], axis=0))
 
 
@@ -199,7 +199,7 @@ def test_known_answers_are_right(task):
     """The true log-lift is normalised and averages to the stated information."""
     samples = task.samples(5, 40_000)
     lift = task.lift(samples.useful)
-    assert np.exp(lift) @ task.prior == pytest.approx(np.ones(samples.size), abs=1e-9)
+    assert np.exp(lift) @ task.prior == pytest.approx(1.0, abs=1e-9)
     own = lift[np.arange(samples.size), samples.private]
     assert abs(own.mean() - task.information) <= 5.0 * own.std() / 200.0 + 1e-12
     assert samples.prior == pytest.approx(task.prior, abs=5.0 * 0.5 / 200.0)
@@ -257,7 +257,7 @@ def test_categories_beside_numbers_and_trimmed_scores():
 def test_prior_that_is_known(samples):
     prior = np.array([0.6, 0.4])
     lift = PlugIn().fit(KEY, CHANNEL.samples(0, 2000), prior=[0.5, 0.3, 0.2])
-    assert np.exp(lift(np.arange(8))) @ np.array([0.5, 0.3, 0.2]) == pytest.approx(np.ones(8), abs=1e-12)
+    assert np.exp(lift(np.arange(8))) @ np.array([0.5, 0.3, 0.2]) == pytest.approx(1.0, abs=1e-12)
     with pytest.raises(InputError, match="prior must be positive"):
         NeuralLift().fit(KEY, samples, prior=[1.0, 0.0])
     with pytest.raises(InputError, match="prior has 3 entries"):

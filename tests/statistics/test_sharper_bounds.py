@@ -6,7 +6,6 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from jaxpriv import leakage
-from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import binomial, leakage_bounds
 from jaxpriv.statistics.audit._information import ball_information
 from jaxpriv.statistics.audit.likelihood_ratio import (
@@ -26,6 +25,7 @@ from jaxpriv.statistics.audit.likelihood_ratio import (
 from jaxpriv.statistics.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
 from jaxpriv.statistics.confidence import divergence_radius, population
 from jaxpriv.statistics.confidence.sets import clopper_pearson, relative_entropy_limit
+from tests.information import information
 
 BETA = 0.05
 
@@ -86,7 +86,7 @@ def test_coverage_and_width():
     """
     medians = {"independent": 0.0028, "weak": 0.0054, "strong": 0.815, "rare": 0.375}
     for name, joint in POPULATIONS.items():
-        truth = float(mutual_information(joint))
+        truth = information(joint)
         given = joint / joint.sum(axis=1, keepdims=True)
         tables = drawn(name, 3000, 5)
         values = [from_pairs(one, BETA) for one in (tables if len(joint) > 2 else tables[:1])]
@@ -168,7 +168,7 @@ def test_a_mechanism_that_was_fixed_before_the_records():
     rows = generator.dirichlet(np.full(40, 0.8), size=2)
     joint = 0.5 * rows
     mechanism = 0.3 * np.eye(40) + 0.7 / 40
-    truth = float(mutual_information(joint @ mechanism))
+    truth = information(joint @ mechanism)
     tables = generator.multinomial(2000, joint.ravel(), size=20).reshape(-1, 2, 40)
     values = [held_out_information(one, mechanism, BETA) for one in tables]
     assert (np.array(values) < truth).sum() <= binom.isf(1e-8, 20, BETA)
@@ -191,7 +191,7 @@ def test_the_ball_of_a_binary_symmetric_joint():
     for _ in range(200):  # no joint of the ball has more
         other = generator.dirichlet(300 * fitted.ravel()).reshape(2, 2)
         if np.sum(fitted * np.log(fitted / other)) <= radius:
-            assert mutual_information(other) <= found
+            assert information(other) <= found
 
 
 def test_limits_of_relative_entropy():

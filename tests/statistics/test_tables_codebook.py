@@ -245,16 +245,16 @@ def test_every_damaged_codebook_is_refused(tmp_path):
 
 
 BAD_TABLES = {
-    "released": ({"private": "income", "useful": ["income", "age"]}, "'income' is private and useful.*shared"),
-    "not shared": ({"private": "income", "useful": "age", "shared": ["age"]}, "shared column 'age' is not among both"),
-    "twice": ({"private": "income", "useful": ["age", "age"]}, "useful names column 'age' twice"),
-    "none": ({"private": [], "useful": "age"}, "private must be one or more"),
-    "no names": ({"private": "income", "useful": [3]}, "useful must be one or more"),
-    "rule": ({"private": "income", "useful": "age", "rules": {"x": Quantiles(2)}}, "rules has column 'x'"),
-    "rules": ({"private": "income", "useful": "age", "rules": ["age"]}, "rules must be a mapping"),
-    "no rule": ({"private": "income", "useful": "age", "rules": {"age": "quantiles"}}, r"rules\['age'\] must be"),
-    "real": ({"private": "income", "useful": "weight"}, "'weight' holds real numbers: give it a rule"),
-    "absent": ({"private": "income", "useful": "gone"}, "no column 'gone'"),
+    "released": ({"useful": ["income", "age"]}, "'income' is private and useful.*shared"),
+    "not shared": ({"shared": ["age"]}, "shared column 'age' is not among both"),
+    "twice": ({"useful": ["age", "age"]}, "useful names column 'age' twice"),
+    "none": ({"private": []}, "private must be one or more"),
+    "no names": ({"useful": [3]}, "useful must be one or more"),
+    "rule": ({"rules": {"x": Quantiles(2)}}, "rules has column 'x'"),
+    "rules": ({"rules": ["age"]}, "rules must be a mapping"),
+    "no rule": ({"rules": {"age": "quantiles"}}, r"rules\['age'\] must be"),
+    "real": ({"useful": "weight"}, "'weight' holds real numbers: give it a rule"),
+    "absent": ({"useful": "gone"}, "no column 'gone'"),
 }
 
 
@@ -262,7 +262,7 @@ BAD_TABLES = {
 def test_bad_choices_of_columns(case):
     options, message = BAD_TABLES[case]
     with pytest.raises(InputError, match=message):
-        fit_codebook(TABLE, **options)
+        fit_codebook(TABLE, **{"private": "income", "useful": "age", **options})
 
 
 def test_one_shared_column_by_name():

@@ -59,13 +59,6 @@ def test_two_budgets_on_rough_data_with_zeros_and_empty_symbols(rough):
     assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
 
 
-@pytest.mark.thorough
-def test_two_multipliers(rough):
-    joint, table = rough
-    problem = jp.DistortionProblem(joint, [table, table**3], multiplier=[0.5, 2.0])
-    agree(problem, jp.solve(problem, "accelerated", tol=1e-5), 1e-5)
-
-
 def test_a_relative_tolerance_is_relative():
     problem = smooth_problem(40, 4, budget=0.1)
     for solver in ("accelerated", "interior-point"):

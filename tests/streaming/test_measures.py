@@ -135,15 +135,6 @@ def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
     assert_allclose(solution.leakage, leaked, rtol=1e-9)
 
 
-@pytest.mark.thorough
-def test_float32_passes_prove_what_they_claim():
-    problem = problem_of("chi-squared", 40, 4, budget=0.05)
-    solution = jp.solve(problem, jp.AcceleratedMirrorDescent(single=True), rtol=1e-2)
-    exact = jp.solve(problem, "interior-point", tol=1e-7)
-    assert solution.status == "optimal"
-    assert solution.lower_bound <= exact.value <= solution.value
-
-
 def test_a_checkpoint_belongs_to_one_measure():
     orders = {f"arimoto-{order}": lk.Arimoto(order) for order in (0.5, 2.0)}
     measures = {**MEASURES, **orders, "mutual-information": lk.MutualInformation()}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
@@ -11,7 +12,7 @@ from tests.cases import assert_one_optimum, refused, thorough
 
 from .conftest import CELLS, DISTORTIONS, line, smooth_joint, smooth_problem, stated
 
-RNG = np.random.default_rng(4)
+RNG = default_rng(4)
 SIZE = 128
 
 
@@ -67,8 +68,8 @@ def test_uneven_values_and_two_alphabets(y, kind):
 def test_values_at_random_places_are_certified_like_even_ones(y):
     """Keeping a DIFFERENCE to the cell's middle would tell how wide the cell is: 15 % above the optimum here."""
     size = 500
-    x = np.sort(np.random.default_rng(0).uniform(size=size))
-    places = np.random.default_rng(0).uniform(size=(5, 1))
+    x = np.sort(default_rng(0).uniform(size=size))
+    places = default_rng(0).uniform(size=(5, 1))
     joint = np.exp(-((x - places) ** 2) / 0.05) + 0.02
     released = {
         None: None,
@@ -88,7 +89,7 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
     ("x", "y", "price"),
     [
         ([0.5], np.arange(60) / 60, 100.0),
-        *thorough((np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0)),
+        *thorough((default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0)),
         *thorough((np.arange(8) / 8, np.arange(200) / 200, 8.0)),
         *thorough((1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02)),
     ],
@@ -106,7 +107,7 @@ def test_an_alphabet_finer_than_the_data_is_refined_to_its_symbols(x, y, price):
 
 
 def test_cells_of_any_two_alphabets_are_intervals_in_order():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     for i in range(6):  # every shape is compiled
         spread, power = 10.0 ** rng.uniform(-2, 2), rng.integers(1, 4)
         x, y = (np.unique(rng.normal(size=rng.integers(2, 90)) ** power) for _ in range(2))

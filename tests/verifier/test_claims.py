@@ -15,12 +15,10 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.release.table import quantise
-from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.bounds import WORST, Scores, least_linear, least_value, least_worst
 from jaxpriv.verifier.claims import (
     ONE,
     SCALE,
-    Counted,
     as_integers,
     down,
     exp,
@@ -28,10 +26,9 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
+from tests.verifier.conftest import counted, whole
 
-
-def whole(array: np.ndarray) -> Table:
-    return Table(array.shape, array.ravel().tolist())
+IDENTITY = [[ONE, 0], [0, ONE]]
 
 
 def between(claim, value: float, tolerance: float = 1e-11) -> bool:
@@ -70,25 +67,25 @@ def test_decimal_texts_are_rounded_outwards():
 def test_binary_symmetric_channel():
     """p = 1/4 and uniform counts: I = ln 2 - h(1/4), maximal leakage ln 3/2, LDP ln 3."""
     table = quantise(np.array([[0.75, 0.25], [0.25, 0.75]]), resolution=62)
-    counted = Counted.of(whole(np.diag([5, 5])), table.tolist(), "counts")
+    released = counted(np.diag([5, 5]), table)
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
-    assert between(counted.leakage("mutual-information"), math.log(2) - entropy)
-    assert between(counted.disclosure(table.tolist()), math.log(2) - entropy)
+    assert between(released.leakage("mutual-information"), math.log(2) - entropy)
+    assert between(released.disclosure(table.tolist()), math.log(2) - entropy)
     for measure in ("maximal-leakage", "min-entropy", "max-lift"):
-        assert between(counted.leakage(measure), math.log(1.5))
-    assert between(counted.leakage("lift"), math.log(2))
+        assert between(released.leakage(measure), math.log(1.5))
+    assert between(released.leakage("lift"), math.log(2))
     caps = without_counts(table.tolist())
     assert between(caps["maximal-leakage"], math.log(1.5))
     assert between(caps["ldp"], math.log(3))
     constant = without_counts([[ONE // 2] * 2] * 3)
     assert {claim.upper for claim in constant.values()} == {"0"}
-    assert without_counts([[ONE, 0], [0, ONE]])["ldp"].upper is None
+    assert without_counts(IDENTITY)["ldp"].upper is None
 
 
 def test_a_leakage_below_the_resolution_of_float64_is_exact():
     """I = 8 d^2 + O(d^4) for P = 1/4 +- d, d = 2^-30."""
     counts = 2**28 + np.array([[1, -1], [-1, 1]])
-    claim = Counted.of(whole(counts), [[ONE, 0], [0, ONE]], "counts").leakage("mutual-information")
+    claim = counted(counts, IDENTITY).leakage("mutual-information")
     assert 0 < Fraction(claim.lower) <= Fraction(claim.upper)
     assert float(claim.lower) == pytest.approx(8 * 2.0**-60, rel=1e-9)
 
@@ -96,8 +93,8 @@ def test_a_leakage_below_the_resolution_of_float64_is_exact():
 def test_private_symbols_without_a_record_change_nothing():
     counts = np.array([[3, 4, 5], [0, 0, 0], [5, 1, 2]])
     table = quantise(np.random.default_rng(1).dirichlet(np.ones(3), 3), resolution=40).tolist()
-    all_of_them = Counted.of(whole(counts), table, "counts")
-    used = Counted.of(whole(counts[[0, 2]]), table, "counts")
+    all_of_them = counted(counts, table)
+    used = counted(counts[[0, 2]], table)
     for name in ("mutual-information", "maximal-leakage", "lift"):
         assert all_of_them.leakage(name) == used.leakage(name)
 
@@ -108,15 +105,15 @@ def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches():
     prices, unit = as_integers(whole(costs))
     for _ in range(200):
         table = quantise(rng.dirichlet(np.full(4, 0.3), 4), resolution=40).tolist()
-        counted = Counted.of(whole(counts), table, "counts")
-        spent = counted.expectation(prices, table, unit)
+        released = counted(counts, table)
+        spent = released.expectation(prices, table, unit)
         scores = rng.normal(scale=rng.choice([0.1, 1.0, 300.0]), size=(4, 3))
         duals = Scores(whole(scores), [float(rng.exponential())], float(rng.exponential()))
         budget = float(spent) + 1e-12  # the mechanism meets this
-        leaked = Fraction(counted.leakage("mutual-information").upper)
-        assert least_value(counted, range(3), prices, unit, duals, budget, "budget") <= leaked
+        leaked = Fraction(released.leakage("mutual-information").upper)
+        assert least_value(released, range(3), prices, unit, duals, budget, "budget") <= leaked
         limit = float(leaked) + 1e-12
-        assert least_value(counted, range(3), prices, unit, duals, limit, "leakage-budget") <= spent
+        assert least_value(released, range(3), prices, unit, duals, limit, "leakage-budget") <= spent
 
 
 LINEAR = ("maximal-leakage", "min-entropy")
@@ -141,47 +138,47 @@ def test_certificates_are_those_of_the_library(name, form):
     solution = jp.solve(jp.DistortionProblem(joint, costs, leakage=by_name(name), **limit), tol=1e-7)
     value = float(solution.value)
     assert value > 0.01
-    counted = Counted.of(whole(counts), quantise(np.asarray(solution.mechanism), resolution=50).tolist(), "counts")
+    released = counted(counts, quantise(np.asarray(solution.mechanism), resolution=50))
     numbers, price = np.asarray(solution.scores)[0], 0.0
     if form == "budget":
         price = float(solution.multipliers[0])
         if name in WORST:  # where the price is that of the distortion in units of its own
             price /= float(distance_scale(joint.sum(axis=0)[None, :, None] * costs)[0])
     scores = Scores(whole(numbers), np.ravel(solution.weights).tolist() if name in WORST else (), price)
-    bound = float(least(name, counted, rows, unit, scores, target, form))
+    bound = float(least(name, released, rows, unit, scores, target, form))
     assert float(solution.lower_bound) == pytest.approx(bound, abs=1e-6)
     assert bound <= value
     for _ in range(20):
         factors = rng.uniform(0.5, 1.5, numbers.shape)
         other = Scores(whole(numbers * factors - 0.02), scores.weights, price * float(rng.uniform(0.5, 1.5)))
-        assert float(least(name, counted, rows, unit, other, target, form)) <= value + 1e-9
+        assert float(least(name, released, rows, unit, other, target, form)) <= value + 1e-9
     nothing = Scores(whole(0 * numbers), [0.0] * len(scores.weights), price)
-    assert least(name, counted, rows, unit, nothing, target, form) >= 0
+    assert least(name, released, rows, unit, nothing, target, form) >= 0
     if name in WORST:
         short = Scores(whole(numbers[:, :1]), scores.weights, 1.0)
-        assert least_worst(counted, rows, unit, short, target, form, name) is None
+        assert least_worst(released, rows, unit, short, target, form, name) is None
     with pytest.raises(IntegrityError, match="negative"):
-        least(name, counted, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form)
+        least(name, released, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form)
 
 
 @pytest.mark.parametrize("name", [*LINEAR, *WORST])
 def test_limits_beyond_every_number_of_symbols_bind_nothing(name):
     """A design may state any limit: e^limit overflowed above 10^18 nats."""
-    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    released = counted([[3, 1], [2, 5]], IDENTITY)
     rows, unit = as_integers(whole(1 - np.eye(2)))
     columns = 4 if name in ("lift", "ldp", "inferential") else 2
     rules = Scores(whole(np.ones((2, columns))), [1.0, 1.0], 0.0)
     for limit in (699.0, 701.0, 1e19, 1e308):
-        assert least(name, counted, rows, unit, rules, limit, "leakage-budget") == 0
+        assert least(name, released, rows, unit, rules, limit, "leakage-budget") == 0
 
 
 @pytest.mark.parametrize("name", WORST)
 def test_a_budget_that_no_finite_value_meets_has_a_bound(name):
     """Every output costs more than the budget: any bound holds, and none is no number."""
-    counted = Counted.of(whole(np.array([[3, 1], [2, 5]])), [[ONE, 0], [0, ONE]], "counts")
+    released = counted([[3, 1], [2, 5]], IDENTITY)
     rows, unit = as_integers(whole(np.full((2, 2), 1e308)))
     rules = Scores(whole(np.ones((2, 4 if name in ("lift", "ldp", "inferential") else 2))), [1.0, 1.0], 1.0)
-    assert least_worst(counted, rows, unit, rules, 0.1, "budget", name) > 0
+    assert least_worst(released, rows, unit, rules, 0.1, "budget", name) > 0
 
 
 @pytest.mark.parametrize("name", WORST)
@@ -192,10 +189,10 @@ def test_no_scores_prove_more_than_a_mechanism_reaches(name):
     columns = 6 if name in ("lift", "ldp", "inferential") else 3
     for _ in range(60):
         table = quantise(rng.dirichlet(np.full(4, 2.0), 4), resolution=40).tolist()
-        counted = Counted.of(whole(counts), table, "counts")
-        spent, leaked = counted.expectation(rows, table, unit), Fraction(counted.leakage(name).upper)
+        released = counted(counts, table)
+        spent, leaked = released.expectation(rows, table, unit), Fraction(released.leakage(name).upper)
         scores = whole(rng.exponential(scale=rng.choice([0.01, 1.0, 100.0]), size=(4, columns)) - 0.01)
         rules = Scores(scores, rng.exponential(size=4).tolist(), float(rng.exponential()))
         budget, limit = float(spent) + 1e-12, float(leaked) + 1e-12  # the mechanism meets both
-        assert least_worst(counted, rows, unit, rules, budget, "budget", name) <= leaked
-        assert least_worst(counted, rows, unit, rules, limit, "leakage-budget", name) <= spent
+        assert least_worst(released, rows, unit, rules, budget, "budget", name) <= leaked
+        assert least_worst(released, rows, unit, rules, limit, "leakage-budget", name) <= spent

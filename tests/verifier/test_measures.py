@@ -11,8 +11,8 @@ from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage.f_rules import DIVERGENCES as OF_THE_LIBRARY
 from jaxpriv.release.table import quantise
-from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, ONE, Counted, Measure
+from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, ONE, Measure
+from tests.verifier.conftest import counted
 
 ORDERS = (1e-3, 0.5, 0.9999, 1.0, 1.0000001, 2.0, 10.0, 300.0, math.inf)
 
@@ -28,10 +28,6 @@ def every_measure():
             yield from ({"name": name, "divergence": "e-gamma", "gamma": one} for one in (1.0, 1.3))
         else:
             yield from ({"name": name, "form": form} for form in forms)
-
-
-def counted(counts: np.ndarray, table: np.ndarray) -> Counted:
-    return Counted.of(Table(counts.shape, counts.ravel().tolist()), table.tolist(), "counts")
 
 
 def drawn(seed: int, *, zeros: bool) -> tuple[np.ndarray, np.ndarray]:

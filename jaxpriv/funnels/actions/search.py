@@ -26,6 +26,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.actions.vertices import least_linear, least_on_faces
 from jaxpriv.funnels.gains import best
+from jaxpriv.funnels.pricing._base import xlogx
 
 _EPS = float(np.finfo(np.float64).eps)
 # Cells divided at a time.
@@ -75,10 +76,6 @@ class CellBatch:
 
     def __add__(self, other: "CellBatch") -> "CellBatch":
         return CellBatch(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
-
-
-def _entropic(x: np.ndarray) -> np.ndarray:
-    return -x * np.log(np.where(x > 0, x, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +153,7 @@ class ActionSearch:
 
     def _note(self, points: np.ndarray) -> None:
         """Keep those below the level."""
-        values = self._phi(points) + self._lam * _entropic(points).sum(axis=1) - points @ self._prices
+        values = self._phi(points) - self._lam * xlogx(points).sum(axis=1) - points @ self._prices
         below = values < self._level
         if below.any():
             self._points.append(points[below])
@@ -194,7 +191,7 @@ class ActionSearch:
                 break
             bound, mu, point, costs, slope, base = self._relaxed(cells.low, cells.high, cells.mu, weights, _STEPS)
             self._note(point)
-            lost = _entropic(point) - (slope * point + base)
+            lost = -xlogx(point) - (slope * point + base)
             cells = CellBatch(cells.low, cells.high, mu, bound, point, cells.least, lost)
             left = bound < self._level
             cells, costs = cells.take(np.flatnonzero(left)), costs[left]
@@ -307,8 +304,8 @@ class ActionSearch:
         """
         width = high - low
         wide = width > 0
-        slope = np.where(wide, (_entropic(high) - _entropic(low)) / np.where(wide, width, 1.0), 0.0)
-        base = _entropic(low) - slope * low
+        slope = np.where(wide, (xlogx(low) - xlogx(high)) / np.where(wide, width, 1.0), 0.0)
+        base = -xlogx(low) - slope * low
         linear, constant = self._lam * slope - self._prices, self._lam * base.sum(axis=1)
         count, level = len(low), self._level
         mu = self._projected(mu, *weights)

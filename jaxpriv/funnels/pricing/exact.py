@@ -100,7 +100,7 @@ class BlockPricer(AbstractPricer):
         heat, atoms = sign * (1.0 - lam), []
         if heat > 0:
             tilted = -sign * extremes / heat
-            total = _log_sum(tilted)
+            total = float(np.logaddexp.reduce(tilted))
             bound = -sign * heat * total
             share = np.exp(tilted - total)
             # The best atom, and those with the k-th best part of every block.
@@ -124,12 +124,6 @@ class BlockPricer(AbstractPricer):
         for block, weight, part in zip(self._blocks, share, parts, strict=True):
             whole[block.useful] = weight * part
         return whole
-
-
-def _log_sum(exponents: np.ndarray) -> float:
-    """ln sum exp, the largest taken out."""
-    top = float(exponents.max())
-    return top + float(np.log(np.exp(exponents - top).sum()))
 
 
 # Pricing where S is known: H(Tq) = 0, and lambda H(q) - nu.q is concave.

@@ -31,7 +31,7 @@ from jaxpriv._runtime.counts import (
     UP,
     failure,
 )
-from jaxpriv._runtime.validation import nonnegative, real_array, whole
+from jaxpriv._runtime.validation import truth_array, whole
 from jaxpriv.errors import InputError
 
 
@@ -44,12 +44,7 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     shape = counts.shape[-2:]
     if value is None:
         return np.ones(shape, bool)
-    array = np.asarray(value)
-    if array.dtype != np.bool_:
-        numbers = nonnegative(real_array(value, "possible", ndim=2), "possible")
-        if not np.all((numbers == 0) | (numbers == 1)):
-            raise InputError("possible must hold truth values: true/false or 0/1")
-        array = numbers == 1
+    array = truth_array(value, "possible")
     if array.shape != shape:
         raise InputError(f"possible has shape {array.shape}, but the counts have shape {shape}")
     if not array.any(axis=1).all():
