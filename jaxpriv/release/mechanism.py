@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
 from jaxpriv._runtime.module.shown import nearest, sizes
@@ -420,6 +421,12 @@ class Evidence:
     duals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     __repr__ = summary
+
+    def __getattr__(self, name: str) -> np.ndarray | None:
+        if name not in ("scores", "weights", "multipliers", "prices", "line"):
+            raise AttributeError(f"Evidence has no attribute {name!r}")
+        renamed(f"Evidence.{name}", f"Evidence.duals[{name!r}]")
+        return self.duals.get(name)
 
     @property
     def parts(self) -> "tuple[Evidence, ...]":

@@ -40,6 +40,15 @@ def test_what_was_saved_comes_back(every, problem, tmp_path):
         assert json.loads(opened.read("design.json"))["asked"]["problem"] == problem
 
 
+def test_the_duals_have_their_former_names(fitted):
+    with pytest.warns(DeprecationWarning, match=r"Evidence\.scores is called Evidence\.duals\['scores'\] now"):
+        assert fitted.evidence.scores is fitted.evidence.duals["scores"]
+    with pytest.warns(DeprecationWarning, match="0.4"):
+        assert fitted.evidence.prices is None
+    with pytest.raises(AttributeError, match="no attribute 'score'"):
+        _ = fitted.evidence.score
+
+
 @pytest.mark.parametrize("problem", TARGETS)
 def test_the_target_is_met_exactly(every, problem):
     claims = every[problem].claims
