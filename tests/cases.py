@@ -37,6 +37,11 @@ class Now:
         return self.seconds
 
 
+# Parameters without which `by_name` refuses the name of a measure.
+NEEDED = {"f-information": {"divergence": "chi-squared"}}
+NEEDED |= {name: {"order": 2.0} for name in ("sibson", "arimoto", "maximal-alpha-leakage")}
+
+
 def thorough(*cases: Any) -> list[Any]:
     """Cases that run only with `-m thorough`; a tuple holds the arguments of one case."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.thorough) for case in cases]

@@ -47,8 +47,8 @@ _DONE, _SHARE, _EXTRA = 1.05, 0.3, 150_000
 # enough; a search over all sets aims at the second share of either.
 _FINE, _COARSE = 0.03, 0.5
 # Sets of symbols at most: as many cells wait at once. Columns of a round at most; rounds; bisections of a share,
-# Newton's steps of an estimate of it.
-_SETS, _COLUMNS, _ROUNDS, _HALVED, _NEWTON = 300_000, 100, 300, 60, 3
+# Newton's steps of an estimate of it, and how far beyond the limit one may be.
+_SETS, _COLUMNS, _ROUNDS, _HALVED, _NEWTON, _MET = 300_000, 100, 300, 60, 6, 1e-12
 # The least entry of z: all slopes are finite there. A symbol of less mass is on its way out of a posterior.
 _LEAST, _TRACE = 1e-12, 1e-6
 
@@ -205,8 +205,9 @@ class CurvedSet:
             owner = cells.owner[top]
             whole = np.zeros((len(top), len(prices)))
             np.put_along_axis(whole, sets[owner], q[top], axis=1)
-            drawn = self.source + self._estimate(cells.near[top], level)[:, None] * (whole - self.source)
-            value = xlogx(drawn).sum(axis=1) - drawn @ charge
+            share, met = self._estimate(cells.near[top], level)
+            drawn = self.source + share[:, None] * (whole - self.source)
+            value = np.where(met, xlogx(drawn).sum(axis=1) - drawn @ charge, -np.inf)
             for row in np.argsort(value, kind="stable"):  # the best of each set is written last
                 if value[row] > best[owner[row]]:
                     best[owner[row]], points[owner[row]] = value[row], whole[row]
@@ -253,15 +254,15 @@ class CurvedSet:
         kept = cells.take(left)._replace(bound=bound[left], near=between(cells.shown))
         return kept, between(cells.vertices), np.stack([first, second], axis=1)
 
-    def _estimate(self, seen: np.ndarray, level: float) -> np.ndarray:
-        """About `_share`, from above."""
-        away, share = seen - self.prior, np.ones(len(seen))
+    def _estimate(self, seen: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """(`_share` of the rows, whether it is that but for rounding): Newton's method from above."""
+        away, share, over = seen - self.prior, np.ones(len(seen)), np.zeros(len(seen))
         for _ in range(_NEWTON):
             point = np.maximum(self.prior + share[:, None] * away, _LEAST)
             slopes = self.curved.slopes(point)
             over, rise = (slopes * point).sum(axis=1) - level, (slopes * away).sum(axis=1)
             share = np.where(over > 0, np.maximum(share - over / np.where(rise > 0, rise, np.inf), 0.0), share)
-        return share
+        return share, over <= _MET * (1.0 + abs(level))
 
     def _divided(self, cells: _Cells, optimum: np.ndarray, charge: np.ndarray) -> tuple[np.ndarray, _Cells]:
         """(whether the middle of the edge is exact (N,), both halves of those cells)."""

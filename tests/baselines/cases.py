@@ -1,7 +1,5 @@
 """Every baseline on a few symbols, and what the tests of baselines compute with."""
 
-import math
-
 import numpy as np
 
 import jaxpriv.leakage as lk
@@ -38,7 +36,3 @@ def ldp(mechanism, neighbours=None):
 def apart(values, largest):
     """The relation 'at most `largest` apart'."""
     return np.abs(np.subtract.outer(values, values)) <= largest
-
-
-def entropy(p):
-    return -sum(float(q) * math.log(q) for q in p if q > 0)

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv.leakage as lk
 from jaxpriv import baselines
 from tests.cases import assert_values
+from tests.funnels.cases import entropy
 
-from .cases import EPSILONS, entropy, ldp, uniform
+from .cases import EPSILONS, ldp, uniform
 
 # Randomised response and subset selection
 

@@ -9,8 +9,7 @@ from numpy.testing import assert_array_equal
 import jaxpriv.leakage as lk
 from jaxpriv import baselines
 from tests.cases import assert_values
-
-from .cases import entropy
+from tests.funnels.cases import entropy
 
 # Erasure and merging
 

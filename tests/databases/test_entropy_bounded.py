@@ -11,12 +11,9 @@ from scipy.optimize import brentq, minimize
 import jaxpriv.models.databases as db
 from jaxpriv.models.databases.entropy_bounded import LeastPrior, Multipliers
 from tests.cases import assert_refused
+from tests.funnels.cases import entropy
 
 from .conftest import mechanisms, random_mechanism
-
-
-def entropy(prior) -> float:
-    return float(-sum(p * math.log(p) for p in prior if p > 0))
 
 
 def uncertain(prior, b):

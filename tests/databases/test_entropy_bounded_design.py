@@ -8,18 +8,15 @@ from scipy.optimize import brentq, linprog
 
 import jaxpriv.models.databases as db
 from tests.cases import assert_refused
+from tests.funnels.cases import h
 
 BIT = 1.0 - np.eye(2)
 PARITY = (db.sequences((2, 2)).sum(axis=1) % 2)[:, None] != np.arange(2)
 
 
-def h2(p):
-    return -sum(q * math.log(q) for q in (p, 1 - p) if q > 0)
-
-
 def closed_form(b, limit):
-    """One bit: the worst prior is (p, 1 - p) with h2(p) = b, and a symmetric channel is best by symmetry."""
-    p = brentq(lambda q: h2(q) - b, 1e-300, 0.5) if b > 0 else 0.0
+    """One bit: the worst prior is (p, 1 - p) with h(p) = b, and a symmetric channel is best by symmetry."""
+    p = brentq(lambda q: h(q) - b, 1e-300, 0.5) if b > 0 else 0.0
     return brentq(lambda f: math.log((1 - f) / (p * (1 - f) + (1 - p) * f)) - limit, 1e-12, 0.5)
 
 

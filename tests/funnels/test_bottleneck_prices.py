@@ -10,7 +10,7 @@ from jaxpriv.funnels.pricing import blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer
 from tests.cases import drawn_joint
 
-from .cases import entropy, psi
+from .cases import entropy, psi, turned
 
 CLOSE = 1e-9
 
@@ -37,10 +37,7 @@ def test_prices_meet_the_line_and_the_atoms_reach_it(joint, lam):
     bound = part.sure.price(part.turned(prices, lam), lam, 1).bound
     assert -1e-12 <= bound <= 1.1 * CLOSE + 1e-10  # the tolerance of the search, 1e-11 times the size of the prices
     # a - lambda b of each atom at these prices is the line, 0.
-    seen = atoms @ block.conditional.T
-    a = (seen * np.log(np.where(seen > 0, seen, 1.0) / block.prior)).sum(axis=1)
-    b = (atoms * np.log(np.where(atoms > 0, atoms, 1.0) / block.source)).sum(axis=1)
-    assert_allclose(a - lam * b - atoms @ prices, 0.0, atol=1e-4)
+    assert_allclose(psi(atoms, block.conditional, lam, turned(block.joint, prices, lam)), 0.0, atol=1e-4)
 
 
 def test_a_known_attribute_costs_nothing():

@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from jaxpriv.funnels.bounds import contraction_coefficient, contraction_proofs, proved_line
+from jaxpriv.funnels import proved_line
+from jaxpriv.funnels.bounds import contraction_coefficient, contraction_proofs
 from jaxpriv.funnels.pricing.bottleneck import risen
 from tests.cases import drawn_joint
 
-from .cases import CHANNELS, conditional_of, entropy_of, erasure, information, proved, released
+from .cases import CHANNELS, conditional_of, entropy_of, erasure, information, proved, released, turned
 
 
 def _divergence(q, p):
@@ -127,9 +128,8 @@ def test_points_without_one_stationary_neighbour_rise():
     # At lambda = 1 - e all posteriors of an erasure channel are equally good: Newton's system is singular.
     joint = erasure([0.5, 0.5], 0.3)
     conditional = conditional_of(joint)
-    prices = np.log(joint.sum(axis=1)) @ conditional - 0.7 * np.log(joint.sum(axis=0))
     start = np.log(np.random.default_rng(0).dirichlet(np.ones(3), 8))
-    values = risen(conditional, prices, 0.7, start)[2]
+    values = risen(conditional, turned(joint, 0.0, 0.7), 0.7, start)[2]
     assert_allclose(values, 0.0, atol=1e-9)
 
 

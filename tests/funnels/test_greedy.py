@@ -15,8 +15,7 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, greedy, greedy_curve
 from jaxpriv.funnels.merging import Clusters, InformationDecrease, mixed_entropy
-from jaxpriv.leakage import FInformation, MaxCostGain, ZeroOneLoss
-from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
+from jaxpriv.leakage import FInformation, MaxCostGain, ReverseKullbackLeibler, ZeroOneLoss
 from tests.cases import assert_refused, drawn_joint
 from tests.grid.measures import MEASURES
 

@@ -11,17 +11,14 @@ from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from tests.cases import drawn_joint
 
-from .cases import conditional_of, entropy_of, psi, source_of, xlogx
+from .cases import conditional_of, entropy_of, psi, source_of, turned
 
 LAM = 0.3
 
 
 def lagrangian(joint, posteriors, prices):
     """a - lambda b - nu.q of every posterior."""
-    source, shown = source_of(joint), posteriors @ (joint / source_of(joint)).T
-    a = xlogx(shown).sum(axis=1) - shown @ np.log(joint.sum(axis=1))
-    b = xlogx(posteriors).sum(axis=1) - posteriors @ np.log(source)
-    return a - LAM * b - posteriors @ prices
+    return psi(posteriors, conditional_of(joint), LAM, turned(joint, prices, LAM))
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +59,10 @@ def test_an_optimal_plan_stays_and_its_prices_prove_it():
     joint = drawn_joint(2, 3, 6)
     target = 0.8 * entropy_of(joint)
     solution = jp.solve(jp.FunnelProblem(joint, disclosure=target), tol=1e-8)
-    lam, source, prior = solution.multiplier, source_of(joint), joint.sum(axis=1)
+    lam = solution.multiplier
     prices, _ = moved(blocks_of(joint)[0], solution.posteriors, solution.masses, lam, 400)
-    turned = prices + np.log(prior) @ (joint / source) - lam * np.log(source)
-    least = exact_pricer(joint, funnel=True).price(turned, lam, 1).bound
-    proved = float(prices @ source) + least + lam * target
+    least = exact_pricer(joint, funnel=True).price(turned(joint, prices, lam), lam, 1).bound
+    proved = float(prices @ source_of(joint)) + least + lam * target
     assert solution.value - 2e-6 < proved <= solution.value + 1e-12
 
 

@@ -106,6 +106,14 @@ def test_a_posterior_that_is_missing_is_noticed(measure):
     assert allowed.utility(limit, 1e-7, Clock(), proof=False).upper_bound == np.inf
 
 
+@pytest.mark.parametrize("measure", SMOOTH[:2], ids=lambda one: type(one).__name__)
+def test_of_x_itself_no_more_is_disclosed_than_the_limit(measure):
+    """I(X;Y) is the mean of the limited quantity: all posteriors at the border are equally good."""
+    found = jp.solve(jp.FunnelProblem(np.diag([0.5, 0.3, 0.2]), leakage_budget=0.05, leakage=measure))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(0.05, abs=1e-6)
+
+
 def test_a_claim_that_is_too_good_is_refused():
     joint = drawn_joint(8, 3, 6)
     for form, target in (("disclosure", 1.2), ("leakage_budget", 0.05)):

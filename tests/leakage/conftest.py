@@ -2,52 +2,21 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
 from tests.cases import drawn_joint
+from tests.problems.measured_cases import MEASURES, TWINS
 
 ORDERS = (0.05, 0.5, 0.999, 1.0, 1.001, 2.0, 5.0, 50.0, np.inf)
 
 
-def _all_measures() -> dict[str, lk.AbstractLeakage]:
-    losses = np.random.default_rng(7).normal(size=(4, 3))
-    gains = np.random.default_rng(8).random(size=(3, 4)) + np.eye(3, 4)
-    ring = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) % 2 == 1
-    divergences = {name: lk.by_name("f-information", divergence=name) for name in lk.DIVERGENCES if name != "e-gamma"}
-    return {
-        "mutual-information": lk.MutualInformation(),
-        "max-information": lk.MaxInformation(),
-        "relative-entropy": lk.RelativeEntropyPrivacy(),
-        "correct-guess": lk.CorrectGuess(),
-        "min-entropy": lk.MinEntropyLeakage(),
-        "maximal-leakage": lk.MaximalLeakage(),
-        "g-leakage": lk.GainLeakage(gains),
-        # One Module holding every order, for vmap: another order is only another number.
-        "sibson": eqx.filter_vmap(lk.Sibson)(np.array(ORDERS)),
-        "arimoto": eqx.filter_vmap(lk.Arimoto)(np.array(ORDERS)),
-        **{f"f {name}": measure for name, measure in divergences.items()},
-        "f e-gamma": lk.FInformation(lk.EGamma(1.2)),
-        "f user": lk.FInformation(lk.UserDivergence(lambda t: t * jnp.log(t), at_zero=0.0)),
-        **{
-            f"{form} gain {name}": gain(cost)
-            for form, gain in (("average", lk.AverageCostGain), ("maximum", lk.MaxCostGain))
-            for name, cost in (
-                ("log-loss", lk.LogLoss()),
-                ("zero-one", lk.ZeroOneLoss()),
-                ("brier", lk.BrierLoss()),
-                ("matrix", lk.LossMatrix(losses)),
-            )
-        },
-        "lift": lk.Lift(),
-        "max-lift": lk.MaxLift(),
-        "min-lift": lk.MinLift(),
-        "ldp": lk.LocalDifferentialPrivacy(),
-        "ldp of neighbours": lk.LocalDifferentialPrivacy(ring),
-        "inferential": lk.InferentialPrivacy(),
-    }
+# One Module of each family holds every order, for vmap: another order is only another number.
+FAMILIES = {"sibson": lk.Sibson, "arimoto": lk.Arimoto}
+ALL = {name: one for name, one in MEASURES.items() if not name.startswith((*FAMILIES, "maximal-alpha"))}
+ALL |= {name: eqx.filter_vmap(family)(np.array(ORDERS)) for name, family in FAMILIES.items()}
+ALL |= {"user": TWINS["kl"]}
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
@@ -84,7 +53,7 @@ def _mechanism(rng: np.random.Generator, kind: int) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def measures() -> dict[str, lk.AbstractLeakage]:
-    return _all_measures()
+    return ALL
 
 
 @pytest.fixture(scope="session")

@@ -83,9 +83,9 @@ def _definitions(joint, mechanism, measures, orders):
     raised, lowered = highest.ln(), -log_ratio(lowest, Decimal(1))
     excluded = lowest == 0
     guess, leaks = sum(map(max, columns)), sum(map(max, likelihoods)).ln()
-    gains = [[row[s] for s in present] for row in table_of(measures["g-leakage"].gains)]
-    losses = [[row[s] for s in present] for row in table_of(measures["average gain matrix"].cost.losses.T)]
-    neighbours = measures["ldp of neighbours"].neighbours
+    gains = [[row[s] for s in present] for row in table_of(measures["gain"].gains)]
+    losses = [[row[s] for s in present] for row in table_of(measures["gain-losses"].cost.losses.T)]
+    neighbours = measures["ldp-chain"].neighbours
 
     def worth(column):
         return max(sum(g * a for g, a in zip(row, column, strict=True)) for row in gains)
@@ -97,32 +97,32 @@ def _definitions(joint, mechanism, measures, orders):
         "correct-guess": guess,
         "min-entropy": (guess / max(prior)).ln(),
         "maximal-leakage": leaks,
-        "g-leakage": (sum(map(worth, columns)) / worth(prior)).ln(),
-        "f kl": average(relative),
-        "f user": average(relative),
-        "f reverse-kl": INFINITE if excluded else average(divergences(lambda t: t - 1 - t.ln())),
-        "f chi-squared": average(divergences(lambda t: (t - 1) ** 2)),
-        "f total-variation": average(divergences(lambda t: abs(t - 1) / 2)),
-        "f squared-hellinger": average(divergences(lambda t: (t.sqrt() - 1) ** 2)),
-        "f jensen-shannon": average(divergences(lambda t: (plogp(t) - (1 + t) * ((1 + t) / 2).ln()) / 2)),
-        "f e-gamma": average(divergences(lambda t: max(t - decimal(1.2), Decimal(0)))),
+        "gain": (sum(map(worth, columns)) / worth(prior)).ln(),
+        "kl": average(relative),
+        "user": average(relative),
+        "reverse-kl": INFINITE if excluded else average(divergences(lambda t: t - 1 - t.ln())),
+        "chi-squared": average(divergences(lambda t: (t - 1) ** 2)),
+        "total-variation": average(divergences(lambda t: abs(t - 1) / 2)),
+        "hellinger": average(divergences(lambda t: (t.sqrt() - 1) ** 2)),
+        "jensen-shannon": average(divergences(lambda t: (plogp(t) - (1 + t) * ((1 + t) / 2).ln()) / 2)),
+        "e-gamma": average(divergences(lambda t: max(t - decimal(1.2), Decimal(0)))),
         "lift": max(raised, lowered),
         "max-lift": raised,
         "min-lift": lowered,
         "ldp": ratios(lambda s, r: True),
-        "ldp of neighbours": ratios(lambda s, r: neighbours[s, r]),
+        "ldp-chain": ratios(lambda s, r: neighbours[s, r]),
         "inferential": ratios(lambda s, r: True),
     }
     costs = {
         "log-loss": entropy,
         "zero-one": lambda q: 1 - max(q),
         "brier": lambda q: 1 - sum(a * a for a in q),
-        "matrix": lambda q: min(sum(a * cost for a, cost in zip(q, action, strict=True)) for action in losses),
+        "losses": lambda q: min(sum(a * cost for a, cost in zip(q, action, strict=True)) for action in losses),
     }
     for name, cost in costs.items():
         after = [cost(q) for q in posteriors]
-        found[f"average gain {name}"] = cost(prior) - average(after)
-        found[f"maximum gain {name}"] = cost(prior) - min(after)
+        found[f"gain-{name}"] = cost(prior) - average(after)
+        found[f"max-gain-{name}"] = cost(prior) - min(after)
     ends = {1.0: (found["mutual-information"],) * 2, float("inf"): (leaks, found["min-entropy"])}
     for order in orders:
         if order in ends:

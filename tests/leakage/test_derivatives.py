@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv.leakage as lk
-from jaxpriv.leakage.registry import names_with
-from tests.cases import assert_refused
+from tests.cases import NEEDED, assert_refused
 
 STEP = 1e-6
 
@@ -122,11 +121,10 @@ def test_an_entry_that_is_not_finite_makes_value_and_gradient_nan(gradients_of, 
     [pytest.param(name, marks=pytest.mark.thorough) if name == "maximal-alpha-leakage" else name for name in lk.NAMES],
 )
 def test_nan_in_nan_out_without_jit(name):
-    needs = {"f-information": {"divergence": "chi-squared"}} | {one: {"order": 2.0} for one in names_with("order")}
     joint = np.array([[0.3, 0.1, 0.0], [0.2, 0.1, 0.3]])
     mechanism = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     for form in lk.forms_of(name):
-        measure = lk.by_name(name, form=form, **needs.get(name, {}))
+        measure = lk.by_name(name, form=form, **NEEDED.get(name, {}))
         for spoilt in ((0, 2), (0, 0)):  # a zero and a mass of both
             bad = joint.copy()
             bad[spoilt] = np.nan

@@ -12,8 +12,7 @@ import pytest
 import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import evaluation
-from jaxpriv.leakage.registry import names_with
-from tests.cases import assert_refused, assert_values, value_of
+from tests.cases import NEEDED, assert_refused, assert_values, value_of
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -44,10 +43,9 @@ def test_float64_arrays_give_no_warning_where_jax_computes_in_float32():
 
 
 def test_every_name_has_a_measure():
-    parameters = {"f-information": {"divergence": "kl"}} | {name: {"order": 2.0} for name in names_with("order")}
     for name in lk.NAMES:
         for form in (None, *lk.forms_of(name)):
-            measure = lk.by_name(name, form=form, **parameters.get(name, {}))
+            measure = lk.by_name(name, form=form, **NEEDED.get(name, {}))
             chosen = form or lk.forms_of(name)[0]
             assert measure.worst_outcome == (chosen == "worst")
     for divergence in lk.DIVERGENCES:

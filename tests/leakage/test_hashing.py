@@ -8,7 +8,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxpriv.leakage as lk
-from jaxpriv.leakage.registry import reported_rows
+from tests.cases import NEEDED
 
 
 class Weighted(lk.AbstractMeanLeakage):
@@ -34,8 +34,8 @@ def own_loss(q):
 def every():
     """New objects at each call."""
     return [
-        *(lk.by_name(**row) for row in reported_rows()),
-        lk.MaximalAlphaLeakage(2.0),
+        *(lk.by_name(name, form=form, **NEEDED.get(name, {})) for name in lk.NAMES for form in lk.forms_of(name)),
+        *(lk.by_name("f-information", divergence=name) for name in lk.DIVERGENCES if name != "e-gamma"),
         lk.FInformation(lk.EGamma(1.5)),
         lk.FInformation(lk.UserDivergence(square, 1.0)),
         lk.GainLeakage([[1.0, 0.0], [0.0, 2.0]]),

@@ -12,8 +12,8 @@ ORDERS = [("sibson", 0.5), ("sibson", 2.0), ("sibson", 1000.0), ("arimoto", 0.5)
 # Tables of gains, losses and neighbours are for four private symbols.
 NAMES = [
     *("mutual-information", "relative-entropy", "max-information", "max-lift", "min-lift", "lift", "ldp"),
-    *("maximal-leakage", "correct-guess", "min-entropy", "f chi-squared", "f total-variation", "f squared-hellinger"),
-    *("f jensen-shannon", "f reverse-kl"),
+    *("maximal-leakage", "correct-guess", "min-entropy", "chi-squared", "total-variation", "hellinger"),
+    *("jensen-shannon", "reverse-kl"),
 ]
 KINDS = ("symbol", "rare symbol", "rare input", "rare output", "two rare symbols")
 

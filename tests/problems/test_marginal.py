@@ -11,12 +11,12 @@ from tests.cases import assert_refused, drawn_joint
 from tests.funnels.cases import entropy
 
 from .checks import proved
+from .measured_cases import DISTORTION as LINE
 
 RNG = np.random.default_rng(3)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
 PRIOR = JOINT.sum(axis=0)
 HAMMING = 1 - np.eye(4)
-LINE = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
 
 def of_outputs(solution, size=4):

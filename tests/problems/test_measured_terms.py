@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from jaxpriv import leakage as lk
 from jaxpriv.leakage import evaluate, evaluate_all
-from jaxpriv.leakage.registry import names_with
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.certify import certify_program, column_values
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.cases import NEEDED
 
 from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, USERS, WORST, N
 
@@ -73,10 +73,8 @@ class OwnDivergence(lk.AbstractDivergence):
 def test_every_measure_is_supported_but_classes_of_ones_own():
     assert all(measure.designable for measure in MEASURES.values())
     assert {type(m).__name__ for m in MEASURES.values()} >= {
-        type(lk.by_name(name, order=INF if name in names_with("order") else None,
-                        divergence="kl" if name == "f-information" else None)).__name__
-        for name in lk.NAMES
-    }  # fmt: skip
+        type(lk.by_name(name, **NEEDED.get(name, {}))).__name__ for name in lk.NAMES
+    }
     for own in (
         lk.FInformation(lk.UserDivergence(lambda t: (t - 1) ** 2, 1.0)),
         lk.AverageCostGain(lk.CustomLoss(lambda q: (1 - q) ** 2)),

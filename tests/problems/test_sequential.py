@@ -58,7 +58,7 @@ def test_no_mechanism_leaks_less(name):
     """At a limit below the bound linear programs of their own find no mechanism within the budget, at the value one."""
     joint, earlier, d = drawn(1)
     reference = MEASURES[name]
-    measure = reference.measure(joint.sum(axis=1))
+    measure = reference.asked(joint.sum(axis=1))
     found = proved(jp.sequential_release(joint, earlier, d, budget=0.3, leakage=measure))
     w = np.asarray(found.mechanism).reshape(4, 3, 3, 3)
     together = joint[:, :, None, None] * earlier[:, :, None] * w.sum(axis=2)

@@ -13,15 +13,7 @@ from jaxpriv.solving.stages import Stages
 from tests.cases import drawn_joint
 
 from .checks import accepted, proved
-
-MEASURES = [
-    jp.leakage.MutualInformation(),
-    jp.leakage.Sibson(2.0),
-    jp.leakage.by_name("f-information", divergence="chi-squared"),
-    jp.leakage.MaxInformation(),
-    jp.leakage.MaximalLeakage(),
-    jp.leakage.MaxLift(),
-]
+from .measured_cases import MEASURES
 
 
 def nearly_equal(seed: int, size: float) -> np.ndarray:
@@ -56,18 +48,20 @@ def test_columns_equal_to_ten_digits_and_no_leakage():
         assert exceeded(problem, solution) <= 1e-12
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "name", ["mutual-information", "sibson-2", "chi-squared", "max-information", "maximal-leakage", "max-lift"]
+)
 @pytest.mark.parametrize("size", [1e-5, 1e-7, 1e-8, 1e-10, 1e-13])
-def test_a_limit_of_zero_is_kept_whatever_the_columns(measure, size):
+def test_a_limit_of_zero_is_kept_whatever_the_columns(name, size):
     for seed in range(3):
         joint = nearly_equal(seed, size)
         outputs = 1 + seed
         costs = (np.arange(joint.shape[1])[:, None] != np.arange(outputs)).astype(float)
-        problem = jp.DistortionProblem(joint, costs, leakage_budget=0.0, leakage=measure)
+        problem = jp.DistortionProblem(joint, costs, leakage_budget=0.0, leakage=MEASURES[name])
         solution = jp.solve(problem)
         assert exceeded(problem, solution) <= 1e-12
         assert solution.gap >= 0
-        if not isinstance(measure, jp.leakage.MaximalLeakage | jp.leakage.MaxInformation | jp.leakage.MaxLift):
+        if not name.startswith("max"):
             assert solution.status == "optimal"
 
 

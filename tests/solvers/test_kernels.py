@@ -337,7 +337,7 @@ import hashlib
 import jax, numpy as np
 from jaxpriv.solvers._newton_system import inverse_factor
 
-half = default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
+half = np.random.default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
 with jax.enable_x64(True):
     k = np.asarray(inverse_factor(jax.numpy.asarray(half @ half.T + 700 * np.eye(700)), jax.numpy.ones(700)))
 digest = hashlib.sha256(k).hexdigest()
