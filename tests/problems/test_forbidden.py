@@ -71,6 +71,22 @@ def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
     assert proved(problem).value == pytest.approx(np.log(total), abs=1e-6)
 
 
+@pytest.mark.parametrize("limit", [0.01, 0.2, 0.6])
+@pytest.mark.parametrize("measure", ["MaxLift", "MinLift", "Lift", "LocalDifferentialPrivacy", "MaxInformation"])
+def test_outputs_that_exceed_a_limit_at_the_start_are_brought_within_it(measure, limit):
+    """No start on the allowed pairs is independent of S, so that limits on every outcome are exceeded at first."""
+    joint = drawn_joint(np.random.default_rng(1), 4, 5)
+    steps = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))) / 5
+    allowed = np.where(steps > 0.5, np.inf, steps)
+    asked = jp.DistortionProblem(joint, allowed, leakage=getattr(leakage, measure)(), leakage_budget=limit)
+    found = jp.solve(asked, "interior-point")
+    assert found.status == "optimal"
+    assert jp.certify(asked, found).agrees
+    if asked.linear:
+        vertex = jp.solve(asked, "linear-program")
+        assert max(found.lower_bound, vertex.lower_bound) <= min(found.value, vertex.value)
+
+
 def test_several_distortions_joints_and_limits():
     both = proved(stated([TABLE, COSTS.T], budget=[LEAST + 0.1, 0.6]))
     assert (both.distortion <= [LEAST + 0.1 + 1e-9, 0.6 + 1e-9]).all()

@@ -30,7 +30,7 @@ def stated(name, **given):
 def stated_for(fitted, folder, leakage, target=1e-3, problem="leakage-budget", table=None):
     """The files of the identity, or of another table, with a target that somebody states."""
     size = len(fitted.mechanism.table)
-    evidence = replace(fitted.evidence, scores=None, weights=None, multipliers=None, prices=None, line=None)
+    evidence = replace(fitted.evidence, duals={})
     counts = evidence.counts.copy()
     counts[0] = 0
     counts[0, :2] = 500  # the first private symbol excludes most outputs

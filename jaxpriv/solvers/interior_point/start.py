@@ -201,7 +201,8 @@ _LEAST_PAIR = 0.01
 # The least gap of a start: mu, in whose units all products are, must not vanish where mirror steps end at the optimum.
 _LEAST_GAP = 1e-9
 # The least slack of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there
-# the price is mu / slack.
+# the price is mu / slack. Where pairs are forbidden the start is not independent of S, and may exceed limits: slacks
+# are then as large as what they are exceeded by, and the steps make up for it.
 _LEAST_OF_OUTPUT = 1e-12
 # Where the products are as multiples of the gap on the second and third attempt: further inside on each. A program
 # without mirror steps has a start that is not near the solution, so that its later attempts go further. Where a peak is
@@ -389,7 +390,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
             price = xp.append(price, 1.0 / sharing if shared else mu / own)
             slack = xp.append(slack, own)
         if place.worst is not None:
-            own = xp.maximum(-worst[:, place.worst], _LEAST_OF_OUTPUT)
+            own = xp.maximum(abs(worst[:, place.worst]), _LEAST_OF_OUTPUT)
             sigma.append(own)
             shared = mu / own if term.rate is None else xp.ones_like(own) / (data.rates.sum(axis=0) @ x.sum(axis=0))
             eta.append(shared)
@@ -412,7 +413,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
             t = xp.put(t, np.s_[:, j], level)
         elif term.normalised:
             t = xp.put(t, np.s_[:, j], _middle(term, w))
-        gap = b * t[:, j, None] + over - w
+        gap = xp.maximum(abs(b * t[:, j, None] + over - w), _LEAST_OF_OUTPUT)
         own_k = weight[at] / gap
         if term.cap is not None:
             own_k = xp.minimum(own_k, 0.5 * term.cap * one_price[:, None])
