@@ -180,8 +180,10 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
         return disclosure, leakage, mechanism
     limit = limit_of(problem)
     of_leakage, floor, target, most = limit
-    if problem.leakage.worst_outcome:  # a mixture with X leaks as much as X, and one with nothing no less than before
-        if missed(limit, disclosure, leakage) > _CONTRADICTION:
+    over = missed(limit, disclosure, leakage)
+    if problem.leakage.worst_outcome and (floor or over > _CONTRADICTION):
+        # A mixture with X leaks as much as X, and one with an output of its own no less than before.
+        if over > _CONTRADICTION:
             mechanism = _identity(problem) if floor else np.ones((len(mechanism), 1))
             disclosure, leakage = measured(problem, mechanism)
         return disclosure, leakage, mechanism
@@ -244,8 +246,8 @@ def _disclosing_more(
 def _disclosing_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
     """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
 
-    Otherwise a draw of Y that has nothing to do with X (no further output), or, where the share is larger,
-    an output of its own (the numbers fall by just that factor).
+    Otherwise a draw of Y that has nothing to do with X (no further output), which moves every posterior towards P_S,
+    or, where the share is larger, an output of its own (averages fall by just that factor).
     """
     if share >= 1:
         return np.ones((len(mechanism), 1))
@@ -264,8 +266,10 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
     """The share of `nothing` that brings a number from `high` down to `target`."""
     least = 0.0
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
-        numbers = high, target, _nothing(problem)[0]
-        high, target, least = (float(problem.leakage.outer_inverse(np.asarray(v))) for v in numbers)
+        least = _nothing(problem)[0]
+        if not problem.leakage.worst_outcome:
+            numbers = high, target, least
+            high, target, least = (float(problem.leakage.outer_inverse(np.asarray(v))) for v in numbers)
     return (high - target) / (high - least) if high > target else 0.0
 
 

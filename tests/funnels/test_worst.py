@@ -48,6 +48,17 @@ def test_the_least_limit_is_certified(measure):
     assert back.value >= target - 1e-6
 
 
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
+def test_a_release_within_a_limit_is_certified(measure):
+    """It meets the limit with the rounding of the measure counted: posteriors at the limit are moved towards P(S)."""
+    joint = drawn_joint(0, 3, 6)
+    limit = 0.4 * min(leakage.evaluate(measure, joint, np.eye(6)).value, 2.0)
+    asked = jp.FunnelProblem(joint, leakage_budget=limit, leakage=measure)
+    found = jp.solve(asked)
+    again = jp.certify(asked, found)
+    assert (found.status, again.valid, again.agrees, again.violation) == ("optimal", True, True, 0.0)
+
+
 @pytest.mark.parametrize("measure", SMOOTH, ids=lambda one: type(one).__name__)
 def test_of_two_private_symbols_the_limit_is_an_interval(measure):
     """The vertices are the symbols inside of it, and pairs of symbols at one of its ends."""
