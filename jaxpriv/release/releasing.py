@@ -31,7 +31,7 @@ from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
 from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
-from jaxpriv.verifier.sequences import Disclosed
+from jaxpriv.verifier.sequences import Disclosed, rounded_rows
 
 try:
     import fcntl
@@ -285,7 +285,9 @@ def release(
         source: the table: a frame, columns by name, or a .csv or .parquet file.
         out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record.
         receipt: the file, written last, of what was released by which design.
-        unseen: what a combination of classes without a symbol comes to; by default as the mechanism states.
+        unseen: what a combination of classes without a symbol comes to; by default as the mechanism states. In two
+            releases of which the receivers of both are stated it has to be the same rule; `suppress` is refused with
+            `after` for such records, unless the mechanism looks at the earlier draws.
         ledger: a further ledger, which several mechanisms may share. Where the private folder cannot be written it is
             the only one.
         no_ledger: record nothing; refused for records that a ledger in `private_folder` has. The receipt states it.
@@ -339,10 +341,19 @@ def release(
     for part, own_codes in _by_part(mechanism, codes):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
+    suppressed = unknown & (rule == "suppress")
+    if suppressed.any() and after is not None and not followed:
+        raise InputError(
+            f"unseen: {row_text(np.flatnonzero(suppressed)[0])} has no symbol (such rows: {suppressed.sum()}), and one "
+            "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
+            "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
+        )
     used = [*((one, symbols[0]) for one in followed), *zip(mechanism.parts, symbols, strict=True)]
     for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
-        tables.self_test(part.table, (np.unique(own_symbols)[:, None] * len(draws) + draws).ravel())
+        # The symbols of suppressed records are drawn again where there are earlier draws.
+        tested = np.arange(len(part.useful)) if followed and suppressed.any() else np.unique(own_symbols)
+        tables.self_test(part.table, (tested[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
     with _alone(new), contextlib.ExitStack() as locks:
         if not force:
@@ -364,6 +375,8 @@ def release(
                     "name the one that it was released with"
                 )
             before = before * len(one.released) + drawn[:, 0]
+            if suppressed.any():
+                symbols[0][suppressed] = _evenly_given(one, before[suppressed])
             fresh = max(fresh, len(codes) - known)
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
@@ -408,6 +421,18 @@ def release(
 def _pair(part: Mechanism, symbols: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The row of the table for each record: of x, or of x and the earlier draws."""
     return symbols if part.earlier is None else symbols * len(part.earlier.drawn[0]) + before
+
+
+def _evenly_given(earlier: Mechanism, before: np.ndarray) -> np.ndarray:
+    """A symbol x for every draw of a chain (n,): from the posterior of one that was drawn evenly, to 2^-62.
+
+    A suppressed record then has a mixture of the rows P(z, y | x), so bounds for every population hold for it. A symbol
+    that did not depend on z would give pairs (z, y) that no row has.
+    """
+    drawn, index = np.unique(before, return_inverse=True)
+    posteriors = rounded_rows([[row[z] for row in earlier.drawn] for z in drawn.tolist()])
+    sums = tables.cumulative(np.array(posteriors, dtype=np.uint64))
+    return tables.draw(sums, index)
 
 
 def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:

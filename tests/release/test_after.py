@@ -332,6 +332,36 @@ def test_records_without_an_earlier_draw_get_one_that_is_kept(tmp_path, table, r
         release(identified, following.mechanism, *paths(tmp_path, "no"), no_ledger=True)
 
 
+@pytest.mark.usefixtures("surely")
+def test_suppressed_records_have_a_mixture_of_the_rows_of_both_releases(tmp_path, table):
+    """A symbol drawn evenly that did not depend on the earlier draw would give pairs that no row of the table has."""
+    few = {name: values[(table["town"] != "south") | (table["age"] < 57)] for name, values in table.items()}
+    rules = {"age": Edges([18, 40, 57, 80])}
+    first, independent = (
+        fit(few, **(COLUMNS | {"rules": rules}), unseen="suppress", budget=budget) for budget in (0.02, 0.01)
+    )
+    second = fit(few, private="income", after=first.mechanism, unseen="suppress", budget=0.01)
+    people = write(tmp_path / "people.csv", table)
+    z = release(people, first.mechanism, *paths(tmp_path, "first")).outputs
+    order = tmp_path / "order.zip"
+    done = release(people, second.mechanism, *paths(tmp_path, "second"), order_out=order)
+    assert done.unseen > 100
+    assert done.fresh == 0
+    # In the rows of the table both draws are nearly always of the same combination.
+    unseen = first.mechanism.unknown(first.mechanism.codebook.encode_useful(table))
+    same = (first.mechanism.released[z] == second.mechanism.released[done.outputs]).all(axis=1)
+    assert same[unseen].mean() > 0.8
+    design, audit = saved(second, tmp_path)
+    files = {"design": design, "private": audit, "released": tmp_path / "second.csv"}
+    checked = verify(tmp_path / "second.json", records=people, order=order, **files)
+    assert checked.conformity.p_value > 1e-6
+    after = {"after": first.mechanism, "evidence": independent.evidence, "limit": 1.0}
+    with pytest.raises(InputError, match=r"unseen: .*would learn more than is stated"):
+        release(people, independent.mechanism, *paths(tmp_path, "third"), **after)
+    assert not (tmp_path / "third.csv").exists()
+    release(people, independent.mechanism, *paths(tmp_path, "fourth"), unseen="nearest", **after)
+
+
 def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):
     release(table, fitted.mechanism, *paths(tmp_path, "first"))
     (own,) = (path for path in tmp_path.glob("private-ledger-*") if path.suffix != ".lock")
