@@ -317,7 +317,7 @@ def sweep(
     report_points(clock, name, list(results.values()), len(results), len(asked))
     waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
     for alike in _of_one_shape(waiting):
-        width = 0 if kind is None else kind.width_uncompiled(len(alike))
+        width = 0 if kind is None else min(kind.width_uncompiled(len(alike)), _WATCHED if clock.watched else _MOST)
         for start in range(0, len(alike), width or 1):
             chunk = alike[start : start + (width or 1)]
             together = None if kind is None or not width or clock.expired() else _together(kind, chunk, limit)
@@ -350,6 +350,11 @@ def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
         key = structure, tuple(leaf.shape for leaf in leaves), one.reduced.kept.useful.tobytes()
         groups.setdefault(key, []).append(one)
     return list(groups.values())
+
+
+# Points side by side at most: more share little more, and take seconds to interrupt. Under a time limit, and where
+# progress is reported, so many take about a tenth of a second at 24 symbols.
+_MOST, _WATCHED = 64, 8
 
 
 def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> tuple[Candidate, np.ndarray]:
