@@ -101,6 +101,7 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
         proved = low if best.upper_bound < target else proved
         high, steps = min(2 * high, _MOST), steps + 1
         best = at(high)
+    below, step = -math.inf, 0.4 * goal.tol
     while steps < _STEPS and not clock.expired():
         close = high - low[0] <= 0.9 * goal.tol
         if close and proved == low:
@@ -110,16 +111,20 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
         cut = low[0] + share * (high - low[0]) + side * 0.4 * goal.tol
         inset = min(_INSET * (high - low[0]), 0.4 * goal.tol)
         cut = 0.5 * (low[0] + high) if steps % _HALVED == 0 else min(max(cut, low[0] + inset), high - inset)
-        cut = low[0] if close else cut
+        cut = low[0] if close else cut if below < 0 else below
         # Without a proof the value may be that of too few posteriors: what is too small for it is proved in the end.
-        found = at(cut, close or high - proved[0] > _ROUGH * high)
+        found = at(cut, close or below > 0 or high - proved[0] > _ROUGH * high)
+        below = -math.inf
         if found.value >= target:
             high, best, side, low = cut, found, -1.0, min(low, proved) if close else low
         elif found.upper_bound < target:
             low = proved = cut, found.value
             side = 1.0
         elif close or np.isfinite(found.upper_bound):
-            break  # the interval of the utility itself holds the target
+            # The interval of the utility itself holds the target: a proof is sought below, farther away each time.
+            low, below, step = min(low, proved), cut - step, 4.0 * step
+            if below <= proved[0]:
+                break
         else:
             low, side = (cut, found.value), 1.0
         clock.report(NAME, steps, high, proved[0])

@@ -229,7 +229,7 @@ class Released:
         receipt: what the receipt states.
         ledgers: the files in which the draws are recorded; none without a ledger.
         order_file: where `order` was written, None with it.
-        earlier: whether a ledger held draws before.
+        earlier: whether a ledger held draws before; False of a design that looks at them: it finds its records there.
         disclosed: what the receivers of an earlier release and of this one have; None without one.
         fresh: records without a draw of the earlier design that this one looks at: one was drawn and recorded.
     """
@@ -362,7 +362,7 @@ def release(
         for path in sorted(read):  # in one order, so that two processes do not wait for each other
             locks.enter_context(locked(path, wait=path in own or path in others))
         books = {path: Ledger.load(path) for path in read}
-        held = any(len(book.entries) for book in books.values())
+        held = not followed and any(len(book.entries) for book in books.values())
         chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
         designs = [_digest(one) for one in chain]
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)

@@ -136,15 +136,22 @@ class Receipt:
         after = self.record.get("after")
         if after is not None:
             stated = {name: claims["maximal-leakage"]["upper"] for name, claims in after["guarantees"].items()}
-            found.append(f"the records are released by an earlier design too: maximal leakage {_by_receivers(stated)}")
+            rounded = {name: None if most is None else upper(float(most), 3) for name, most in stated.items()}
+            found.append(
+                "the same records are released by an earlier design too; of maximal leakage, in nats, "
+                f"{_by_receivers(rounded)}"
+            )
             if after["leakage"] is not None:
-                found.append(f"with the earlier release: on records of the design {_by_receivers(after['leakage'])}")
+                found.append(
+                    "with the earlier release, on the records of the design and in the units of its measure, "
+                    f"{_by_receivers(after['leakage'])}"
+                )
         return found
 
 
-def _by_receivers(stated: Mapping[str, str | None]) -> str:
-    each = ((name, stated[name]) for name in COALITIONS)
-    return ", ".join(f"{name} at most {'inf' if most is None else upper(float(most), 3)}" for name, most in each)
+def _by_receivers(most: Mapping[str, str | None]) -> str:
+    earlier, alone, both = ("inf" if most[name] is None else most[name] for name in COALITIONS)
+    return f"receivers of the earlier one have at most {earlier}, of this release alone {alone}, of both {both}"
 
 
 def read_receipt(data: bytes, name: str) -> Receipt:

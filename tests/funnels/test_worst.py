@@ -125,6 +125,24 @@ def test_of_x_itself_no_more_is_disclosed_than_the_limit(measure):
     assert found.value == pytest.approx(0.05, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("joint", "measure", "target", "gap"),
+    [
+        ([[0.921033320320, 5.283e-10], [1.411e-10, 0.078966679]], SMOOTH[0], 0.20449636918904604, 1e-6),
+        (
+            [[3.486e-4, 1.743e-4, 4.467e-5], [3.467e-6, 1.734e-6, 0.999427247533]],
+            SMOOTH[1],
+            0.0030812140233932805,
+            1e-4,
+        ),
+    ],
+)
+def test_the_proof_goes_on_where_the_utility_is_known_less_well_than_the_target(joint, measure, target, gap):
+    joint = np.array(joint) / np.sum(joint)
+    found = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=measure))
+    assert found.upper_bound - found.lower_bound <= gap
+
+
 def test_a_claim_that_is_too_good_is_refused():
     joint = drawn_joint(8, 3, 6)
     for form, target in (("disclosure", 1.2), ("leakage_budget", 0.05)):
