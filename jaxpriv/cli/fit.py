@@ -85,7 +85,7 @@ def fit(
         files[private_out] = found.evidence.to_bytes(found.mechanism)  # pyright: ignore[reportArgumentType]
     if codebook_out is not None:
         files[codebook_out] = found.codebook.to_json().encode()
-    secret = [] if private_out is None else [private_out]
+    secret = [path for path in (private_out, codebook_out) if path is not None]
     if isinstance(found, release.FittedGroups):
         parts, text = found.fitted, _groups.text(found, target, units)
     else:

@@ -147,6 +147,8 @@ def _correlations(term: Term) -> tuple[np.ndarray, np.ndarray]:
     matrix -= np.outer(matrix @ right, right) / total
     u, correlation, v = np.linalg.svd(matrix, full_matrices=False)
     shown = correlation > max(_NEGLIGIBLE * correlation[0], _ROUNDING)
+    if not shown.any():  # X tells nothing of S: an equation that every output meets
+        return np.zeros((1, mass.size)), np.zeros((1, private.size))
     u, v = u.T[shown], v[shown]
     equations = (v - np.outer(v @ right, right) / total) * right
     size = abs(equations).max(axis=1, keepdims=True)

@@ -88,7 +88,9 @@ def test_a_design_of_a_table(table, tmp_path):
     assert record["records"] == {"design": 300, "held_out": 300}
     assert record["on_the_design"] == {name: claim.record for name, claim in evidence.claims(mechanism).items()}
     assert record["population"]["holds_for"] == "this mechanism"
-    assert [stat.S_IMODE(os.stat(path).st_mode) for path in (audit, design)] == [0o600, 0o644 & ~_umask()]
+    files = audit, tmp_path / "book.json", design
+    modes = [stat.S_IMODE(os.stat(path).st_mode) for path in files]
+    assert modes == [0o600, 0o600, 0o644 & ~_umask()]
     text = printed(f"fit people.csv {COLUMNS} --target-leakage 0.3 --split 1 --out design.zip --units bits")
     assert "watchdog 0.3, leakage: lift" in text
     assert "held-out" not in text

@@ -223,3 +223,14 @@ def test_what_takes_finite_costs_says_so():
     assert_refused(r"infinite, which forbids the pair; use solver='interior-point'", jp.solve, problem, "accelerated")
     assert_refused("takes finite costs", jp.solve_prior_ball, problem, 0.1)
     assert_refused(r"^distortion\[\d, \d\] is infinite", jp.baselines.exponential, TABLE, 1.0)
+
+
+@pytest.mark.parametrize("mass", [[0.0, 1.0], [0.25, 0.75]])
+def test_forbidden_pairs_where_x_tells_nothing_of_s(mass):
+    joint, costs = np.outer([0.1, 0.9], mass), np.array([[0.0, np.inf], [1.0, 0.0]])
+    for measure in (leakage.MutualInformation(), leakage.MaximalLeakage(), leakage.MaxLift()):
+        problem = jp.DistortionProblem(joint, costs, leakage=measure, leakage_budget=0.03)
+        found = jp.solve(problem)
+        assert found.status == "optimal"
+        assert found.value == pytest.approx(0.0, abs=1e-6)
+        assert jp.certify(problem, found).agrees
