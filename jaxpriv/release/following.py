@@ -26,6 +26,8 @@ from jaxpriv.solving.many import solve_many
 _SHARE, _ENOUGH = 0.1, 0.5
 # The most prices that are tried, and the factor between two until the best one lies between two of them.
 _ROUNDS, _STEP = 60, 4.0
+# The least distortion to begin with, as a share of the largest price of a pair.
+_LEAST = 1e-6
 # Halvings of the share of a mixture: 2^-50 of it changes a value by less than the tolerance.
 _HALVINGS = 50
 # The score of a private symbol that an earlier draw excludes: e^-700 of it is added to a sum that is at most 1.
@@ -121,9 +123,11 @@ def least_after(
         )
     # Mechanisms within the target and beyond it, and between which prices the best one lies.
     within, beyond = (nearest, constant) if by_budget else (constant, nearest)
+    within = beyond if spent(beyond) <= target else within
     low, high = 0.0, math.inf
-    saved = max(draws.distortion(constant) - draws.distortion(nearest), 1e-300)
-    price = max(draws.leakage(nearest) - draws.leakage(constant), 1e-300) / saved
+    # Where the earlier draw tells the best output, nothing is saved but what rounding leaves.
+    saved = max(draws.distortion(constant) - draws.distortion(nearest), _LEAST * (float(costs.max()) or 1.0))
+    price = max(draws.leakage(nearest) - draws.leakage(constant), tol) / saved
     best, proved = None, -math.inf
     for _ in range(_ROUNDS):
         found = draws.at(price, tol)

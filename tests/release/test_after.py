@@ -410,6 +410,21 @@ def test_no_changed_byte_of_a_following_design_is_accepted(following):
             Mechanism.from_bytes(changed)
 
 
+@pytest.mark.parametrize("mass", [0.3, 1.0])
+def test_an_earlier_draw_that_tells_the_best_output_is_certified(mass):
+    """Given z no distortion is saved by looking at x: the price of it began next to infinity."""
+    joint = np.array([[0.1, 0.2, 0.05, 0.15], [0.3, 0.05, 0.1, 0.05]])
+    earlier = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    costs = mass * np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    for budget in (0.0, 0.1, 0.7):
+        found = least_after(joint, earlier, costs, "budget", budget, 1e-6, Clock())
+        assert found.status == "optimal"
+    # One output is the best one of every record.
+    found = least_after(joint, np.ones((4, 1)), np.outer(np.ones(4), [1.0, 0.25]), "budget", 0.3, 1e-6, Clock())
+    assert found.status == "optimal"
+    assert found.mechanism[:, :, 1].min() > 0.9
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
     rng = np.random.default_rng(seed)
