@@ -202,8 +202,9 @@ _LEAST_PAIR = 0.01
 _LEAST_GAP = 1e-9
 # The least slack of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there
 # the price is mu / slack. Where pairs are forbidden the start is not independent of S, and may exceed limits: slacks
-# are then as large as what they are exceeded by, and the steps make up for it.
-_LEAST_OF_OUTPUT = 1e-12
+# are then as large as what they are exceeded by (of linear rows, as this share of their entries), and the steps make up
+# for it.
+_LEAST_OF_OUTPUT, _BEYOND = 1e-12, 0.3
 # Where the products are as multiples of the gap on the second and third attempt: further inside on each. A program
 # without mirror steps has a start that is not near the solution, so that its later attempts go further. Where a peak is
 # minimised, budgets are missed by what the products are: the second attempt misses them by less. Choices.
@@ -413,7 +414,8 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
             t = xp.put(t, np.s_[:, j], level)
         elif term.normalised:
             t = xp.put(t, np.s_[:, j], _middle(term, w))
-        gap = xp.maximum(abs(b * t[:, j, None] + over - w), _LEAST_OF_OUTPUT)
+        gap, size = b * t[:, j, None] + over - w, xp.matmul(x, abs(term.rows).T)
+        gap = xp.where(gap > _LEAST_OF_OUTPUT * size, gap, _BEYOND * size)
         own_k = weight[at] / gap
         if term.cap is not None:
             own_k = xp.minimum(own_k, 0.5 * term.cap * one_price[:, None])
