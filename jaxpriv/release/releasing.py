@@ -52,6 +52,10 @@ _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records sh
 _ENTRIES = np.dtype([("who", f"S{_WHO}"), ("what", f"S{_WHAT}"), ("symbol", "<u4")])
 
 
+# The newest version of ledgers that do not record the rule for records without a symbol.
+_RULES = 2
+
+
 @dataclass
 class Ledger:
     """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
@@ -63,6 +67,7 @@ class Ledger:
     key: bytes
     entries: np.ndarray = field(default_factory=lambda: np.zeros(0, _ENTRIES))
     version: int = VERSIONS[LEDGER]
+    unseen: dict[str, str] = field(default_factory=dict)
 
     def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
         """Entries without symbols: the keyed hashes of who each record is, and of what it was and by which design."""
@@ -129,6 +134,8 @@ class Ledger:
         payload = self.entries.tobytes()
         version = 1 if self.version == 1 else VERSIONS[LEDGER]
         header = {"format": LEDGER, "version": version, "key": self.key.hex(), "entries": len(self.entries)}
+        if version > 1:
+            header["unseen"] = self.unseen
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
     @classmethod
@@ -144,7 +151,7 @@ class Ledger:
         keys = _keys(entries)
         if not whole or not (keys[1:] > keys[:-1]).all():
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
-        return cls(bytes.fromhex(record["key"]), entries, record["version"])
+        return cls(bytes.fromhex(record["key"]), entries, record["version"], dict(record.get("unseen", {})))
 
 
 def _hashed(who: bytes, what: bytes) -> np.ndarray:
@@ -286,7 +293,8 @@ def release(
         out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record.
         receipt: the file, written last, of what was released by which design.
         unseen: what a combination of classes without a symbol comes to; by default as the mechanism states. In two
-            releases of which the receivers of both are stated it has to be the same rule; `suppress` is refused with
+            releases of which the receivers of both are stated it has to be the same rule, which the ledger records;
+            `suppress` is refused with
             `after` for such records, unless the mechanism looks at the earlier draws.
         ledger: a further ledger, which several mechanisms may share. Where the private folder cannot be written it is
             the only one.
@@ -365,6 +373,9 @@ def release(
         held = not followed and any(len(book.entries) for book in books.values())
         chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
         designs = [_digest(one) for one in chain]
+        if unknown.any():
+            names = {one: _named_for(one, folders) for one in chain[:-1]}
+            _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
         for one in followed:
@@ -416,6 +427,40 @@ def release(
         disclosed,
         fresh,
     )
+
+
+def _one_rule(
+    books: Mapping[Path, Ledger],
+    earlier: Mapping[Mechanism, Sequence[Path]],
+    drawn: Sequence[Mechanism | GroupedMechanism],
+    rule: str,
+    unknown: np.ndarray,
+) -> None:
+    """Record by which rule the designs that are drawn from release records without a symbol.
+
+    Of two rules the pairs of draws are none that what is stated covers. So `InputError` where an `earlier` design, each
+    with the names of its ledgers, released such records by another one, or no ledger of it is there.
+    """
+    where = f"unseen: {row_text(np.flatnonzero(unknown)[0])} has no symbol (such rows: {unknown.sum()}), and"
+    for one, names in earlier.items():
+        own = [path for path in names if path.exists() and path not in books]
+        known = [*books.values(), *map(Ledger.load, own)]
+        if not own and one not in drawn:
+            raise InputError(
+                f"{where} the ledger of the earlier release, which has the rule for such records, is not in the "
+                "private folder; name that too, or leave these records out"
+            )
+        # A ledger of an earlier version has no rules: that of the design is taken.
+        design = _digest(one)
+        found = {book.unseen.get(design, rule) if book.version > _RULES else one.unseen for book in known}
+        if found - {rule}:
+            raise InputError(
+                f"{where} the earlier release has {min(found - {rule})!r} for such records: choose the same rule, or "
+                "leave these records out"
+            )
+    for book in books.values():
+        for one in map(_digest, drawn):  # of two rules neither is that of all records: no release follows
+            book.unseen[one] = rule if book.unseen.get(one, rule) == rule else "refuse"
 
 
 def _pair(part: Mechanism, symbols: np.ndarray, before: np.ndarray) -> np.ndarray:

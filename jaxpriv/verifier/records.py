@@ -285,6 +285,7 @@ VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 3}
 # Fields that a record of an earlier version does not have. Designs and receipts that need none of the fields of the
 # newest version have the one before.
 _ABSENT = {(DESIGN, 1): ("follows",), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
+_ABSENT |= {(LEDGER, 1): ("unseen",), (LEDGER, 2): ("unseen",)}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
@@ -322,7 +323,7 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
             leakage=_optional(_by_coalition(_optional(_decimal))),
         ),
     },
-    LEDGER: {"key": _hash, "entries": _whole, "payload": _hash},
+    LEDGER: {"key": _hash, "entries": _whole, "unseen": _map(_one_of(UNSEEN)), "payload": _hash},
     ORDER: {"tool": _tool, "released": _hash, "members": _map(_hash)},
     GROUPS: {"tool": _tool, "guarantees": _claims, "commitment": _hash, "members": _map(_hash)},
     GROUPS_AUDIT: {"tool": _tool, "design": _hash, "key": _hash, "members": _map(_hash)},

@@ -359,7 +359,14 @@ def test_suppressed_records_have_a_mixture_of_the_rows_of_both_releases(tmp_path
     with pytest.raises(InputError, match=r"unseen: .*would learn more than is stated"):
         release(people, independent.mechanism, *paths(tmp_path, "third"), **after)
     assert not (tmp_path / "third.csv").exists()
-    release(people, independent.mechanism, *paths(tmp_path, "fourth"), unseen="nearest", **after)
+    with pytest.raises(InputError, match=r"unseen: .*the earlier release has 'suppress' for such records"):
+        release(people, independent.mechanism, *paths(tmp_path, "fourth"), unseen="nearest", **after)
+    other = tmp_path / "other"
+    other.mkdir()
+    release(people, first.mechanism, *paths(other, "first"), unseen="nearest")
+    with pytest.raises(InputError, match=r"unseen: .*the earlier release has 'nearest' for such records"):
+        release(people, second.mechanism, *paths(other, "second"))
+    release(people, independent.mechanism, *paths(other, "third"), unseen="nearest", **after)
 
 
 def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):
