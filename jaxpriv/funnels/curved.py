@@ -280,9 +280,8 @@ class CurvedSet:
         height = xlogx(middle).sum(axis=1) - (middle * charge[cells.owner]).sum(axis=1)
 
         def half(end: np.ndarray) -> _Cells:
-            arrays = [array.copy() for array in (cells.vertices, cells.heights, cells.shown)]
-            for array, new in zip(arrays, (middle, height, shown), strict=True):
-                array[row, end] = new
-            return _Cells(cells.owner, *arrays, cells.near, cells.bound, cells.depth + 1)
+            vertices, heights, seen = (array.copy() for array in (cells.vertices, cells.heights, cells.shown))
+            vertices[row, end], heights[row, end], seen[row, end] = middle, height, shown
+            return cells._replace(vertices=vertices, heights=heights, shown=seen, depth=cells.depth + 1)
 
         return exact, half(first).take(exact).with_(half(second).take(exact))
