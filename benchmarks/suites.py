@@ -88,7 +88,7 @@ def cube(options: Options, sizes: Sequence[int] = (32, 64), solvers: Sequence[st
 
 
 def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base: int = 48, **more) -> list[Part]:
-    """One alphabet grows, the others stay at `base`: what exponents are measured on, in about ten minutes."""
+    """One alphabet grows, the others stay at `base`: what exponents are measured on, in about twelve minutes."""
     solvers = more.pop("solvers", GENERAL)
     more = {"rungs": RUNGS, "limit": 20.0, **more}
     parts = []
