@@ -200,7 +200,7 @@ def free_memory(monkeypatch) -> Callable[[float], None]:
 
 @pytest.fixture
 def no_tables(monkeypatch) -> None:
-    """`auto` finds no room for tables, however small."""
+    """Tables do not fit into the memory that `auto` counts with, however small they are."""
     monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
 

@@ -61,7 +61,8 @@ class Ledger:
     """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
 
     `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
-    of version 1 and 2 that were written before version 3 no two hashes of who are equal.
+    of version 1 and 2 that were written before version 3 no two hashes of who are equal. `unseen`: for the digest of a
+    design the rule by which it released records without a symbol, `refuse` where it was more than one.
     """
 
     key: bytes

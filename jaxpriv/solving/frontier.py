@@ -25,13 +25,13 @@ from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solvers import Goal, Run
 from jaxpriv.solving.choice import BY_DISTANCES, SOLVERS, STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.fallback import has_next_method, with_next_method
 from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
 from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
-from jaxpriv.solving.stages import Lowered, Stages, own_goal
+from jaxpriv.solving.stages import CertifiedCandidate, Lowered, Stages, own_goal
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -320,20 +320,12 @@ def sweep(
         width = 0 if kind is None else min(kind.width_uncompiled(len(alike)), _WATCHED if clock.watched else _MOST)
         for start in range(0, len(alike), width or 1):
             chunk = alike[start : start + (width or 1)]
-            together = None if kind is None or not width or clock.expired() else _together(kind, chunk, limit)
-            for lane, one in enumerate(chunk):
-                ahead.done = len(results)
-                stages, lowered = each_stages[one.place], one.lowered
-                answer = None
-                if together is not None:
-                    best, steps = jax.tree.map(lambda leaf, lane=lane: leaf[lane], together)
-                    parts = one.reduced.expanded(best)
-                    answer = stages.certified(lowered.program, lowered.limits, *parts, int(steps), name)
-                # A lane that has used all steps that are allowed has no second run.
-                again = limit > STEPS_OF_LANES and not clock.expired()
-                if answer is None or (again and not lowered.goal.proved(answer)):
-                    answer = stages.run(lowered.program, lowered.limits, lowered.goal, None, lowered)
-                results[one.place] = stages.conclude(lowered, answer, goal, begun)
+            found: list[Run | None] = [None] * len(chunk)
+            if kind is not None and width and not clock.expired():
+                found = _together(kind, chunk, limit)
+            for one, run in zip(chunk, found, strict=True):
+                ahead.done, stages = len(results), each_stages[one.place]
+                results[one.place] = stages.conclude(one.lowered, _answer(stages, one, run), goal, begun)
             report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
     late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
@@ -357,8 +349,8 @@ def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
 _MOST, _WATCHED = 64, 8
 
 
-def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> tuple[Candidate, np.ndarray]:
-    """(best candidates, steps) of programs of one shape, side by side: what all have in common is stored once."""
+def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> list[Run | None]:
+    """The runs of programs of one shape, side by side: what all have in common is stored once."""
 
     def stack(*leaves: np.ndarray) -> np.ndarray:
         alike = all(np.array_equal(leaf, leaves[0]) for leaf in leaves[1:])
@@ -366,7 +358,20 @@ def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> tuple[Candidate,
 
     program = jax.tree.map(stack, *(one.reduced.program for one in chunk))
     goals = jax.tree.map(lambda *leaves: with_lanes(np.stack(leaves)), *(one.reduced.goal for one in chunk))
-    return iterate_lanes(kind.solver, program, goals, min(limit, STEPS_OF_LANES))
+    best, steps = iterate_lanes(kind.solver, program, goals, min(limit, STEPS_OF_LANES))
+    return [Run(jax.tree.map(lambda leaf, k=k: leaf[k], best), steps[k]) for k in range(len(chunk))]
+
+
+def _answer(stages: Stages, one: _Waiting, run: Run | None) -> CertifiedCandidate:
+    """What the run of a point proves; without one, or where it misses the goal, what a run by itself does."""
+    lowered = one.lowered
+    if run is not None:
+        parts = one.reduced.expanded(run.best)
+        answer = stages.certified(lowered.program, lowered.limits, *parts, int(run.steps), stages.name)
+        # A lane that has used all steps that are allowed has no second run.
+        if lowered.goal.proved(answer) or stages.limit <= STEPS_OF_LANES or stages.clock.expired():
+            return answer
+    return stages.run(lowered.program, lowered.limits, lowered.goal, None, lowered)
 
 
 def _from_neighbours(

@@ -51,9 +51,9 @@ def test_the_bottleneck_of_a_fair_bit_is_its_closed_form():
     joint = binary_symmetric(0.5, 0.1)
     for disclosure in (0.1, 0.3, 0.6):
         relevance = binary_bottleneck(0.1, disclosure)
-        told = jp.solve(jp.BottleneckProblem(joint, disclosure=disclosure), TISHBY)
-        assert told.value == pytest.approx(relevance, abs=1e-8)
-        assert told.disclosure <= disclosure + 1e-14
+        released = jp.solve(jp.BottleneckProblem(joint, disclosure=disclosure), TISHBY)
+        assert released.value == pytest.approx(relevance, abs=1e-8)
+        assert released.disclosure <= disclosure + 1e-14
         paid = jp.solve(jp.BottleneckProblem(joint, relevance=relevance), TISHBY)
         assert paid.value == pytest.approx(disclosure, abs=1e-7)
         assert paid.leakage >= relevance - 1e-14
@@ -108,8 +108,8 @@ def test_at_order_one_sibsons_information_is_mutual_information():
     joint, price = binary_symmetric(0.14, 0.24), 0.2
     plain = jp.solve(jp.FunnelProblem(joint, multiplier=price), DESCENT)
     found = DESCENT.find(jp.FunnelProblem(joint, multiplier=price, leakage=leakage.Sibson(1.0)), FunnelGoal())
-    told = found.posteriors.T * found.masses
-    value = information(conditional_of(joint) @ told) - price * information(told)
+    released = found.posteriors.T * found.masses
+    value = information(conditional_of(joint) @ released) - price * information(released)
     assert value == pytest.approx(plain.value, abs=1e-7)
     assert found.stationary
 
