@@ -30,6 +30,7 @@ from jaxpriv.solving.choice import (
 )
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.fallback import solve_by_methods
+from jaxpriv.solving.loops import ONE_THREAD
 from jaxpriv.solving.stages import Stages
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
@@ -299,7 +300,7 @@ def _noise(problem: NoiseProblem, request: Request) -> Solution:
         raise InputError(f"solver: additive noise has one method, 'auto'; {request.solver!r} was given")
     if is_traced(problem, request.goal):
         raise InputError("problem: additive noise is solved outside of jit and vmap only")
-    with own_settings(), device_errors():
+    with ONE_THREAD:
         return solve_noise(problem, request.goal, step_limit(None, request.max_steps), request.throw, request.clock)
 
 
