@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -233,10 +234,7 @@ class _SharedOut:
     mesh: Mesh
 
     def __call__(self, solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-        def own(lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-            return _solve_all(solver, lanes, tol, rtol, limit)
-
-        shares, same = PartitionSpec("x"), PartitionSpec()
+        own, shares, same = partial(_solve_all, solver), PartitionSpec("x"), PartitionSpec()
         # Unchecked: JAX's check does not cover the results of a kernel.
         run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
         return run(lanes, tol, rtol, limit)
