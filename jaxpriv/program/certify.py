@@ -204,7 +204,7 @@ def _weighted(rules: Arr, numbers: Arr) -> Arr:
     return (rules @ numbers[..., None])[..., 0]
 
 
-def _into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
+def into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
     """k (..., Y, T) moved into price * G; `price` (..., Y), ones in role OBJECTIVE."""
     r, price = xp.asarray(term.reference), price[..., None]
     if not term.smooth:
@@ -280,7 +280,7 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
             weight = eta[..., at.worst]
             cost = cost + term.offset[..., None] * weight[..., None, :]
             size = size + (abs(term.offset)[..., None] * weight[..., None, :]).max(axis=-1).sum(axis=-1)
-        valid = _into_set(xp, term, own, weight)
+        valid = into_set(xp, term, own, weight)
         cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
         size = size + (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.
