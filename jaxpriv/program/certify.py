@@ -111,14 +111,14 @@ def most_excess(dtype: DTypeLike) -> float:
     return _MOST_EXCESS[np.dtype(dtype)]
 
 
-def excess_of(leaks: Sequence[float], limits: Sequence[tuple[object, float]]) -> float:
+def excess_of(leaks: Sequence[ScalarLike], limits: Sequence[tuple[object, ScalarLike]]) -> np.ndarray:
     """By how much measured values exceed their limits, relative to 1 + limit; 0 up to rounding.
 
     The terms of a limit e on a log-ratio contain e^-e: from 30 nats on that is below their own rounding, and a
     release that excludes a symbol (an infinite ratio) would pass.
     """
-    over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)]
-    return max((one for one in over if not one <= most_excess(np.float64)), default=0.0)
+    over = np.array([(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)])
+    return np.where(over <= most_excess(np.float64), 0.0, over).max(axis=0, initial=0.0)
 
 
 def column_values(term: Term, w: Arr) -> Arr:
