@@ -1,7 +1,6 @@
 """A second release of the same records: what each coalition of receivers has is computed, limited, stated, verified."""
 
 import json
-from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from jaxpriv.verifier.claims import ONE, Measure
 from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
 from tests.cases import refused
+from tests.information import information
 from tests.release.conftest import COLUMNS, flipped, resealed, saved, write
 
 
@@ -55,19 +55,12 @@ def integer_table(rng, shape):
 
 
 def by_force(counts, earlier, rows, seen):
-    """I(S; what is seen) in nats, from the joint of every (s, x, z, y)."""
-    joint = {}
-    n = sum(map(sum, counts))
-    for s, x, z, y in product(range(len(counts)), range(len(earlier)), range(len(earlier[0])), range(len(rows[0]))):
-        mass = counts[s][x] / n * earlier[x][z] / ONE * rows[x * len(earlier[0]) + z][y] / ONE
-        key = s, *(part for part, one in zip((z, y), seen, strict=True) if one)
-        joint[key] = joint.get(key, 0.0) + mass
-    prior, outputs = {}, {}
-    for (s, *out), mass in joint.items():
-        prior[s] = prior.get(s, 0.0) + mass
-        outputs[tuple(out)] = outputs.get(tuple(out), 0.0) + mass
-    terms = (m * np.log(m / prior[s] / outputs[tuple(out)]) for (s, *out), m in joint.items() if m)
-    return sum(terms)
+    """I(S; what is seen) in nats, from the joint of every (s, z, y)."""
+    counts, earlier = np.array(counts, dtype=float), np.array(earlier, dtype=float) / ONE
+    mapping = np.array(rows, dtype=float).reshape(*earlier.shape, -1) / ONE
+    joint = np.einsum("sx,xz,xzy->szy", counts / counts.sum(), earlier, mapping)
+    hidden = tuple(axis for axis, one in zip((1, 2), seen, strict=True) if not one)
+    return information(joint.sum(axis=hidden).reshape(len(counts), -1))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -100,9 +93,7 @@ def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, releasing,
     counts = other.evidence.counts
     joint = np.einsum("sx,xz,xy->szy", counts / counts.sum(), fitted.mechanism.matrix(), other.mechanism.matrix())
     for name, axes in (("earlier", 2), ("alone", 1), ("together", None)):
-        seen = (joint if axes is None else joint.sum(axis=axes)).reshape(len(counts), -1)
-        apart = np.outer(seen.sum(axis=1), seen.sum(axis=0))
-        expected = (seen[seen > 0] * np.log(seen[seen > 0] / apart[seen > 0])).sum()
+        expected = information((joint if axes is None else joint.sum(axis=axes)).reshape(len(counts), -1))
         assert float(done.disclosed.leakage[name].upper) == pytest.approx(expected, abs=1e-12)
         assert expected <= float(stated["after"]["leakage"][name]) <= expected * 1.01
     # Again: both keep their draws, whichever release states the other.
@@ -272,8 +263,7 @@ def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, oth
         more = joint @ np.einsum("xz,xy->xzy", fitted.mechanism.matrix(), other.mechanism.matrix()).reshape(
             len(costs), -1
         )
-        apart = np.outer(more.sum(axis=1), more.sum(axis=0))
-        assert float(found.claims["leakage"].upper) < (more[more > 0] * np.log((more / apart)[more > 0])).sum()
+        assert float(found.claims["leakage"].upper) < information(more)
     design, audit = saved(found, tmp_path)
     again = Mechanism.load(design)
     assert again.to_bytes() == found.mechanism.to_bytes()
@@ -451,8 +441,7 @@ def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
         for form, target, whole in (("budget", budget, best), ("leakage-budget", limit, other)):
             found = least_after(joint, earlier, costs, form, target, 1e-6, Clock())
             seen = np.einsum("sx,xz,xzy->szy", joint, earlier, found.mechanism).reshape(s, -1)
-            apart = np.outer(seen.sum(axis=1), seen.sum(axis=0))
-            leakage = (seen[seen > 0] * np.log(seen[seen > 0] / apart[seen > 0])).sum()
+            leakage = information(seen)
             spent = np.einsum("sx,xz,xzy,xy->", joint, earlier, found.mechanism, costs)
             reached, used = (leakage, spent) if form == "budget" else (spent, leakage)
             assert found.status == "optimal"

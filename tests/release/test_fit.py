@@ -49,7 +49,7 @@ def test_without_a_split_there_is_no_audit(table):
         ({"split": 0.0}, "split"),
         ({"split": 1.5}, "split"),
         ({"unseen": "drop"}, "unseen"),
-        ({"resolution": 2}, "resolution"),
+        *(({"resolution": bad}, "resolution") for bad in (7, 63, 32.0, True)),
         ({"leakage": "none"}, "unknown|known"),
         ({"private": "income", "useful": ["income", "age"]}, "private and useful"),
         ({"useful": ["age", "absent"]}, "absent"),

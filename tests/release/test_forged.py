@@ -15,7 +15,7 @@ from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.releases import csv_line, escaped
 from tests.cases import refused
-from tests.release.conftest import COLUMNS, Released, resealed
+from tests.release.conftest import Released, resealed
 
 
 class Folder(Released):
@@ -371,13 +371,6 @@ def test_of_few_records_no_power_is_claimed(tmp_path, table, fitted, size):
     assert found.record["conformity"]["detectable"] == "inf"
     assert "with so few records it would not find in nine of ten cases that all of them were" in found.text
     assert "%" not in found.text
-
-
-def test_the_design_keeps_its_columns_in_their_order(every):
-    """`draws` of this file takes a useful symbol for the released one of the same number."""
-    mechanism = every["budget"].mechanism
-    assert mechanism.released_columns == tuple(COLUMNS["useful"])
-    np.testing.assert_array_equal(mechanism.useful, mechanism.released)
 
 
 def test_a_nul_character_in_records_or_a_released_file_is_refused(folder):

@@ -22,7 +22,7 @@ from jaxpriv.release import table as tables
 from jaxpriv.release.releasing import locked
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import conformity, csv_line, escaped
+from jaxpriv.verifier.releases import csv_line, escaped
 from tests.cases import refused, thorough
 from tests.release.conftest import COLUMNS, Released, resealed, saved, write
 
@@ -135,32 +135,6 @@ def test_a_design_that_exceeds_its_target_is_not_certified(every, tmp_path):
 # -- the pairs of a release ------------------------------------------------------------------------
 
 
-def test_a_leak_is_found_and_an_honest_release_is_not(files, mechanism):
-    symbols = mechanism.symbols(files.records)
-    rows, own = mechanism.table.tolist(), [int(x) for x in range(len(mechanism.table))]
-    honest = [
-        conformity(rows, symbols.tolist(), mechanism.sample(symbols).tolist(), own, tables=199).p_value
-        for _ in range(10)
-    ]
-    assert sum(p <= 0.01 for p in honest) <= 4  # chance 2e-6
-    leaky = mechanism.sample(symbols)
-    leaky[: len(leaky) // 2] = symbols[: len(leaky) // 2]  # released as they are
-    found = conformity(rows, symbols.tolist(), leaky.tolist(), own)
-    assert found.p_value <= 0.001
-    assert found.detectable < 0.5
-    constant = np.full(len(symbols), int(mechanism.table[symbols].min(axis=0).argmax()))
-    assert conformity(rows, symbols.tolist(), constant.tolist(), None).p_value <= 0.001
-
-
-def test_a_forged_release_with_a_receipt_of_its_own_is_found(files, mechanism):
-    """The records themselves, released as they are, with hashes that are right."""
-    symbols = mechanism.symbols(files.records)
-    files.forge(content(mechanism, symbols))
-    assert files.verify().rows == len(symbols)
-    with pytest.raises(IntegrityError, match="does not come from the design"):
-        everything(files)
-
-
 @pytest.mark.usefixtures("surely")
 def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     """As fit and release read them: delimiter, encoding, no header, gzip."""
@@ -189,13 +163,6 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     for option in ({"read": settings}, {"order": files.order}, {"identity": ["age"]}):
         with refused(r"go(es)? with records"):
             files.verify(**option)
-
-
-def test_an_impossible_pair_is_named():
-    one = 2**62
-    found = conformity([[one, 0], [one // 2, one // 2]], [0, 1, 0], [0, 1, 1], None)
-    assert found.p_value == 0
-    assert found.impossible == (2,)
 
 
 @pytest.mark.usefixtures("surely")

@@ -145,20 +145,20 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monke
         values(packed)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"delimiter": "ab"},
-        {"delimiter": '"'},
-        {"encoding": "klingon"},
-        {"names": []},
-        {"names": ["a", "a"]},
-        {"names": "ab"},
-    ],
-)
-def test_bad_dialects(options):
-    with refused(next(iter(options))):
-        TableFile("t.csv", **options)
+BAD = [
+    ("delimiter", "ab"),
+    ("delimiter", '"'),
+    ("encoding", "klingon"),
+    ("names", []),
+    ("names", ["a", "a"]),
+    ("names", "ab"),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), BAD)
+def test_bad_dialects(option, value):
+    with refused(option):
+        TableFile("t.csv", **{option: value})
 
 
 def test_rare_classes_are_merged_by_the_stated_rule():

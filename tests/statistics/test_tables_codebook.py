@@ -167,7 +167,7 @@ RULES = {"weight": Quantiles(2, missing="unknown"), "age": Edges((18, 35, INF), 
 @pytest.fixture(scope="module")
 def table():
     return count_table(
-        TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"], rules={"age": RULES["age"]}
+        TABLE, private=["income", "age"], useful=["age", "town"], shared="age", rules={"age": RULES["age"]}
     )
 
 
@@ -262,11 +262,6 @@ def test_bad_choices_of_columns(case):
     options, message = BAD_TABLES[case]
     with refused(message):
         fit_codebook(TABLE, **{"private": "income", "useful": "age", **options})
-
-
-def test_one_shared_column_by_name():
-    book = fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared="age")
-    assert book == fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"])
 
 
 def test_constant_columns_and_single_classes():
@@ -367,14 +362,6 @@ def test_the_census_through_tables_is_the_census(shared):
     assert np.array_equal(found.counts, census.counts)
     assert found.useful_labels == census.useful_labels
     assert found.private_labels == census.private_labels
-
-
-def test_no_edge_of_quantiles_is_a_value_of_a_record():
-    generator = np.random.default_rng(0)
-    for values in (generator.integers(0, 9, 200), generator.normal(size=200), [1, 2, 2, 3], [0.5, 0.25, 0.75, 1.0]):
-        values = np.asarray(values)
-        edges = Quantiles(3).fit(column(values)).edges
-        assert not set(edges) & set(values.astype(float).tolist())
 
 
 # -- whole numbers that float64 would round ----------------------------------------------------------
