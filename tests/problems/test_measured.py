@@ -133,9 +133,6 @@ def test_a_set_of_joints_is_at_least_as_hard_as_each_and_holds_under_all(name, f
         _costs(both, jp.solve(problem_of(MEASURES[name], joint, **form)))
 
 
-# -- another solver --------------------------------------------------------------------------------
-
-
 # -- limits that are none, and refusals ------------------------------------------------------------
 
 
@@ -190,11 +187,6 @@ def _refused(message, measure=None, **form):
     assert_refused(message, lambda: jp.solve(problem_of(measure, **form)))
 
 
-@pytest.mark.parametrize("value", [math.nan, "much", [0.1, 0.2], True])
-def test_a_leakage_budget_that_is_no_number(value):
-    _refused("leakage_budget", lk.Lift(), leakage_budget=value)
-
-
 @pytest.mark.parametrize("value", [math.nan, -1, -INF, "much", True])
 def test_a_limit_that_is_no_number(value):
     _refused(r"limits\[1\]", budget=1, limits=[(lk.Lift(), 1), (lk.MaxLift(), value)])
@@ -203,11 +195,6 @@ def test_a_limit_that_is_no_number(value):
 @pytest.mark.parametrize("limits", [3, [lk.Lift()], [(lk.Lift(), 1, 2)], {"lift": 1}, [("lift", 1)], [(lk.Lift, 1)]])
 def test_limits_that_are_no_pairs(limits):
     _refused("limits", budget=1, limits=limits)
-
-
-@pytest.mark.parametrize("wrong", ["lift", lk.Lift, 3])
-def test_what_leakage_may_not_be(wrong):
-    _refused("^leakage", wrong, budget=1)
 
 
 @pytest.mark.parametrize(
