@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import brentq, minimize
-
-from jaxpriv import InfeasibleError
-from jaxpriv.models.gaussian import (
+from jaxpriv.gaussian import (
     bottleneck,
     bottleneck_curve,
     from_covariances,
@@ -17,6 +13,10 @@ from jaxpriv.models.gaussian import (
     information,
     time_sharing_curve,
 )
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import brentq, minimize
+
+from jaxpriv import InfeasibleError
 from jaxpriv.testing import gaussian_bottleneck, gaussian_funnel
 from tests.cases import assert_refused
 

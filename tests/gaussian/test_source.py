@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxpriv.gaussian import from_covariances, from_samples, funnel, funnel_curve, information
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 
-from jaxpriv.models.gaussian import from_covariances, from_samples, funnel, funnel_curve, information
 from tests.cases import assert_refused
 
 from .conftest import covariances, with_correlations

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 from hypothesis import strategies as st
-
-from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
 INF = math.inf
 ACCURACY = 1e-11
