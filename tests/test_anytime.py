@@ -10,9 +10,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
-from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.clock import Clock
 from jaxpriv.solving import loops
-from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
+from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, assert_certified, budget_at, distances, refused, spent
 from tests.compiling import kernels
 from tests.information import information
 
@@ -61,7 +61,6 @@ def test_the_first_interrupt_is_noted_and_the_second_raised():
         with Clock() as clock:
             signal.raise_signal(signal.SIGINT)
             assert clock.expired()
-            assert clock.stop is Stop.INTERRUPTED
             signal.raise_signal(signal.SIGINT)
             raise AssertionError
 
@@ -159,7 +158,7 @@ TWO = np.stack([JOINT, JOINT[::-1]])
 def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
     solution = jp.solve(asked, solver, time_limit=0)
     assert solution.status == "best_known"
-    assert solution.stopped == Stop.TIME_LIMIT
+    assert solution.stopped == TIME_LIMIT
     assert solution.message.startswith("Stopped by the time limit")
     assert solution.steps == 0
     assert np.isfinite(solution.value)
@@ -210,7 +209,7 @@ def test_a_utility_and_a_ball_without_any_time():
             assert quick.value <= best.value + 1e-12
             assert best.upper_bound <= quick.upper_bound + 1e-12
             assert quick.leakage[0] <= limit[1] + 1e-12
-            assert quick.stopped == Stop.TIME_LIMIT
+            assert quick.stopped == TIME_LIMIT
             assert quick.status == "best_known"
     ball = jp.solve_prior_ball(problem(), 0.2, time_limit=0)
     assert (ball.status, ball.rounds, ball.lower_bound) == ("best_known", 0, 0.0)
@@ -226,7 +225,7 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     note, records = interrupting()
     early = jp.solve(problem(), progress=note, **SLOW)
     assert early.status == "best_known"
-    assert early.stopped == Stop.INTERRUPTED
+    assert early.stopped == INTERRUPTED
     assert early.message.startswith("Stopped by an interrupt")
     assert early.steps == records[-1].step
     assert paid(early.mechanism) <= BUDGET + 1e-12
@@ -266,9 +265,8 @@ def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
 
 def test_another_limit_compiles_nothing():
     jp.solve(problem(), time_limit=1e3, max_steps=20, **SLOW)
-    known = set(compilation._PROGRAMS)
-    jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
-    assert set(compilation._PROGRAMS) == known
+    again = jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
+    assert again.seconds["compile"] == 0
 
 
 def test_lines_of_progress_go_to_stderr(capsys):
@@ -344,7 +342,7 @@ def test_local_funnel_methods_end_between_rounds():
     assert len(records) == 1
     assert early.disclosure >= 0.7 - 1e-9
     assert early.leakage == pytest.approx(leaked(early.mechanism), abs=1e-12)
-    assert early.stopped == Stop.INTERRUPTED
+    assert early.stopped == INTERRUPTED
 
 
 # -- what cannot be interrupted --------------------------------------------------------------------
@@ -388,7 +386,7 @@ def test_nothing_is_compiled_that_ends_after_the_limit(solver, no_time_to_compil
     monkeypatch.setattr(loops, "_LONGEST", 0.0)
     found = jp.solve(problem(), solver, time_limit=1e3)
     assert no_time_to_compile
-    assert (found.status, found.stopped) == ("best_known", Stop.TIME_LIMIT)
+    assert (found.status, found.stopped) == ("best_known", TIME_LIMIT)
     assert "time limit" in found.message
     mechanism = np.asarray(found.mechanism)
     assert is_mechanism(mechanism)

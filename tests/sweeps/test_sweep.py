@@ -17,7 +17,6 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import IntegrityError, ResourceError
-from jaxpriv.solving import kinds
 from jaxpriv.solving.sweeps import Study, Sweep, running
 from jaxpriv.solving.sweeps.planning import plan_of
 from jaxpriv.solving.sweeps.store import opened
@@ -86,8 +85,8 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
         done.solution(12)
 
 
-def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, monkeypatch, no_whole_solves):
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
+def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, worth_compiling, no_whole_solves):
+    worth_compiling(0.0)
     together = jp.sweep({**DECLARED, "chunk_rows": 8}, tmp_path / "together")
     assert {chunk.width for chunk in together.plan.chunks} == {8}
     assert sum(len(chunk.positions) for chunk in together.plan.chunks) == 12
