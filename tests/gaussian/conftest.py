@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from jaxpriv.gaussian import GaussianSource, from_covariances
 
 

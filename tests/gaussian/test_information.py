@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxpriv.gaussian import from_covariances, information
 from numpy.testing import assert_allclose
 
+from jaxpriv.gaussian import from_covariances, information
 from tests.cases import assert_refused
 
 from .conftest import covariances, with_correlations

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from hypothesis import strategies as st
+
 from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
 INF = math.inf

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from jaxpriv.watchdog import CompleteMerging, best_draw, scores, watchdog
 from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
+from jaxpriv.watchdog import CompleteMerging, best_draw, scores, watchdog
 from tests.cases import refused
 
 JOINT = np.random.default_rng(8).dirichlet(np.full(24, 0.7)).reshape(3, 8)

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from jaxpriv.watchdog import explain, scores, watchdog
 
+from jaxpriv.watchdog import explain, scores, watchdog
 from tests.cases import refused
 
 

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from jaxpriv import leakage
+from jaxpriv.data.datasets import census, census_small
+from jaxpriv.statistics.watchdog.perturbation import rounded_shares
 from jaxpriv.watchdog import (
     CompleteMerging,
     RandomisedResponse,
@@ -17,10 +21,6 @@ from jaxpriv.watchdog import (
     scores,
     watchdog,
 )
-
-from jaxpriv import leakage
-from jaxpriv.data.datasets import census, census_small
-from jaxpriv.statistics.watchdog.perturbation import rounded_shares
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, thresholds, zero_shares
 

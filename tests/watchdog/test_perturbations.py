@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from jaxpriv.data.datasets import census
+from jaxpriv.errors import InfeasibleError
 from jaxpriv.watchdog import (
     CompleteMerging,
     RandomisedResponse,
@@ -19,9 +22,6 @@ from jaxpriv.watchdog import (
     staircase,
     watchdog,
 )
-
-from jaxpriv.data.datasets import census
-from jaxpriv.errors import InfeasibleError
 from tests.cases import refused
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, zero_shares

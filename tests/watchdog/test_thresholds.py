@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxpriv.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
 
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
 
 from .cases import ACCURACY, INF, random_joint, seeds, zero_shares
 
