@@ -30,6 +30,7 @@ from jaxpriv.solving.choice import (
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.differentiable import solve_traced
 from jaxpriv.solving.fallback import solve_by_methods
+from jaxpriv.solving.loops import ONE_THREAD
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
@@ -335,7 +336,7 @@ def _noise(
         raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
     if is_traced(problem, goal):
         raise InputError("problem: additive noise is solved outside of jit and vmap only")
-    with own_settings(), device_errors():
+    with ONE_THREAD:
         return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
 
 
