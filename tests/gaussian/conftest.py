@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxpriv.gaussian import GaussianSource, from_covariances
+from jaxpriv.models.gaussian import GaussianSource, from_covariances
 
 
 def covariances(seed: int, n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv import InfeasibleError
-from jaxpriv.gaussian import (
+from jaxpriv.models.gaussian import (
     bottleneck,
     bottleneck_curve,
     from_covariances,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from jaxpriv.gaussian import from_covariances, information
+from jaxpriv.models.gaussian import from_covariances, information
 from tests.cases import assert_refused
 
 from .conftest import covariances, with_correlations

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 
-from jaxpriv.gaussian import from_covariances, from_samples, funnel_curve, information
+from jaxpriv.models.gaussian import from_covariances, from_samples, funnel_curve, information
 from tests.cases import assert_refused
 
 from .conftest import covariances, with_correlations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage
-from jaxpriv.baselines import dropping, hiding
+from jaxpriv.models.baselines import dropping, hiding
 from jaxpriv.release import advise, fit
 from jaxpriv.statistics.tables import Categories, Quantiles
 from tests.cases import refused

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
 INF = math.inf
 ACCURACY = 1e-11

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.watchdog import CompleteMerging, best_draw, scores, watchdog
+from jaxpriv.statistics.watchdog import CompleteMerging, best_draw, scores, watchdog
 from tests.cases import refused
 
 JOINT = np.random.default_rng(8).dirichlet(np.full(24, 0.7)).reshape(3, 8)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from jaxpriv.watchdog import explain, scores, watchdog
+from jaxpriv.statistics.watchdog import explain, scores, watchdog
 from tests.cases import refused
 
 

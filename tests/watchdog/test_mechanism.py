@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from jaxpriv import leakage
 from jaxpriv.data.datasets import census, census_small
-from jaxpriv.statistics.watchdog.perturbation import rounded_shares
-from jaxpriv.watchdog import (
+from jaxpriv.statistics.watchdog import (
     CompleteMerging,
     RandomisedResponse,
     SubsetMerging,
@@ -21,6 +20,7 @@ from jaxpriv.watchdog import (
     scores,
     watchdog,
 )
+from jaxpriv.statistics.watchdog.perturbation import rounded_shares
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, thresholds, zero_shares
 

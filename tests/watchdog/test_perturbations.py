@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError
-from jaxpriv.watchdog import (
+from jaxpriv.statistics.watchdog import (
     CompleteMerging,
     RandomisedResponse,
     SubsetMerging,

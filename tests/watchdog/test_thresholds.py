@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
+from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
 
 from .cases import ACCURACY, INF, random_joint, seeds, zero_shares
 
