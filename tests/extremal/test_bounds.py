@@ -71,8 +71,8 @@ def test_pooling_brackets_the_optimum(heavy, eps):
     p = np.random.default_rng(heavy).dirichlet(np.ones(11))
     low, high = math.exp(-eps), math.exp(eps)
     for make in (lambda s: RatioPricer(s, eps), lambda s: BoxPricer(s, 0.0, high), lambda s: BoxPricer(s, low, high)):
-        exact = attempt(split_at(p, 2**16), make, 1e-9)
-        pooled = attempt(split_at(p, 2**16, heavy), make, 1e-9)
+        exact = attempt(make(split_at(p, 2**16)), 1e-9)
+        pooled = attempt(make(split_at(p, 2**16, heavy)), 1e-9)
         assert exact.upper_bound - exact.value < 1e-9
         assert pooled.value <= exact.upper_bound
         assert pooled.upper_bound >= exact.value
