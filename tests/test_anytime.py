@@ -13,7 +13,9 @@ from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
+from jaxpriv.solvers import Goal
 from jaxpriv.solving import fallback, loops
+from jaxpriv.solving.choice import Request
 from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
 from tests.compiling import kernels
 from tests.information import information
@@ -472,4 +474,4 @@ def test_the_next_method_is_not_begun_without_time_for_it(now, monkeypatch, no_t
     monkeypatch.setattr(fallback, "solve_streamed", lambda *_: pytest.fail("begun"))
     for one in (first, stopped):
         clock = Clock(10.0)
-        assert fallback.with_next_method(problem(), one, fallback.Goal(1e-6), None, clock) is one
+        assert fallback.with_next_method(problem(), one, Request(clock, Goal(1e-6))) is one

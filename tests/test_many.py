@@ -189,12 +189,12 @@ def test_an_error_in_one_solve_is_its_own(monkeypatch, worth_compiling):
     problems = [random_problem(seed) for seed in range(3)]
     original = many.solve_within
 
-    def failing(clock, problem, *rest, **options):
+    def failing(problem, request):
         if problem is problems[1]:
             raise ResourceError("the device ran out of memory")
         if problem is problems[2]:
             raise ZeroDivisionError("0.123 / 0")
-        return original(clock, problem, *rest, **options)
+        return original(problem, request)
 
     monkeypatch.setattr(many, "solve_within", failing)
     good, refused, broken = jp.solve_many(problems)

@@ -134,12 +134,12 @@ def test_threads_are_set_back_where_the_first_in_is_not_the_last_out():
         entered, leave = threading.Event(), threading.Event()
 
         def later():
-            with loops._ONE_THREAD:
+            with loops.ONE_THREAD:
                 entered.set()
                 assert leave.wait(60)
 
         second = threading.Thread(target=later)
-        with loops._ONE_THREAD:
+        with loops.ONE_THREAD:
             assert threads() == {1}
             second.start()
             assert entered.wait(60)

@@ -304,7 +304,9 @@ def _together(
     checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
     if counts is None and stated["leakage"] is not None:
         checked.append("receipt: what it states of the records of the design is checked with --private")
-    return {f"leakage_{coalition}": claim for coalition, claim in found.leakage.items()}
+    # The leakage of a design that looks at earlier draws is that of both releases.
+    named = {} if design.earlier is None else {"together": "leakage"}
+    return {named.get(coalition, f"leakage_{coalition}"): claim for coalition, claim in found.leakage.items()}
 
 
 def _design(data: bytes, name: str) -> DesignFile | GroupsFile:
