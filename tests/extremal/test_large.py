@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv.extremal import pricing
-from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
+from jaxpriv.extremal import search
+from jaxpriv.extremal.search import BoxSearch, RatioSearch
 from jaxpriv.extremal.types import split_at
 from tests.cases import thorough
 from tests.information import divergence
@@ -55,16 +55,16 @@ def test_the_tree_is_exact(make):
         split = split_at(p, 2**16)
         heavy = prices[np.concatenate(split.members)]
         if make == "ratio":
-            tree, pricer = pricing.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
+            tree = RatioSearch(p, 1.5)
         else:
             low = 0.0 if make == "low" else 0.4
-            tree, pricer = pricing.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
-        wanted, _ = pricer.price(heavy, 1)
-        highest, lifts = tree.solve(wanted - 0.1)
+            tree = BoxSearch(p, low, 2.5)
+        wanted, _ = tree.pricer(split).price(heavy, 1)
+        highest, lifts = tree.highest(prices, wanted - 0.1)
         assert highest == pytest.approx(wanted, abs=1e-12)
         gain = divergence(lifts, p) - (lifts * p) @ prices
         assert gain.max() == pytest.approx(wanted, abs=1e-12)
-        assert tree.solve(wanted + 1e-9)[0] == wanted + 1e-9
+        assert tree.highest(prices, wanted + 1e-9)[0] == wanted + 1e-9
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pricing, "_WORK", 40)
-            assert tree.solve(wanted - 10.0)[0] >= wanted - 1e-12
+            patch.setattr(search, "_WORK", 40)
+            assert tree.highest(prices, wanted - 10.0)[0] >= wanted - 1e-12
