@@ -6,28 +6,33 @@ g_y in the sets G of the measures, and a price of every limit,
     min over W  max over g_y in G, prices >= 0   <cost, W> + sum_y <k_y, A W_y> + prices . (use(W) - bounds).
 
 An iteration takes a proximal step on either side, each in the geometry of its set and in closed form, with the output
-masses m_y = (p W)_y, half of them shared equally:
+masses m_y = (p W)_y, a part of them shared equally, relative to the rows and columns of A:
 
-    W+        mirror step on   cost + A' k,  length tau, relative to sum_x p_x KL(W_x || .), within the budgets
+    W+        mirror step on   cost + A' k,  length tau, relative to sum_x c_x KL(W_x || .), within the budgets
     w~        = 2 A W+ - A W
     smooth    v+_y = max(sigma w~_y, 0) + m_y v_y / |v_y|,    g+ = gradient of phi at v+
     shares    q+_y ~ q_y exp( sigma w~_y / (r m_y) ),         g+ = q+ / r
-    box       g+_y = clip( g_y + sigma w~_y / m_y, 0, cap )   (cone: cap = inf)
+    box       g+_y = clip( g_y + sigma w~_y / (m_y a), 0, cap )   (cone: cap = inf)
     prices    multiplied by exp( sigma (use - bound) ), those that share the peak normalised
 
 The smooth step is the exact maximiser of <g, w~> - (m/sigma) D(g_old -> g), D the divergence of the conjugate:
 gradients of phi maximise <w + m v, g> over G, so that the new rule is that of a mixture of the output joint and the old
-one. The step lengths are tau = eta / omega and sigma = eta omega. A step is taken if eta times the coupling of both
-moves is at most the divergences, and eta follows that ratio. Point and average since the last restart are certified
-every `inner` iterations; the better one is where a restart begins, once its gap has fallen far enough, and omega moves
-towards the ratio of the divergences of both sides.
+one. c_x is how far input x can move rules: p_x where the rows are a joint, max_t A_tx / r_t of shares, and sum_t |A_tx|
+of boxes, whose rows have the weights a_t = sum_x |A_tx|; rare symbols move too slowly without these weights. The step
+lengths are tau = eta / omega and sigma = eta omega. A step is taken if eta times the coupling of both moves is at most
+the divergences, and eta follows that ratio. Point and average since the last restart are certified every `inner`
+iterations; the better one is where a restart begins, once its gap has fallen far enough, and omega moves towards the
+ratio of the divergences of both sides. That ratio misleads where the gap has long not fallen: a mechanism near a vertex
+hardly moves, and its steps would become shorter still. A restart then takes the inverse of omega, and the entries of
+the mechanism stay above a hundredth of the gap, so that they can grow again soon.
 
 Linear programs in which rules have a common price (a limit on a sum, several joints), rules of an output add up to 0,
 or budgets share the peak are iterated on by `first_order_lp`, which needs fewer passes there.
 
 No rate is proved here: max(., 0) makes the smooth step inexact where 2 A W+ - A W has negative entries, and the output
 masses change during a run. What is claimed is the certificate of the points.
-Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Applegate et al. 2021 (PDLP: lengths of steps, restarts).
+Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Pock and Chambolle 2011 (weights of rows and columns);
+Applegate et al. 2021 (PDLP: lengths of steps, restarts).
 """
 
 from dataclasses import replace
@@ -55,20 +60,30 @@ from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
 _INNER = 25
 # Masses and shares below this count as 0. It is a normal number of float32 too.
 _TINY = 1e-30
-# Logarithms of a mechanism and of shares are cut here below their largest: what has less comes back by later steps.
-_LOWEST, _LOWEST_SHARE = -200.0, -69.0
-# The share of the output masses that all outputs share equally.
-_MIXED = 0.5
+# Logarithms of shares are cut here below their largest: what has less comes back by later steps.
+_LOWEST_SHARE = -69.0
+# An entry of the mechanism is at least this share of the gap at the last restart, the second where the gap has long not
+# fallen, and at most `_HIGHEST`. Of shares from 1e-6 to 1e-2 the first needs the fewest passes; 2,000 random instances.
+_ENTRY, _STUCK_ENTRY, _HIGHEST = 1e-6, 1e-2, 1e-6
+# Looks without the gap falling by a tenth after which it has long not fallen. A choice among 20, 30, 60 and 150.
+_STUCK = 60
+# The share of the output masses that all outputs share equally: of .02, .05, .2 and .5 the one with the fewest passes.
+_MIXED = 0.05
+# The weight of a symbol of X is at least this share of its probability. A choice; 1e-1 is as good.
+_LEAST_WEIGHT = 1e-2
 # The step lengths stay between these. A choice.
 _SHORTEST, _LONGEST = 1e-6, 1e6
-# The weight of the mechanism's side stays between these. A choice.
-_LIGHTEST, _HEAVIEST = 1e-3, 1e3
+# The weight of the mechanism's side stays between these, and an inverse of it between the others. Choices.
+_LIGHTEST, _HEAVIEST = 1e-6, 1e6
+_LIGHTEST_INVERSE, _HEAVIEST_INVERSE = 1e-3, 1e3
 # The most that a price is multiplied by in an iteration: e.
 _PRICE_MOVE = 1.0
 # Of a restart without a fall of the gap: so many looks at least, and at most.
 _FEWEST_LOOKS, _MOST_LOOKS = 4, 64
 # Coupling below this is rounding: any length is allowed.
 _NO_COUPLING = 1e-15
+# The least weight of a row of rules, relative to the largest.
+_LEAST_RULE = 1e-9
 # The least slack of a limit that its price is measured by.
 _LEAST_SLACK = 1e-6
 
@@ -90,6 +105,14 @@ class MirrorPoint(NamedTuple):
     ax: Arr  # (Y, T)
 
 
+class Geometry(NamedTuple):
+    """What the divergences of both sides are weighed by."""
+
+    inputs: Arr  # (X,) c, of the rows of the mechanism
+    rules: Arr  # (T,) a, of the rows of rules, one where their set is no box
+    rates: Arr  # (B,) `_rates`
+
+
 class Sums(NamedTuple):
     """Sums of both sides over the steps since a restart, by the lengths of the steps."""
 
@@ -108,7 +131,7 @@ class HybridState(eqx.Module):
     first_logs: Arr  # (X, Y) of the mechanism at the last restart
     first_dual: DualPoint
     sums: Sums
-    rates: Arr  # (B,) `_rates`
+    geometry: Geometry
     eta: Arr
     omega: Arr
     looks: Arr  # steps, each of which ends with a look at the gap
@@ -176,8 +199,8 @@ class PrimalDualHybridGradient(AbstractSolver):
             return self._of_linear.init(program, attempt, best)
         data = rearrange(program, dense=True)
         primal = _from(data, first_mechanism(data).T)
-        rates = _rates(data)
-        dual = _first_dual(data, primal, rates)
+        geometry = _geometry(data)
+        dual = _first_dual(data, primal, geometry.rates)
         one, number = jnp.ones((), primal.x.dtype), jnp.array(0)
         far = jnp.inf * one
         return HybridState(
@@ -186,7 +209,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             first_logs=primal.logs,
             first_dual=dual,
             sums=_no_sums(primal, dual),
-            rates=rates,
+            geometry=geometry,
             eta=one,
             omega=one,
             looks=number,
@@ -228,8 +251,10 @@ class PrimalDualHybridGradient(AbstractSolver):
 
         def restarted() -> tuple[PyTree, ...]:
             x, dual = jax.tree.map(lambda part: part[nearest], points)
-            primal = _from(data, x)
+            primal = _from(data, x, _least_entry(gap, state.stale))
             omega = self._balanced(data, state, primal, dual)
+            inverse = jnp.clip(1.0 / omega, _LIGHTEST_INVERSE, _HEAVIEST_INVERSE)
+            omega = jnp.where(state.stale > _STUCK, inverse, omega)
             return primal, dual, primal.logs, dual, _no_sums(primal, dual), omega, jnp.zeros_like(since), gap
 
         def gone_on() -> tuple[PyTree, ...]:
@@ -247,7 +272,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             first_logs=first_logs,
             first_dual=first_dual,
             sums=sums,
-            rates=state.rates,
+            geometry=state.geometry,
             eta=state.eta,
             omega=omega,
             looks=looks,
@@ -270,15 +295,17 @@ class PrimalDualHybridGradient(AbstractSolver):
         primal, dual, eta, omega = state.primal, state.dual, state.eta, state.omega
         tau, sigma = eta / omega, eta * omega
         k = _rules(data, dual)
-        new, budget_prices = self._primal_step(data, primal, _costs(data, k, dual), dual.price, tau)
+        tilt = tau * _inverse(state.geometry.inputs)[:, None]
+        least = _least_entry(state.restart_gap, state.stale)
+        new, budget_prices = self._primal_step(data, primal, _costs(data, k, dual), dual.price, tilt, least)
         masses = _masses(data, new.x)
         ahead = MirrorPoint(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
-        after = _dual_step(data, dual, ahead, sigma, masses, state.rates)
+        after = _dual_step(data, dual, ahead, sigma, masses, state.geometry)
         after = after._replace(price=jnp.concatenate([budget_prices, after.price[len(budget_prices) :]]))
         scales = _scales(data, after)
         coupled = _coupling(data, scales * after.g - k, dual, after, new, primal)
-        moved = omega * _divergence(data, new, primal.logs)
-        moved = moved + _dual_divergence(data, dual, after, masses * scales, masses, state.rates) / omega
+        moved = omega * _divergence(data, new, primal.logs, state.geometry)
+        moved = moved + _dual_divergence(data, dual, after, masses * scales, masses, state.geometry) / omega
         limit = jnp.where((coupled > _NO_COUPLING) & (moved > 0), moved / jnp.maximum(coupled, _TINY), jnp.inf)
         n = (state.looks * self.iterations + number + 2).astype(eta.dtype)
         # The exponents are those of PDLP (Applegate et al. 2021, adaptive step lengths).
@@ -296,25 +323,24 @@ class PrimalDualHybridGradient(AbstractSolver):
         )
 
     def _primal_step(
-        self, data: Data, primal: MirrorPoint, costs: Arr, price: Arr, tau: Arr
+        self, data: Data, primal: MirrorPoint, costs: Arr, price: Arr, tilt: Arr, least: Arr
     ) -> tuple[MirrorPoint, Arr]:
         """The mirror step within the budgets that do not share the peak, and the prices of these."""
         program = data.program
-        tilt = tau * _inverse(program.mass)[:, None]
         base = jnp.where(program.support, primal.logs - tilt * costs, -jnp.inf)
         prices = price[: _within_step(data)]
         if len(prices):
             logs, x, prices = meet_budgets(program.constraints, program.budgets, base, tilt, prices, self.dual_steps)
         else:
             logs, x = normalised(base)
-        return MirrorPoint(jnp.maximum(logs, _LOWEST), x, _seen(data, x)), prices
+        return MirrorPoint(jnp.maximum(logs, jnp.log(least)), x, _seen(data, x)), prices
 
     def _balanced(self, data: Data, state: HybridState, primal: MirrorPoint, dual: DualPoint) -> Arr:
         """omega, moved towards the ratio of the divergences of dual and primal since the restart."""
         masses = _masses(data, primal.x)
-        way = _divergence(data, primal, state.first_logs)
+        way = _divergence(data, primal, state.first_logs, state.geometry)
         weights = masses * _scales(data, dual)
-        dual_way = _dual_divergence(data, state.first_dual, dual, weights, masses, state.rates)
+        dual_way = _dual_divergence(data, state.first_dual, dual, weights, masses, state.geometry)
         wanted = 0.5 * (jnp.log(jnp.maximum(dual_way, 1e-20)) - jnp.log(jnp.maximum(way, 1e-20)))
         omega = jnp.exp(self.gain * wanted + (1.0 - self.gain) * jnp.log(state.omega))
         return jnp.clip(omega, _LIGHTEST, _HEAVIEST)
@@ -327,7 +353,7 @@ def _for_halpern(program: Program) -> bool:
 
 
 def _inverse(mass: Arr) -> Arr:
-    """1/p(x), 0 for a symbol without mass: its row does not move."""
+    """1/c(x), 0 for a symbol without mass: its row does not move."""
     massed = mass > np.finfo(mass.dtype).tiny
     return jnp.where(massed, 1.0 / jnp.where(massed, mass, 1.0), 0.0)
 
@@ -337,9 +363,14 @@ def _seen(data: Data, x: Arr) -> Arr:
     return jnp.matmul(x.T, data.a.T)
 
 
-def _from(data: Data, x: Arr) -> MirrorPoint:
+def _from(data: Data, x: Arr, least: ScalarLike = _TINY) -> MirrorPoint:
     """The mechanism (X, Y), rows that sum to one, with logarithms that let every entry of the support come back."""
-    return MirrorPoint(jnp.log(jnp.maximum(x, _TINY)), x, _seen(data, x))
+    return MirrorPoint(jnp.log(jnp.maximum(x, least)), x, _seen(data, x))
+
+
+def _least_entry(gap: Arr, stale: Arr) -> Arr:
+    """What an entry of the mechanism does not fall below."""
+    return jnp.clip(jnp.where(stale > _STUCK, _STUCK_ENTRY, _ENTRY) * gap, _TINY, _HIGHEST)
 
 
 def _no_sums(primal: MirrorPoint, dual: DualPoint) -> Sums:
@@ -467,7 +498,9 @@ def _uses(data: Data, g: list[Arr], ahead: MirrorPoint) -> Arr:
     return jnp.concatenate([used, jnp.stack(sums)]) if sums else used
 
 
-def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, masses: Arr, rates: Arr) -> DualPoint:
+def _dual_step(
+    data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, masses: Arr, geometry: Geometry
+) -> DualPoint:
     """The proximal step of the adversary about `ahead`, whose entries may be negative; not the prices of budgets."""
     parts, rules, eta = [], [], dual.eta
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -487,7 +520,7 @@ def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, mass
                 new = _balanced_prices(term.reference, v + sigma * w / masses)
             case _:
                 cap = jnp.inf if term.cap is None else term.cap
-                new = jnp.clip(v + sigma * w / masses, 0.0, cap)
+                new = jnp.clip(v + sigma * w / (masses * geometry.rules[place.rows]), 0.0, cap)
         parts.append(new)
         rules.append(_rule(term, new))
         if place.worst is not None:
@@ -499,11 +532,28 @@ def _dual_step(data: Data, dual: DualPoint, ahead: MirrorPoint, sigma: Arr, mass
             )
     price = dual.price
     if data.marks.shape[0]:
-        move = sigma * _moved_by(data, rates, dual.price) * _uses(data, rules, ahead)
+        move = sigma * _moved_by(data, geometry.rates, dual.price) * _uses(data, rules, ahead)
         price = dual.price * jnp.exp(jnp.clip(move, -_PRICE_MOVE, _PRICE_MOVE))
         shared = jnp.where(data.marks > 0, price, 0.0).sum()
         price = jnp.where(data.marks > 0, price / jnp.maximum(shared, _TINY), price)
     return DualPoint(jnp.concatenate(parts, axis=1), jnp.concatenate(rules, axis=1), price, eta)
+
+
+def _geometry(data: Data) -> Geometry:
+    """The weights of both sides, by what the rows of the measures can move."""
+    mass = data.program.mass
+    inputs, rules = [], []
+    for term in data.terms:
+        sizes, kind = abs(term.rows), _kind(term)
+        lift = sizes / jnp.where(term.reference > 0, term.reference, jnp.inf)[:, None]
+        reach = mass if kind == "smooth" else lift.max(axis=0) if kind == "shares" else sizes.sum(axis=0)
+        inputs.append(reach / jnp.maximum(reach.sum(), _TINY))
+        of_rules = sizes.sum(axis=1)
+        of_rules = jnp.maximum(of_rules / jnp.maximum(of_rules.max(), _TINY), _LEAST_RULE)
+        rules.append(of_rules if kind == "box" else jnp.ones_like(of_rules))
+    shared = jnp.maximum(sum(inputs) / len(inputs), _LEAST_WEIGHT * mass) if inputs else mass
+    weights = jnp.where(mass > np.finfo(mass.dtype).tiny, shared, 0.0)
+    return Geometry(weights, jnp.concatenate(rules) if rules else mass[:0], _rates(data))
 
 
 def _rates(data: Data) -> Arr:
@@ -540,10 +590,10 @@ def _balanced_prices(reference: Arr, k: Arr) -> Arr:
     return jnp.maximum(k - 0.5 * (low + high) * reference, 0.0)
 
 
-def _divergence(data: Data, new: MirrorPoint, old_logs: Arr) -> Arr:
-    """sum_x p_x KL(new_x || old_x)."""
+def _divergence(data: Data, new: MirrorPoint, old_logs: Arr, geometry: Geometry) -> Arr:
+    """sum_x c_x KL(new_x || old_x)."""
     change = jnp.where(data.program.support, new.logs - old_logs, 0.0)
-    return (data.program.mass[:, None] * new.x * change).sum()
+    return (geometry.inputs[:, None] * new.x * change).sum()
 
 
 def _relative(new: Arr, old: Arr) -> Arr:
@@ -551,7 +601,7 @@ def _relative(new: Arr, old: Arr) -> Arr:
     return new * (jnp.log(jnp.maximum(new, _TINY)) - jnp.log(jnp.maximum(old, _TINY))) - new + old
 
 
-def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, weights: Arr, masses: Arr, rates: Arr) -> Arr:
+def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, weights: Arr, masses: Arr, geometry: Geometry) -> Arr:
     """How far the adversary has moved, in the geometry of every set; `weights`: masses times prices, (Y, T)."""
     total = jnp.zeros((), old.v.dtype)
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -562,12 +612,12 @@ def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, weights: Arr, m
             case "shares":
                 change = _relative(v1, v0)
             case _:
-                change = 0.5 * (v1 - v0) ** 2
+                change = 0.5 * geometry.rules[place.rows] * (v1 - v0) ** 2
         total = total + (weights[:, place.rows] * change).sum()
     total = total + 0.5 * (masses * (new.eta - old.eta) ** 2).sum()
     if data.marks.shape[0]:
         own = slice(_within_step(data), None)
-        rate = jnp.maximum(_moved_by(data, rates, old.price), _TINY)
+        rate = jnp.maximum(_moved_by(data, geometry.rates, old.price), _TINY)
         total = total + (_relative(new.price, old.price) / rate)[own].sum()
     return total
 
