@@ -101,7 +101,7 @@ def disclosing(source: np.ndarray, logarithms: np.ndarray, target: float) -> np.
 # Prices of the first round, as multiples of the mean slope of the curve.
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
 # Rounds in a row that lower nothing, after which the search ends.
-_PATIENCE = 2
+PATIENCE = 2
 # Steps after which the starts of a round are releases, too: where all of them converge to one, the linear program has
 # the posteriors on the way to choose from.
 _EARLY = 10
@@ -162,7 +162,7 @@ def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.nda
 
 
 # What multiplies the logarithms of starts near the best release, and the mass that is added to every entry at most.
-_SPREADS, _LIFTS = (0.3, 1.0, 2.0, 4.0), (0.0, 0.02, 0.06)
+SPREADS, LIFTS = (0.3, 1.0, 2.0, 4.0), (0.0, 0.02, 0.06)
 
 
 def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.random.Generator) -> int:
@@ -180,7 +180,7 @@ def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.ra
     given = given[: count // 4]
     # The others: entries of the best one times log-normal numbers, plus some mass anywhere.
     count -= len(given)
-    scale, lift = (np.resize(each, count)[:, None, None] for each in (_SPREADS, _LIFTS))
+    scale, lift = (np.resize(each, count)[:, None, None] for each in (SPREADS, LIFTS))
     shape = (count, *best[0].shape)
     near = best[0] * np.exp(scale * random.normal(size=shape)) + lift * random.random(shape) + np.finfo(float).tiny
     given += list(np.log(near / near.sum(axis=2, keepdims=True)))
@@ -307,7 +307,7 @@ class AlongTheHull(_FromStarts):
     """A method whose local optima at prices are points of a hull.
 
     Args:
-        rounds: batches at most, each at the price that the hull of the earlier ones gives.
+        rounds: batches at most, each at the price that the hull of the earlier ones gives (at a price: at that one).
         max_steps: steps of one start in one batch (`max_steps` of the call goes first).
         seed: of the random starts.
     """
@@ -400,7 +400,7 @@ class AlongTheHull(_FromStarts):
         linear, planned = isinstance(measure, AbstractMeanLeakage), 0
         bound = elementary_bound(problem)
         for number in range(self.rounds if searching else 0):
-            if goal.clock.expired() or idle == _PATIENCE:
+            if goal.clock.expired() or idle == PATIENCE:
                 break
             starts = np.array(random_starts(jax.random.fold_in(key, number), count, *shape))
             slope = crossing.slope
@@ -463,7 +463,7 @@ class DifferenceOfConvex(AlongTheHull):
     Args:
         starts: how many in one batch; 48, and fewer for large alphabets, if not given.
         outputs: symbols of Y in every start; |X| + 1 if not given.
-        rounds: batches at most, each at the price that the hull of the earlier ones gives.
+        rounds: batches at most, each at the price that the hull of the earlier ones gives (at a price: at that one).
         max_steps: steps of one start in one batch (`max_steps` of the call goes first).
         seed: of the random starts.
 

@@ -2,10 +2,12 @@
 
     minimise (bottleneck: maximise)   L(S->Y) - l I(X;Y)   over the mechanism
 
-Every start descends to a mechanism of its own. Time sharing between the best of them, with the outputs of each kept
-apart, is one mechanism with the mean of their values, and its descent moves mass to those posteriors that are good
-together: what a linear program over all posteriors would choose, which it also improves. Of what was found, X itself
-and a constant Y the best is the result.
+A round is this: every start descends to a mechanism of its own. Time sharing between the best of them, with the outputs
+of each kept apart, is one mechanism with the mean of their values, and its descent moves mass to those posteriors that
+are good together: what a linear program over all posteriors would choose, which it also improves. The first round has
+random starts; half of those of a later round are near the best mechanism of the rounds before, which takes part in the
+time sharing. The search ends after two rounds without progress. Of what was found, X itself and a constant Y the best
+is the result.
 
 Nothing is proved about other mechanisms. The bounds are those that need no search: with h = H(X|S)
 
@@ -15,9 +17,12 @@ Nothing is proved about other mechanisms. The bounds are those that need no sear
 By the envelope theorem the slope of the value is that of the Lagrangian at the mechanism.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
@@ -26,7 +31,7 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, FunnelSolution
-from jaxpriv.funnels.local import AlongTheHull, blended, random_starts, widened
+from jaxpriv.funnels.local import LIFTS, PATIENCE, SPREADS, AlongTheHull, blended, random_starts, widened
 from jaxpriv.funnels.local_steps import channel
 from jaxpriv.funnels.solve import pick_funnel_solver
 from jaxpriv.leakage import MutualInformation
@@ -39,6 +44,9 @@ from jaxpriv.solving.traced import in_one_precision, no_tangent
 # as near to the certified optima, and with 24 starts as with 16; with 8 they missed one of 14 by 1e-3
 # (`benchmarks.funnel_prices`). Starts that follow the optimum from a price of 0 end no nearer than random ones.
 _SCOUT, _TOGETHER = 100, 16
+# Outputs are merged whose posteriors have an affinity sum_x sqrt(q_x r_x) within this of one: their total variation is
+# below 5e-4.
+_ALIKE = 1e-7
 
 
 def solve_traced_funnel(
@@ -141,22 +149,88 @@ def _best(
     starts = random_starts(jax.random.key(method.seed), count, symbols, outputs, given.joint.dtype)
     if start is not None:
         starts = starts.at[0].set(blended(widened(start, outputs)))
-    one = descent(given, jnp.full(count, price), starts, tol, jnp.minimum(limit, _SCOUT))
-    ranks = _ranks(sign * one.value)
-    shared = jnp.concatenate(list(one.log_mechanism[ranks[:_TOGETHER]]), axis=1)
-    two = descent(given, price[None], shared[None], tol, limit)
+    key, short = jax.random.key(method.seed), jnp.minimum(limit, _SCOUT)
+    together = min(_TOGETHER, count)
+    width = max(together * outputs, symbols)
+
+    def of_round(search: _Search) -> _Search:
+        known, first = search.known, search.rounds == 0
+        for_near, for_random = jax.random.split(jax.random.fold_in(key, search.rounds))
+        later = random_starts(for_random, count, symbols, outputs, given.joint.dtype)
+        near = _near(for_near, known.mechanism, given.source, later[count // 2 :])
+        later = jnp.concatenate([near, later[: count // 2]])
+        one = descent(given, jnp.full(count, price), jnp.where(first, starts, later), tol, short)
+        ranks = _ranks(sign * one.value)
+        last = one.log_mechanism[jnp.where(first, ranks[together - 1], 0)]
+        shared = jnp.concatenate([*one.log_mechanism[ranks[: together - 1]], last], axis=1)
+        two = descent(given, price[None], shared[None], tol, limit)
+        ends = [known]
+        for end, place in ((one, ranks[0]), (two, 0)):
+            mechanism = widened(jnp.exp(end.log_mechanism[place]), width)
+            ends.append(_Known(mechanism, end.value[place], end.residual[place]))
+        best = _best_of(sign, ends)
+        improved = first | (abs(best.value - known.value) > tol)
+        steps = search.steps + one.steps.max() + two.steps[0]
+        return _Search(best, search.rounds + 1, jnp.where(improved, 0, search.idle + 1), steps)
 
     plain = jnp.eye(symbols, dtype=price.dtype), jnp.ones((symbols, 1), price.dtype)
-    values = two.value[0], one.value[ranks[0]], *(_value(problem, mechanism) for mechanism in plain)
-    residuals = two.residual[0], one.residual[ranks[0]], jnp.inf, jnp.inf
-    mechanisms = jnp.exp(two.log_mechanism[0]), jnp.exp(one.log_mechanism[ranks[0]]), *plain
-    width = max(shared.shape[1], symbols)
-    chosen = _ranks(sign * jnp.stack(values))[0]
-    mechanism = jnp.stack([widened(mechanism, width) for mechanism in mechanisms])[chosen]
+    known = _best_of(sign, [_Known(widened(one, width), _value(problem, one), jnp.inf * price) for one in plain])
+    none = jnp.array(0)
+    search = lax.while_loop(
+        lambda search: (search.rounds < method.rounds) & (search.idle < PATIENCE),
+        of_round,
+        _Search(known, none, none, none),
+    )
+    mechanism = search.known.mechanism
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)
     source = problem.joint.sum(axis=0)
     mechanism = jnp.where(source[:, None] > 0, mechanism / mechanism.sum(axis=1, keepdims=True), source @ mechanism)
-    return mechanism, jnp.stack(residuals)[chosen], one.steps.max() + two.steps[0]
+    return mechanism, search.known.residual, search.steps
+
+
+class _Known(NamedTuple):
+    """The best mechanism of the rounds so far."""
+
+    mechanism: Arr  # (X, Y)
+    value: Arr
+    residual: Arr
+
+
+class _Search(NamedTuple):
+    """The state of the search."""
+
+    known: _Known
+    rounds: Arr
+    idle: Arr  # rounds since one that improved the value by more than the tolerance
+    steps: Arr
+
+
+def _best_of(sign: float, ends: list[_Known]) -> _Known:
+    """The end of the least value, or the largest where `sign` is -1."""
+    chosen = _ranks(sign * jnp.stack([end.value for end in ends]))[0]
+    return jax.tree.map(lambda *parts: jnp.stack(parts)[chosen], *ends)
+
+
+def _near(key: Arr, mechanism: Arr, source: Arr, starts: Arr) -> Arr:
+    """Starts (B, X, Y) near a mechanism: its heaviest outputs times log-normal numbers, plus some mass anywhere."""
+    count, _, outputs = starts.shape
+    together = _merged(mechanism, source)
+    _, heaviest = lax.top_k(source @ together, outputs)
+    narrow = together[:, heaviest]
+    factor, other = jax.random.split(key)
+    scale, lift = (np.resize(each, count)[:, None, None] for each in (SPREADS, LIFTS))
+    noise = jnp.exp(scale * jax.random.normal(factor, starts.shape, starts.dtype))
+    near = narrow * noise + lift * jax.random.uniform(other, starts.shape, starts.dtype)
+    near = jnp.concatenate([narrow[None], near[1:]]) + jnp.finfo(starts.dtype).tiny
+    return jnp.log(near / near.sum(axis=2, keepdims=True))
+
+
+def _merged(mechanism: Arr, source: Arr) -> Arr:
+    """The mechanism with the mass of outputs of nearly one posterior in the first of them."""
+    masses = source @ mechanism
+    root = jnp.sqrt(source[:, None] * mechanism / jnp.where(masses > 0, masses, 1.0))
+    alike = (root.T @ root > 1.0 - _ALIKE) & (masses > 0)
+    return mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), mechanism.shape[1], dtype=mechanism.dtype)
 
 
 def _ranks(values: Arr) -> Arr:
