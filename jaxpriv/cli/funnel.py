@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._options import LeakageOptions, RunOptions, checked_targets, known_solver
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
@@ -11,10 +12,6 @@ from jaxpriv.cli._results import in_units, infeasible, solved, uncertified, work
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError
-
-if TYPE_CHECKING:
-    pass
-
 
 # Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
@@ -50,7 +47,6 @@ def funnel(
     """
     columns.check(problem)
     from jaxpriv._runtime.validation import joint_array
-    from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
@@ -70,7 +66,7 @@ def funnel(
     joint = joint_array(arrays["joint"])
     files = book_file(results.codebook_out, table)
 
-    kind = BottleneckProblem if bottleneck else FunnelProblem
+    kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
     further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}
     clock, found = run.clock(), []
 

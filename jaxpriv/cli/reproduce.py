@@ -10,17 +10,14 @@ import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import jaxpriv as jp
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _output
 from jaxpriv.errors import InputError, ResourceError
-
-if TYPE_CHECKING:
-    pass
-
 
 # What an experiment leaves behind that is for the reader.
 _TABLES = (".csv", ".json")
@@ -50,9 +47,7 @@ def reproduce(
         raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}{near(name, known)}")
     if draw and arguments:
         raise InputError("--draw computes nothing: leave out what comes after --")
-    from jaxpriv.plotting import require_matplotlib
-
-    require_matplotlib()
+    jp.plotting.require_matplotlib()
     folder = Path("out") / name if out is None else out
     _output.make_folder(folder)
     # The experiment writes beside itself: it works on a copy, and what is stored with it stays as it is.
@@ -80,10 +75,8 @@ def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> 
         raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
     if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
         return []
-    from jaxpriv.data import datasets
-
     try:
-        getattr(datasets, about["fetch"])()
+        getattr(jp.datasets, about["fetch"])()
     except ResourceError as error:
         if "embedded" not in about:
             raise ResourceError(f"{error}; here: -- {about['local']} FOLDER; {stored}") from error

@@ -28,8 +28,6 @@ from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
     leakage_of,
-    least_distortion,
-    least_leakage,
     quantise,
     within_distortion,
     within_leakage,
@@ -426,18 +424,16 @@ class _Work:
         if prices is None or computed is None or not self.measure.worst_outcome:
             table = rounded(matrix)
         else:
-            tables = []
+            tables, mass = [], self.counts.sum(axis=0)
             for least in _RARE:
                 try:
-                    tables.append(
-                        rounded(without_rare(matrix, self.counts.sum(axis=0) / self.counts.sum(), prices, least))
-                    )
+                    tables.append(rounded(without_rare(matrix, mass / mass.sum(), prices, least)))
                 except NotCertifiedError:
                     if least == _RARE[-1] and not tables:
                         raise
-            by_leakage = problem == "budget"
-            best = least_leakage(tables, self.counts, computed) if by_leakage else None
-            table = least_distortion(tables, self.counts, prices) if best is None else best
+            weights = mass[:, None] * prices
+            spent = self.leakage if problem == "budget" else lambda one: (weights * one.astype(float)).sum()
+            table = min(tables, key=spent)
         return _Rounded(table, columns, labels, released, target, duals, status)
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:

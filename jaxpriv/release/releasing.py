@@ -9,13 +9,14 @@ import contextlib
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b, shake_256
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
 from jaxpriv._runtime.files import write_together
 from jaxpriv._runtime.module import summary
@@ -24,7 +25,7 @@ from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
-from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, rule_for, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, members_of, packed, rule_for, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -163,9 +164,7 @@ def _hashed(who: bytes, what: bytes) -> np.ndarray:
 
 def _keys(entries: np.ndarray) -> np.ndarray:
     """Who and what of each entry as one text."""
-    keys = np.empty(len(entries), _ENTRIES.descr[:2])
-    keys["who"], keys["what"] = entries["who"], entries["what"]
-    return keys.view(f"S{_WHO + _WHAT}")
+    return repack_fields(entries[["who", "what"]]).view(f"S{_WHO + _WHAT}")
 
 
 def _fresh_key() -> bytes:
@@ -708,15 +707,8 @@ def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) ->
 
 def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
     """The file of `jaxpriv.verifier.orders`."""
-    rows = array_bytes(order.astype(np.int64))
-    record: dict[str, Json] = {
-        "format": ORDER,
-        "version": 1,
-        "tool": this_version(),
-        "released": archive.digest(content),
-        "members": {"order.npy": archive.digest(rows)},
-    }
-    return archive.pack({"order.json": archive.sealed(record), "order.npy": rows})
+    members = members_of(order=order.astype(np.int64))
+    return packed("order.json", ORDER, {"released": archive.digest(content)}, members)
 
 
 def _singled_out(kept: Mapping[str, Column]) -> int:
@@ -734,51 +726,44 @@ def _content(
 ) -> tuple[bytes, int]:
     """(the file, cells with an apostrophe); rows in the `order` of records, or in that of the table."""
     if order is not None:
-        outputs = outputs[order]
-        kept = {
-            name: replace(column, values=column.values[order], missing=column.missing[order], factors=None)
-            for name, column in kept.items()
-        }
+        outputs, kept = outputs[order], {name: column.part(order) for name, column in kept.items()}
+    drawn = list(zip(mechanism.parts, outputs.T, strict=True))
     if kind == "parquet":
-        return _parquet(mechanism, outputs, kept), 0
+        return _parquet(drawn, kept), 0
     names = [*mechanism.released_columns, *kept]
-    marked, written = sum(escaped(name) != name for name in names), []
-    for part, own in zip(mechanism.parts, outputs.T, strict=True):
-        symbols = part.labels_of(np.arange(len(part.released)))
-        cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
-        rows = [[escaped(cell) for cell in row] for row in cells]
-        changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
-        marked += int(changed[own].sum())
-        if not kept and len(mechanism.parts) == 1:
-            rows = [csv_line(row) for row in rows]
-        written.append([rows[y] for y in own.tolist()])
-    for texts in map(_texts, kept.values()):
-        safe = [escaped(text) for text in texts]
-        marked += sum(map(str.__ne__, safe, texts))
-        written.append([[text] for text in safe])
-    lines = [csv_line([escaped(name) for name in names])]
-    if len(written) == 1:
-        lines += written[0]
-    else:
-        lines += [csv_line([cell for cells in row for cell in cells]) for row in zip(*written, strict=True)]
-    return "".join(lines).encode(), marked
+    safe = [escaped(name) for name in names]
+    marked, written = sum(map(str.__ne__, safe, names)), []
+    symbols = ((zip(*part.labels_of(np.arange(len(part.released))).values(), strict=True), own) for part, own in drawn)
+    for rows, places in (*symbols, *map(_different, kept.values())):
+        pairs = [(row, [escaped(cell) for cell in row]) for row in rows]
+        marked += int(np.array([sum(map(str.__ne__, *pair)) for pair in pairs])[places].sum())
+        cells = np.array([csv_line([*row, ""])[:-2] for _, row in pairs], dtype=object)  # as before further ones
+        written.append(cells[places].tolist())
+    lines = [",".join(row) or csv_line([""])[:-1] for row in zip(*written, strict=True)]
+    return "\n".join([csv_line(safe)[:-1], *lines, ""]).encode(), marked
 
 
 def _texts(column: Column) -> list[str]:
     return ["" if gap else str(value) for value, gap in zip(column.values.tolist(), column.missing, strict=True)]
 
 
-def _parquet(mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
+def _different(column: Column) -> tuple[Iterable[Sequence[str]], np.ndarray]:
+    """The different texts of a column, as rows of one cell, and the place of each row's among them."""
+    texts = _texts(column)
+    place = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    return zip(place), np.array([place[text] for text in texts])
+
+
+def _parquet(drawn: Sequence[tuple[Mechanism, np.ndarray]], kept: Mapping[str, Column]) -> bytes:
     try:
         import polars as pl  # an extra
     except ImportError as error:
         raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    data: dict[str, list[object]] = {}
-    for part, own in zip(mechanism.parts, outputs.T, strict=True):
-        data |= {name: values.tolist() for name, values in part.labels_of(own).items()}
+    data: dict[str, list[object]] = {
+        name: values.tolist() for part, own in drawn for name, values in part.labels_of(own).items()
+    }
     for name, column in kept.items():
-        values = column.values.tolist()
-        data[name] = [None if gap else value for value, gap in zip(values, column.missing, strict=True)]
+        data[name] = np.where(column.missing, None, column.values.astype(object)).tolist()
     stream = io.BytesIO()
     pl.DataFrame(data).write_parquet(stream)
     return stream.getvalue()
