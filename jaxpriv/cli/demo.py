@@ -54,6 +54,9 @@ def demo(
         names, data.useful_attributes, data.joint, distances, jp.leakage.MutualInformation(), range(len(names))
     )
     others = [(spent, leaked, columns) for columns, _, spent, leaked in hidden]
+    ends = (one * units.per_nat for one in (curve.value[shown], others[0][1]))
+    title = f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, "
+    title += "{:.2f} of {:.2f} {} leak".format(*ends, units)
     figures = {
         files["frontier.png"]: jp.plotting.plot_frontier(
             curve,
@@ -65,9 +68,7 @@ def demo(
             xlabel="budget: mean number of changed attributes",
             ylabel=f"leakage of {' and '.join(data.private_names)}",
         ),
-        files["mapping.png"]: jp.plotting.plot_mapping(
-            mechanism, data, title=_title(curve, shown, others[0][1], units)
-        ),
+        files["mapping.png"]: jp.plotting.plot_mapping(mechanism, data, title=title),
     }
     figures[files["funnel.png"]] = jp.plotting.plot_frontier(
         *boundaries,
@@ -129,12 +130,6 @@ def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFro
         "seconds": sum(sum(one.seconds.values()) for one in best),
     }
     return record, boundaries
-
-
-def _title(curve: "jp.Frontier", shown: int, everything: float, units: Units) -> str:
-    scale = units.per_nat
-    leaked = f"{curve.value[shown] * scale:.2f} of {everything * scale:.2f} {units} leak"
-    return f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
 
 
 def _record(curve: "jp.Frontier", free: "jp.Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:

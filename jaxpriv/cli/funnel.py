@@ -57,7 +57,12 @@ def funnel(
     given |= {"relevance": relevance, "multiplier": multiplier}
     form = _output.only_one(given)
     targets = checked_targets(form, given[form], low=0.0)
-    _check_form(form, bottleneck, method, measure.leakage)
+    why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
+    if bottleneck and form in ("equivocation", "leakage_budget"):
+        option = form.replace("_", "-")
+        raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
+    if bottleneck and measure.leakage != "mutual-information":
+        raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
     run.check()
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
@@ -102,17 +107,6 @@ def funnel(
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
     if open_gaps and (method in _CERTIFYING or clock.stop):
         raise uncertified(clock.stop, run.tol, max(open_gaps), "Allow more --max-steps, or raise --tol")
-
-
-def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:
-    if not bottleneck:
-        return
-    why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
-    if form in ("equivocation", "leakage_budget"):
-        option = form.replace("_", "-")
-        raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
-    if leakage != "mutual-information":
-        raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
 
 
 def _together(records: list[JsonRecord], method: str) -> JsonRecord:

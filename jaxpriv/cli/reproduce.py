@@ -39,7 +39,7 @@ def reproduce(
     home = _home()
     known = {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))}
     if listed:
-        _output.emit(_listing(known))
+        _output.emit("".join(_entry(one, about) + "\n" for one, about in known.items()))
         return
     if name is None:
         raise InputError("name an experiment, or give --list to see them")
@@ -105,12 +105,8 @@ def _run(program: Path, arguments: list[str]) -> None:
         raise ResourceError(f"{program.name} of the experiment ended with code {done.returncode}; see above")
 
 
-def _listing(known: Mapping[str, Mapping[str, Any]]) -> str:
-    """One paragraph for each experiment, in lines that fit a terminal of 80 columns."""
-    return "".join(_entry(name, about) + "\n" for name, about in known.items())
-
-
 def _entry(name: str, about: Mapping[str, Any]) -> str:
+    """One paragraph about an experiment, in lines that fit a terminal of 80 columns."""
     minutes = f"{about['minutes']:g} minute" + ("" if about["minutes"] == 1 else "s")
     needs = [f"Needs {about['needs']}."] if "needs" in about else []
     lines = (f"{about['title']}.", f"Source: {about['source']}.", *needs)

@@ -1,6 +1,5 @@
 """Mechanisms of several groups of columns as one public file that releases all columns, and their evidence."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.files import FilePath, atomic_write, write_together
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.release.mechanism import Evidence, Mechanism, guaranteed, hashes, members_of, packed, values_of
@@ -86,12 +85,12 @@ class GroupedMechanism(Shown):
         }
         return packed("groups.json", GROUPS, record, members)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the file, whole or not at all."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "GroupedMechanism":
+    def load(cls, path: FilePath) -> "GroupedMechanism":
         """The mechanisms of a file that `save` wrote, everything in it computed again. Errors as `Mechanism.load`."""
         return cls.from_bytes(read_file(path), str(path))
 
@@ -121,7 +120,7 @@ def side_by_side(books: Sequence[Codebook]) -> Codebook:
     return replace(books[0], useful=tuple(name for book in books for name in book.useful), rules=rules)
 
 
-def load_mechanism(path: str | os.PathLike[str]) -> Mechanism | GroupedMechanism:
+def load_mechanism(path: FilePath) -> Mechanism | GroupedMechanism:
     """The design of a file, of one mechanism or of several groups. Errors as `Mechanism.load`."""
     data, name = read_file(path), str(path)
     return (GroupedMechanism if holds_groups(data, name) else Mechanism).from_bytes(data, name)
@@ -160,19 +159,19 @@ class GroupedEvidence:
         members = dict(zip(group_names(len(self.parts)), files, strict=True)) | members_of(records=self.records)
         return packed("audit.json", GROUPS_AUDIT, {"design": mechanism.sha256, "key": self.key}, members)
 
-    def save(self, path: str | os.PathLike[str], mechanism: GroupedMechanism) -> None:
+    def save(self, path: FilePath, mechanism: GroupedMechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""
         write_together({path: self.to_bytes(mechanism)}, private=[path])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], mechanism: GroupedMechanism) -> "GroupedEvidence":
+    def load(cls, path: FilePath, mechanism: GroupedMechanism) -> "GroupedEvidence":
         """The evidence of a file that `save` wrote for this mechanism. Errors as `Evidence.load`."""
         audit = read_groups_audit(read_file(path), mechanism.verify(), str(path))
         parts = tuple(Evidence.of_file(part) for part in audit.parts)
         return cls(parts, values_of(audit.records, np.int64), audit.record["key"])
 
 
-def load_evidence(path: str | os.PathLike[str], mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:
+def load_evidence(path: FilePath, mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:
     """The evidence of a file for the mechanism of `load_mechanism`. Errors as `Evidence.load`."""
     if isinstance(mechanism, GroupedMechanism):
         return GroupedEvidence.load(path, mechanism)

@@ -4,7 +4,6 @@ The evidence is private: the counts that the mechanism was designed on, those ke
 """
 
 import io
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.files import FilePath, atomic_write, write_together
 from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
@@ -194,12 +193,12 @@ class Mechanism(Shown):
             record |= {"version": VERSIONS[DESIGN], "follows": archive.digest(before[EARLIER])}
         return packed("design.json", DESIGN, record, members_of(**arrays), before)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the file, whole or not at all."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Mechanism":
+    def load(cls, path: FilePath) -> "Mechanism":
         """The mechanism of a file that `save` wrote.
 
         Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
@@ -466,12 +465,12 @@ class Evidence:
         counts = array(members["counts.npy"], "counts", "<i8", 2)
         return claims_of(read_design(mechanism.to_bytes(), "the mechanism"), counts, duals, "counts")
 
-    def save(self, path: str | os.PathLike[str], mechanism: Mechanism) -> None:
+    def save(self, path: FilePath, mechanism: Mechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""
         write_together({path: self.to_bytes(mechanism)}, private=[path])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], mechanism: Mechanism) -> "Evidence":
+    def load(cls, path: FilePath, mechanism: Mechanism) -> "Evidence":
         """The evidence of a file that `save` wrote for this mechanism, everything in it computed again.
 
         Raises `InputError` if the file is absent, `IntegrityError` if it is damaged, altered or of another mechanism.

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
 
-from jaxpriv._runtime.files import write_together
+from jaxpriv._runtime.files import FilePath, write_together
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.data.datasets._layout import distinct_rows
@@ -260,17 +260,17 @@ class Released:
 def release(
     source: Source,
     mechanism: Mechanism | GroupedMechanism,
-    out: str | os.PathLike[str],
-    receipt: str | os.PathLike[str],
+    out: FilePath,
+    receipt: FilePath,
     *,
     unseen: str | None = None,
-    ledger: str | os.PathLike[str] | None = None,
+    ledger: FilePath | None = None,
     no_ledger: bool = False,
-    private_folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    private_folder: FilePath | Sequence[FilePath] | None = None,
     identity: Sequence[str] = (),
     keep: Sequence[str] = (),
     keep_order: bool = False,
-    order_out: str | os.PathLike[str] | None = None,
+    order_out: FilePath | None = None,
     force: bool = False,
     after: Mechanism | GroupedMechanism | None = None,
     evidence: Evidence | GroupedEvidence | None = None,
@@ -346,7 +346,8 @@ def release(
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
     unknown, symbols = np.zeros(len(codes), dtype=bool), []
-    for part, own_codes in _by_part(mechanism, codes):
+    ends = np.cumsum([len(part.codebook.useful) for part in mechanism.parts])[:-1]
+    for part, own_codes in zip(mechanism.parts, np.split(codes, ends, axis=1), strict=True):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
     suppressed = unknown & (rule == "suppress")
@@ -363,11 +364,14 @@ def release(
         tested = np.arange(len(part.useful)) if followed and suppressed.any() else np.unique(own_symbols)
         tables.self_test(part.table, (tested[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
-    with _alone(new), contextlib.ExitStack() as locks:
+    with contextlib.ExitStack() as locks:
+        # In one order, so that two processes do not wait for each other: a release into the same files comes later.
+        for path in sorted({Path(os.path.realpath(path)) for path in new}):
+            locks.enter_context(locked(path, wait=True))
         if not force:
             _refuse_second(new)  # another release may have ended since
         read = [path for path in own if path.exists()] if no_ledger and not force else paths
-        for path in sorted(read):  # in one order, so that two processes do not wait for each other
+        for path in sorted(read):
             locks.enter_context(locked(path, wait=path in own or path in others))
         books = {path: Ledger.load(path) for path in read}
         held = not followed and any(len(book.entries) for book in books.values())
@@ -398,10 +402,26 @@ def release(
             )
         order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
-        record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
+        record: dict[str, Json] = {
+            "format": RECEIPT,
+            "version": 2,
+            "tool": this_version(),
+            "design": mechanism.sha256,
+            "unseen": rule,
+            "columns": list(mechanism.released_columns),
+            "kept": list(keep),
+            "ledger": "used" if paths else "none",
+            "order": "kept" if order is None else "permuted",
+            "released": {
+                "sha256": archive.digest(content),
+                "bytes": len(content),
+                "rows": len(outputs),
+                "format": kind,
+            },
+        }
         if disclosed is not None:
             record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-2].sha256, limit)}
-        files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
+        files: dict[FilePath, bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
             beside = paths[-1].parent if paths else folders[0]
@@ -411,15 +431,14 @@ def release(
         if paths:
             write_together({path: book.to_bytes() for path, book in books.items()}, private=paths)
         write_together(files, private=[] if order_file is None else [order_file])
-    singled, unseen_rows = _singled_out(kept), int(unknown.sum())
-    drawn = outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0]
+    rows = Counter(zip(*map(_texts, kept.values()), strict=True))
     return Released(
-        drawn,
+        outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0],
         order,
-        unseen_rows,
+        int(unknown.sum()),
         served,
         marked,
-        singled,
+        sum(count == 1 for count in rows.values()),
         record,
         tuple(paths),
         order_file,
@@ -518,15 +537,6 @@ def _disclosed(
     return found
 
 
-def _by_part(mechanism: Mechanism | GroupedMechanism, codes: np.ndarray) -> Iterator[tuple[Mechanism, np.ndarray]]:
-    """Each mechanism with the codes of its own columns."""
-    first = 0
-    for part in mechanism.parts:
-        last = first + len(part.codebook.useful)
-        yield part, codes[:, first:last]
-        first = last
-
-
 def _refuse_second(files: Sequence[Path]) -> None:
     for path in files:
         if path.exists():
@@ -544,13 +554,13 @@ def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
     return archive.digest(b"".join([content, *before]))
 
 
-def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
+def _folders(given: FilePath | Sequence[FilePath] | None, proof: Path) -> list[Path]:
     """The private folders by their real names, each once."""
     several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
     return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
 
-def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> list[Path]:
+def _ledger_files(own: Sequence[Path], named: FilePath | None) -> list[Path]:
     """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
 
     Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
@@ -564,29 +574,6 @@ def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> 
         if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
             return found
     return [*found, own[0]]
-
-
-@contextlib.contextmanager
-def _alone(files: Sequence[Path]) -> Iterator[None]:
-    """No other release writes into the folders of these files meanwhile: one that comes later waits.
-
-    Without `flock` there is no lock of a folder: each file has one, and a release that comes later is refused.
-    """
-    with contextlib.ExitStack() as held:
-        if fcntl is None:
-            for path in sorted(set(files)):
-                held.enter_context(locked(path))
-            yield
-            return
-        # In one order, so that two processes do not wait for each other.
-        for folder in sorted({path.parent.resolve() for path in files}):
-            try:
-                descriptor = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError as error:
-                raise ResourceError(f"cannot write into {folder} alone: {error.strerror}") from error
-        yield
 
 
 def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str]) -> None:
@@ -711,12 +698,6 @@ def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
     return packed("order.json", ORDER, {"released": archive.digest(content)}, members)
 
 
-def _singled_out(kept: Mapping[str, Column]) -> int:
-    """Rows whose combination of kept values no other row has."""
-    counts = Counter(zip(*map(_texts, kept.values()), strict=True))
-    return sum(count == 1 for count in counts.values())
-
-
 def _content(
     kind: str,
     mechanism: Mechanism | GroupedMechanism,
@@ -767,27 +748,3 @@ def _parquet(drawn: Sequence[tuple[Mechanism, np.ndarray]], kept: Mapping[str, C
     stream = io.BytesIO()
     pl.DataFrame(data).write_parquet(stream)
     return stream.getvalue()
-
-
-def _receipt(
-    mechanism: Mechanism | GroupedMechanism,
-    rule: str,
-    content: bytes,
-    kind: str,
-    rows: int,
-    keep: Sequence[str],
-    ledger: bool,
-    permuted: bool,
-) -> dict[str, Json]:
-    return {
-        "format": RECEIPT,
-        "version": 2,  # what a release after an earlier one states is of version 3
-        "tool": this_version(),
-        "design": mechanism.sha256,
-        "unseen": rule,
-        "columns": list(mechanism.released_columns),
-        "kept": list(keep),
-        "ledger": "used" if ledger else "none",
-        "order": "permuted" if permuted else "kept",
-        "released": {"sha256": archive.digest(content), "bytes": len(content), "rows": rows, "format": kind},
-    }
