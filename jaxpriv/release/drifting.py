@@ -100,10 +100,7 @@ def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrif
 def _marginals(symbols: np.ndarray, counts: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """The counts of each class of one column, of the design and of the table: (2, K)."""
     size = 1 + max(int(symbols.max()), int(codes.max()))
-    pair = np.zeros((2, size), dtype=np.int64)
-    np.add.at(pair[0], symbols, counts)
-    pair[1] = np.bincount(codes, minlength=size)
-    return pair
+    return np.array([np.bincount(symbols, counts, size), np.bincount(codes, minlength=size)], dtype=np.int64)
 
 
 def _information(mechanism: Mechanism, seen: np.ndarray, unknown: np.ndarray) -> Claim | None:

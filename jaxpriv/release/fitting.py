@@ -39,7 +39,6 @@ from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.archive import digest
 from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
 from jaxpriv.verifier.records import UNSEEN
 
@@ -115,7 +114,7 @@ class Fitted(Shown):
         made, counts, held_out, audit = self.mechanism, self.evidence.counts, self.evidence.held_out, self.audit
         return {
             "status": self.status,
-            "design": digest(made.to_bytes()),
+            "design": made.sha256,
             "asked": made.asked.record,
             "records": {
                 "design": int(counts.sum()),

@@ -4,7 +4,7 @@ The evidence is private: the counts that the mechanism was designed on, those ke
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -45,6 +45,11 @@ Labels: TypeAlias = tuple[tuple[str, ...], ...]
 def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
     """What holds for every population, as lines."""
     return {f"{name}, any population": f"{upper(float(one.upper or 'inf'))} nats" for name, one in claims.items()}
+
+
+def combined(codes: np.ndarray, labels: Sequence[tuple[str, ...]], mark: str = ", ") -> list[str]:
+    """The name of every combination of classes, codes (n, c) of the labels of each column."""
+    return [mark.join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
 
 
 def rule_for(own: str, unseen: str | None) -> str:
@@ -285,11 +290,7 @@ class Mechanism(Shown):
 
         As `Solution.to_latex`, with the names of the classes.
         """
-
-        def names(labels: Labels, codes: np.ndarray) -> list[str]:
-            return [", ".join(one[code] for one, code in zip(labels, row, strict=True)) for row in codes.tolist()]
-
-        inputs, outputs = names(self._labels, self.useful), names(self.released_labels, self.released)
+        inputs, outputs = combined(self.useful, self._labels), combined(self.released, self.released_labels)
         return mapping_table(self.matrix(), inputs, outputs, digits)
 
     # -- records -------------------------------------------------------------------------------------

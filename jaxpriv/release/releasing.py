@@ -21,7 +21,6 @@ from numpy.lib.recfunctions import repack_fields
 from jaxpriv._runtime.files import FilePath, write_together
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import scalar
-from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
@@ -624,18 +623,10 @@ class _Looked:
         served = np.zeros(len(outputs), dtype=bool)
         keys = []
         first = {path: book for path, book in self.books.items() if book.version == 1}
-        contents, place = [], np.zeros(0, dtype=np.int64)
-        if first or self.identity:
-            sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-            distinct, place = distinct_rows(self.codes, sizes)
-            contents = [row.tobytes() for row in distinct]
+        contents = [row.tobytes() for row in self.codes] if first or self.identity else []
 
         def named(who: Sequence[bytes]) -> Callable[[Ledger, bytes], np.ndarray]:
-            def keyed(book: Ledger, design: bytes) -> np.ndarray:
-                each = [design + content for content in contents]
-                return book.keyed(who, [each[x] for x in place.tolist()])
-
-            return keyed
+            return lambda book, design: book.keyed(who, [design + content for content in contents])
 
         def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger, bytes], np.ndarray]) -> None:
             for path, book in reversed(list(books.items())):  # the first one has the last word
@@ -658,7 +649,7 @@ class _Looked:
             first_rows: dict[bytes, int] = {}
             for row, one in enumerate(who):
                 other = first_rows.setdefault(one, row)
-                if place[other] != place[row]:
+                if contents[other] != contents[row]:
                     raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
                 outputs[row] = outputs[other]
             for group, end in groups:
