@@ -1,13 +1,16 @@
 """Which solver: by name, by itself, or `auto` by the structure of the problem and the memory there is."""
 
+import os
 from collections.abc import Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
 from jaxpriv._runtime import resources
+from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.compilation import accelerator, target_platform
 from jaxpriv._runtime.native import absence
 from jaxpriv._runtime.resources import MERGE, STREAM, need_memory
@@ -33,7 +36,24 @@ from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.two_grid import grid_of
 
+if TYPE_CHECKING:
+    from jaxpriv.funnels import AbstractFunnelSolver
+
 Solver: TypeAlias = AbstractSolver | TwoGrid | LinearProgram
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a problem is to be solved: the arguments of `solve` beside the problem and the device."""
+
+    clock: Clock
+    goal: Goal
+    solver: "str | Solver | AbstractFunnelSolver" = "auto"
+    max_steps: int | None = None
+    throw: bool = True
+    start: object = None
+    checkpoint: str | os.PathLike[str] | None = None
+
 
 # Solvers by the names of the command line.
 SOLVERS: Mapping[str, Solver] = {
@@ -143,15 +163,13 @@ def not_by_hybrid(problem: DistortionProblem) -> str | None:
     return None
 
 
-def pick_for_start(
-    solver: object, problem: DistortionProblem, goal: Goal, start: object
-) -> tuple[str, Solver, tuple[str, ...], Arr | None]:
+def pick_for_start(problem: DistortionProblem, request: Request) -> tuple[str, Solver, tuple[str, ...], Arr | None]:
     """`pick_solver`, and the caller's mechanism to begin with as an array (X, Y), or None.
 
     It is refused if it is none for the problem, or the solver cannot begin with one.
     """
-    name, chosen, notes = pick_solver(solver, problem, goal)
-    if start is None:
+    name, chosen, notes = pick_solver(request.solver, problem, request.goal)
+    if request.start is None:
         return name, chosen, notes, None
     if notes and isinstance(chosen, STREAMING):  # notes: it was `auto` that chose
         name, chosen = table_solver(problem)
@@ -160,7 +178,7 @@ def pick_for_start(
     if problem.form.minimax:
         raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
     inputs, outputs = problem.shape
-    found = mechanism_array(table_of(start), "start", inputs=inputs)
+    found = mechanism_array(table_of(request.start), "start", inputs=inputs)
     if found.shape[1] != outputs:
         raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
     if is_traced(found) and not is_traced(problem):

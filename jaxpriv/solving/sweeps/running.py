@@ -25,6 +25,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
 from jaxpriv.program.solution import Solution
 from jaxpriv.reductions.buckets import Bucket, bucket_of
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why, solve_together
@@ -87,7 +88,9 @@ def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
         parts = (problems[start : start + size] for start in range(0, len(problems), size)) if size else ()
         found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part] or found
     return [
-        solve_or_say_why(ENDLESS, problem, own["solver"], goal_of(own), own["max_steps"]) if one is None else one
+        solve_or_say_why(problem, Request(ENDLESS, goal_of(own), own["solver"], own["max_steps"]))
+        if one is None
+        else one
         for problem, own, one in zip(problems, cases, found, strict=True)
     ]
 

@@ -33,7 +33,7 @@ from scipy.special import rel_entr, xlogy
 
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.population import least
-from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change, mutual_information
+from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change
 from jaxpriv.statistics.confidence import AbstractConfidenceSet, Box, Outputs, Population
 from jaxpriv.statistics.confidence.sets import ROUND, chord_sum
 
@@ -219,15 +219,8 @@ class SampleUpperBounds:
     @cached_property
     def information(self) -> dict[str, np.ndarray]:
         """Routes to mutual information."""
-        known = self.known
-        fitted = mutual_information(self.joint)
-        moved = {
-            "S": entropy_change(known.private_distance, self.private) + entropy_change(known.distance, self.private),
-            "Y": entropy_change(known.useful_distance, self.released) + entropy_change(known.distance, self.released),
-        }
         return {
             **self.sibson(1.0, self.outputs.private, self.prior, own_prior=True),
-            "continuity": fitted + np.minimum(moved["S"], moved["Y"])[:, None],
             "entropy": np.broadcast_to(self.private_entropy, self.batch),
         }
 
@@ -244,7 +237,6 @@ class SampleUpperBounds:
             "total variation": fitted + self.known.distance[:, None] + ROUND,
             "largest rows": cells * (1 + ROUND),
             "maximal leakage": self.likeliest[1] * np.exp(self.maximal_leakage),
-            "every guess": np.ones(self.batch),
         }
         return {name: np.minimum(value, 1.0) for name, value in routes.items()}
 
