@@ -8,11 +8,14 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
+from jaxpriv.leakage.custom_loss import Announced, Loss
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.lower import terms_of
 from jaxpriv.testing import random_joint
 from tests.cases import assert_refused, thorough, value_of
 
 from .checks import assert_nothing_is_better
-from .measured_cases import BUDGET, INF, JOINT, MEASURES, OWN, TWINS, N, problem_of
+from .measured_cases import BUDGET, INF, JOINT, MEASURES, OWN, TWINS, N, log_loss, problem_of
 
 # Losses whose best announcements lie on faces, and functions with kinks: their interval may stay open.
 KINKED = ("euros", "max-cubic", "kink", "flat")
@@ -143,6 +146,16 @@ def test_too_few_steps_are_not_certified():
     solution = jp.solve(problem_of(OWN["le-cam"], multiplier=0.1), max_steps=2)
     assert solution.status == "not_certified"
     assert solution.lower_bound < solution.value
+
+
+def test_a_rule_is_the_cost_of_a_distribution_whatever_the_iteration_hands_over(monkeypatch):
+    """Log-loss: sum_s e^{-C(s, q)} <= 1. An announcement of more than mass one would prove too much."""
+    loss = Loss.of(lk.CustomLoss(log_loss), np.full(N, 1 / N), np.ones(N, bool))
+    (term,) = terms_of(lk.MutualInformation(), JOINT, Role.OBJECTIVE)  # of whatever joint
+    for handed in (2.0, 0.0, -1.0, 1e300, math.nan, INF, -INF):
+        monkeypatch.setattr(Loss, "announcements", lambda self, g, handed=handed: np.full(g.shape, handed))
+        rules = Announced(loss).moved_in(term, np.zeros((2, N)))
+        assert (np.exp(loss.scale * rules).sum(axis=1) <= 1 + 1e-12).all()
 
 
 # -- refusals --------------------------------------------------------------------------------------
