@@ -231,20 +231,26 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
     assert huge.width(5000) == 0
 
 
+def shared(counts):
+    """The kind in whose bucket the problems of each kind are computed, for so many of each."""
+    found = kinds.joined({kind: [kind] * count for kind, count in counts.items()})
+    return {one: target for target, ones in found.items() for one in ones}
+
+
 def test_kinds_that_fit_into_a_larger_bucket_share_its_program(worth_compiling):
     """Where that costs less than a program or a batch of their own, or than solving them one by one."""
     worth_compiling(_WORTH_COMPILING)
     tiny, small, large = (kind_of((n, n, n)) for n in (4, 8, 32))
-    assert kinds.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
+    assert shared({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
     assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]
     few, some = {tiny: 20, small: 20}, {tiny: 1000, small: 1000}
     assert [kind.width(1000) for kind in some] == [0, 0]
-    assert kinds.joined(few) == {tiny: small, small: small}  # one batch in NumPy
-    assert kinds.joined(some) == {tiny: tiny, small: small}
+    assert shared(few) == {tiny: small, small: small}  # one batch in NumPy
+    assert shared(some) == {tiny: tiny, small: small}
     # Three large problems are no reason to compute a thousand small ones in their size.
-    assert kinds.joined({small: 1000, large: 3}) == {small: small, large: large}
-    assert kinds.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
+    assert shared({small: 1000, large: 3}) == {small: small, large: large}
+    assert shared({small: 100_000, large: 10_000}) == {small: small, large: large}
     other = kind_of((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
-    assert kinds.joined({other: 1000, small: 1000}) == {other: other, small: small}
+    assert shared({other: 1000, small: 1000}) == {other: other, small: small}
     three, five = (kind_of((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
-    assert kinds.joined({three: 1000, five: 1000}) == {three: three, five: five}
+    assert shared({three: 1000, five: 1000}) == {three: three, five: five}
