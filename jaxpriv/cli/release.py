@@ -49,6 +49,7 @@ def release(
     rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
     """
     from jaxpriv.release.grouped import load_evidence, load_mechanism
+    from jaxpriv.release.releasing import RECEIVERS
     from jaxpriv.statistics.tables.readers import read_columns
     from jaxpriv.verifier.releases import Receipt
 
@@ -74,12 +75,13 @@ def release(
 
     found, drifts = working("Releasing", work)
     rows = len(found.outputs)
+    disclosed = None if found.disclosed is None else found.disclosed.leakage
     record = {
         "receipt": found.receipt,
         "rows": rows,
         **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
         "order": found.order_file,
-        "disclosed": None if found.disclosed is None else found.disclosed.leakage,
+        "disclosed": disclosed,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
     notes = (
@@ -87,7 +89,10 @@ def release(
         (found.order_file, f"rows are in a random order, for the owner alone in {found.order_file}"),
         *((True, f"draws are recorded, for the owner alone, in {path}") for path in found.ledgers),
         *((True, f"stated in the receipt: {sentence}") for sentence in Receipt(found.receipt).departures),
-        *((True, line) for line in _together(found)),
+        *(
+            (True, f"{RECEIVERS[name]} have at most {claim_text(claim, Units.nats)} on the records of the design")
+            for name, claim in (disclosed or {}).items()
+        ),
         (found.served, f"{found.served} records were in the ledger and keep their earlier draw"),
         (
             found.served and not identity,
@@ -121,18 +126,6 @@ def release(
         lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += _differences(drift)
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
-
-
-def _together(found: "jp.release.Released") -> list[str]:
-    """What the receivers of both releases have, on the records of the design."""
-    from jaxpriv.release.releasing import RECEIVERS
-
-    if found.disclosed is None:
-        return []
-    return [
-        f"{RECEIVERS[name]} have at most {claim_text(claim, Units.nats)} on the records of the design"
-        for name, claim in found.disclosed.leakage.items()
-    ]
 
 
 def _differences(drift: "jp.release.TableDrift") -> list[str]:
