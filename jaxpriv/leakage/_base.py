@@ -82,7 +82,7 @@ from jaxpriv.leakage.rule_sets import Rules, View
 Unit = Literal["nats", "probability", "dimensionless", "cost"]
 
 
-M = TypeVar("M", bound="AbstractLeakage")
+M = TypeVar("M", bound="AbstractRuled")
 
 # Arrays of the size of P(s, y) that a measure holds at a time.
 OUTPUT_ARRAYS = 4
@@ -427,9 +427,38 @@ class AbstractLeakage(AbstractRuled):
         return tuple(map(jnp.asarray, arrays)) if is_traced(self) else xp.arguments(*arrays)
 
 
-def in_host_arrays(measure: M) -> M:
-    """The measure with its parameters as arrays of NumPy."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, measure)
+def in_host_arrays(one: M) -> M:
+    """The measure, divergence or cost with its parameters as arrays of NumPy."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, one)
+
+
+class AbstractPartLeakage(AbstractLeakage):
+    """A measure of one divergence or cost, whose traits and rules are its own."""
+
+    @property
+    @abstractmethod
+    def part(self) -> AbstractRuled:
+        """The divergence or the cost."""
+
+    @property
+    def traits(self) -> Traits:
+        return self.part.traits
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.part.untraceable
+
+    def rules(self, view: View) -> Rules | None:
+        return self.part.rules(view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        return PLAIN if self.worst_outcome else self.part.scale_for(symbols)
+
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
+        return 0.0 if self.worst_outcome else self.part.shift(prior)
+
+    def check(self, form: str, symbols: int) -> None:
+        self.part.check(form, symbols)
 
 
 class AbstractAverageLeakage(AbstractLeakage):

@@ -43,11 +43,10 @@ from jaxpriv._runtime.types import Arr, ArrayInput, Column, PrivateMarginal, Sca
 from jaxpriv._runtime.validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
-    AbstractLeakage,
     AbstractMeanLeakage,
+    AbstractPartLeakage,
     AbstractRuled,
     AbstractWorstOutcomeLeakage,
-    Scale,
     Traits,
     actions_along,
     of_symbols,
@@ -208,21 +207,14 @@ class LossMatrix(AbstractCost):
         return xp.matmul(w, xp.asarray(self.losses, w)).min()
 
 
-class _CostGain(AbstractLeakage):
+class _CostGain(AbstractPartLeakage):
     """The gain of one cost, whatever is made of the outputs' gains c0 - c_y."""
 
     cost: AbstractCost
 
     @property
-    def traits(self) -> Traits:
-        return self.cost.traits
-
-    @property
-    def untraceable(self) -> str | None:
-        return self.cost.untraceable
-
-    def check(self, form: str, symbols: int) -> None:
-        self.cost.check(form, symbols)
+    def part(self) -> AbstractCost:
+        return self.cost
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "_CostGain":
         return type(self)(self.cost.among(prior, seen))
@@ -242,15 +234,6 @@ class AverageCostGain(_CostGain, AbstractMeanLeakage):
 
     Calmon and Fawaz 2012, eq. (3).
     """
-
-    def rules(self, view: View) -> Rules:
-        return self.cost.rules(view)
-
-    def shift(self, prior: PrivateMarginal) -> ScalarLike:
-        return self.cost.shift(prior)
-
-    def scale_for(self, symbols: int) -> Scale:
-        return self.cost.scale_for(symbols)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         both = self.cost.upper_bounds(bounds)
