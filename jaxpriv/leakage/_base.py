@@ -120,23 +120,15 @@ def logarithmic(rate: float) -> Scale:
     """value = ln(|total|)/rate, with totals of the sign of the rate: what `AbstractExponentialMeanLeakage` reports."""
     sign = math.copysign(1.0, rate)
     return Scale(
-        lambda total: _log(sign * total) / rate,
+        # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
+        lambda total: _itself(xp.log(xp.maximum(sign * total, 1e-300))) / rate,
         lambda value: sign * _exp(rate * value),
         lambda value: sign * rate * _exp(rate * value),
     )
 
 
 def _exp(nats: ScalarLike) -> ScalarLike:
-    if np.ndim(nats):
-        return np.exp(np.minimum(nats, MOST_NATS))
-    return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
-
-
-def _log(total: ScalarLike) -> ScalarLike:
-    # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
-    if is_traced(total):
-        return jnp.log(jnp.maximum(total, 1e-300))
-    return np.log(np.maximum(total, 1e-300)) if np.ndim(total) else math.log(max(total, 1e-300))
+    return _itself(xp.exp(xp.minimum(nats, MOST_NATS)))
 
 
 def evaluated(private: int, useful: int, outputs: int) -> tuple[str, float]:

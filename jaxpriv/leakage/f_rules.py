@@ -54,7 +54,7 @@ LARGEST_LOGARITHM = 300.0
 
 @dataclass(frozen=True)
 class AbstractCurve(ABC):
-    """A convex f with f(1) = f'(1) = 0 as programs and proofs need it. The first four are a solver's."""
+    """A convex f with f(1) = f'(1) = 0 as programs and proofs need it."""
 
     users: ClassVar[bool] = False  # a user's function in JAX
 
@@ -73,16 +73,18 @@ class AbstractCurve(ABC):
 
     @abstractmethod
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
-        """f*(u), f*'(u) (the ratio t) and f*''(u)."""
+        """f*(u), accurate relative to u, which a high price multiplies; f*'(u), the ratio t; and f*''(u)."""
 
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         """f*(u) for u = f'(t)."""
         del t
         return self.conjugate(u)[0]
 
-    @abstractmethod
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """(u, c) with f(t) >= u t - c for every t >= 0, u the slopes wanted or the nearest that f has; c >= f*(u)."""
+        lowest, highest = self.slopes
+        u = xp.clip(u, lowest, highest - _INSIDE)
+        return u, self.conjugate(u)[0]
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,7 @@ class KullbackLeiblerCurve(AbstractCurve):
         return xp.expm1(u), t, t
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, LARGEST_LOGARITHM)
-        return u, xp.expm1(u)
+        return super().lines(xp.minimum(u, LARGEST_LOGARITHM))
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,7 @@ class ChiSquaredCurve(AbstractCurve):
         return 2.0 * (t - 1.0)
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
-        t = 1.0 + 0.5 * u
-        return t * t - 1.0, t, xp.full_like(u, 0.5)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.maximum(u, -2.0)
-        return u, u + 0.25 * u * u
+        return u + 0.25 * u * u, 1.0 + 0.5 * u, xp.full_like(u, 0.5)
 
 
 @dataclass(frozen=True)
@@ -207,11 +203,7 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         t = 1.0 / (1.0 - u)
-        return xp.log(t), t, t * t
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 1.0 - _INSIDE)
-        return u, -xp.log1p(-u)
+        return -xp.log1p(-u), t, t * t
 
 
 @dataclass(frozen=True)
@@ -231,11 +223,7 @@ class HellingerCurve(AbstractCurve):
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         s = 1.0 / (1.0 - u)
-        return u * s, s * s, 2.0 * s**3
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 1.0 - _INSIDE)
-        return u, u / (1.0 - u)
+        return u / (1.0 - u), s * s, 2.0 * s**3
 
 
 @dataclass(frozen=True)
@@ -255,12 +243,8 @@ class JensenShannonCurve(AbstractCurve):
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         e = xp.exp(2.0 * u)
         t = e / (2.0 - e)
-        return 0.5 * xp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 0.5 * np.log(2.0) - _INSIDE)
-        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
-        return u, -0.5 * xp.log1p(-xp.expm1(2.0 * u))
+        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}).
+        return -0.5 * xp.log1p(-xp.expm1(2.0 * u)), t, 2.0 * t * (1.0 + t)
 
 
 class AbstractDivergence(AbstractRuled):

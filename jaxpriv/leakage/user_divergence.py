@@ -108,12 +108,6 @@ _TANGENT_ROUNDING = 1e-9
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
-def check_elementwise(form: str, f: Callable[[Array], Array]) -> None:
-    """Refuse an f, of the argument `form`, that is no elementwise JAX function: before anything is computed with it."""
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        _check_shape(f"{form}: f", f, (3, 2), "ratios t of shape (3, 2)")
-
-
 def check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], Arr], tilt: float) -> None:
     """Refuse an f that is not convex. `value` and `slope` are f and f' in units of their own, with the limit at 0, less
     `tilt` (t - 1).
@@ -258,7 +252,8 @@ class UserDivergence(AbstractDivergence):
 
     def check(self, form: str, symbols: int) -> None:
         del symbols
-        check_elementwise(form, self.f)
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            _check_shape(f"{form}: f", self.f, (3, 2), "ratios t of shape (3, 2)")
         curve = UserCurve.of(self)
         check_convex(form, curve.value, curve.slope, curve.tilt)
 

@@ -193,7 +193,7 @@ def test_the_answer_to_scores_is_the_announcement_that_gave_them():
         loss = Loss.of(cost, prior, prior > 0)
         w = jnp.asarray(rng.dirichlet(np.ones(4)))
         answered = jax.jit(lambda g, loss=loss: answer(loss, g))
-        rules = 0.3 - loss.answered(w)
+        rules = 0.3 - loss.answered(w[None])[0]
         found = answered(rules)
         assert found.level == pytest.approx(0.3, abs=1e-9)
         assert_allclose(found.posterior, w, atol=1e-6)
