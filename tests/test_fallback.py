@@ -10,6 +10,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.solvers import Goal
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.solving.sweeps.declaration import joint_of
@@ -119,7 +120,7 @@ def test_cutting_planes_agree_with_newtons_method(name):
     stated = jp.solve(problem, "interior-point")
     first = jp.solve(problem, "interior-point", max_steps=6 if "limits" in STATED[name] else 1, tol=1e-12)
     assert first.status == "not_certified"
-    found = with_next_method(problem, first, Goal(1e-6), None, Clock())
+    found = with_next_method(problem, first, Request(Clock(), Goal(1e-6)))
     assert found.status == "optimal"
     assert found.solver == "interior-point, cutting-planes"
     assert_one_optimum(found, stated, 1e-12)
@@ -168,11 +169,11 @@ class FirstShareIsOver(Clock):
 
 def test_the_first_method_leaves_time_for_the_next_one():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
-    solution = solve_within(FirstShareIsOver(1e6), problem, "auto", Goal(1e-6, 0.0))
+    solution = solve_within(problem, Request(FirstShareIsOver(1e6), Goal(1e-6)))
     assert solution.solver == "none, accelerated"
     assert int(solution.stopped) == 0
     assert solution.value == pytest.approx(jp.solve(problem).value, abs=1e-4)
-    alone = solve_within(FirstShareIsOver(1e6), problem, "interior-point", Goal(1e-6, 0.0))
+    alone = solve_within(problem, Request(FirstShareIsOver(1e6), Goal(1e-6), "interior-point"))
     assert alone.solver == "interior-point"
 
 

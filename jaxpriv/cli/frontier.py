@@ -54,6 +54,8 @@ def frontier(
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
+    from jaxpriv.solvers import Goal
+    from jaxpriv.solving.choice import Request
     from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)
@@ -85,7 +87,6 @@ def frontier(
     )
 
     clock = run.clock()
-    options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
     first: dict[str, Any] = {name: float(points[0])}
     if bottleneck:
         if measure.leakage != "mutual-information":
@@ -96,8 +97,16 @@ def frontier(
         asked = FunnelProblem(arrays["joint"], leakage=leakage, **first)
     else:
         asked = distortion_problem(arrays, measures, **first)
-    solve = funnel_frontier_within if funnel else frontier_within
-    curve = working("Solving", lambda _: solve(clock, asked, {name: points}, **options), clock)
+
+    def solved(_: object) -> Any:  # noqa: ANN401 (of a funnel or not)
+        if funnel:
+            return funnel_frontier_within(
+                clock, asked, {name: points}, solver=solver, tol=run.tol, max_steps=run.max_steps
+            )
+        request = Request(clock, Goal(run.tol), solver, run.max_steps, throw=False)
+        return frontier_within(asked, {name: points}, request)
+
+    curve = working("Solving", solved, clock)
     numbers = arrays_of(curve)
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}

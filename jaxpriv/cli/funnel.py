@@ -52,6 +52,7 @@ def funnel(
     from jaxpriv._runtime.validation import joint_array
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
+    from jaxpriv.solving.choice import Request
     from jaxpriv.solving.solve import solve_within
 
     leakage = measure.option.measure(None)
@@ -78,7 +79,7 @@ def funnel(
         for done, target in enumerate(targets, 1):
             try:
                 asked = kind(joint, **{form: target}, **further)
-                found.append(solve_within(clock, asked, method, Goal(run.tol, 0.0), run.max_steps))
+                found.append(solve_within(asked, Request(clock, Goal(run.tol, 0.0), method, run.max_steps)))
             except InfeasibleError as error:
                 found.append(error)  # it names the target
             report(done, len(targets))

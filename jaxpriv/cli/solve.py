@@ -58,6 +58,7 @@ def solve(
     from jaxpriv._runtime.validation import scalar
     from jaxpriv.problems import LexicographicProblem
     from jaxpriv.solvers import Goal
+    from jaxpriv.solving.choice import Request
     from jaxpriv.solving.solve import solve_within
 
     measures = measures_of(measure, limit)
@@ -78,7 +79,9 @@ def solve(
     clock, goal = run.clock(), Goal(run.tol, rtol)
     try:
         solution = working(
-            "Solving", lambda _: solve_within(clock, whole, solver, goal, run.max_steps, True, checkpoint), clock
+            "Solving",
+            lambda _: solve_within(whole, Request(clock, goal, solver, run.max_steps, checkpoint=checkpoint)),
+            clock,
         )
     except InfeasibleError as error:
         record = infeasible(*_NUMBERS, seconds=time.perf_counter() - begun)

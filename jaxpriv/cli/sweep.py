@@ -29,10 +29,10 @@ def sweep(
     rows once the study is complete. Exit code 4: a problem is not certified to its tolerance or was refused, or the
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
-    from jaxpriv._runtime.clock import clock_of
+    from jaxpriv._runtime.clock import clock_of, listener
     from jaxpriv.solving.sweeps.declaration import Study
-    from jaxpriv.solving.sweeps.running import listener, sweep_within
     from jaxpriv.solving.sweeps.running import sweep as run
+    from jaxpriv.solving.sweeps.running import sweep_within
     from jaxpriv.solving.sweeps.store import polars_or_refuse
 
     if workers < 1:
@@ -46,7 +46,7 @@ def sweep(
         record = _plan_record(planned)
         _output.deliver(record, json, _plan_text(record))
         return
-    listen = listener(progress)
+    listen = listener(progress, "SweepProgress")
 
     def work(report: Callable[[int, int], None]) -> "Sweep":
         def each(record: "SweepProgress") -> None:

@@ -7,8 +7,8 @@
 A measure over the vertices of the polytope of allowed posteriors, found by a linear program; its dual
 prices prove the upper bound. `utility` has the limits, those on S by the vertices of their polytope, and the repair
 of a mechanism that exceeds a limit by rounding; `search` limits on X by column generation, with exchanges of symbols
-where pools are too coarse; `types` types of symbols, pools and the map from pools to symbols, and their program;
-`pricing` the vertex of least reduced cost under limits of ratios and of lift, and the branch and bound over symbols;
+and branch and bound over them where pools are too coarse; `types` types of symbols, pools and the map from pools to
+symbols, and their program; `pricing` the vertex of least reduced cost over types under limits of ratios and of lift;
 `envelope` the least distortion under a limit on a leakage envelope.
 """
 

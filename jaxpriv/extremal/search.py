@@ -1,16 +1,23 @@
-"""Better posteriors for given prices by exchanging symbols: columns of the linear program over real symbols.
+"""Posteriors for given prices over real symbols, by exchanges of symbols and by branch and bound; and whole designs.
 
-A vertex is a raised set A (and, for lift bounds, the symbol f between the bounds). Its reduced value
-D - nu.q depends on A through p(A) and sum_A nu_x p_x alone, so every exchange of a raised symbol
-for another (or for none) is scored at once; the best one is made until none helps. A local optimum:
-good columns, no bound. When exchanges find nothing more, the branch and bound of
-`pricing` finds the columns that they missed, and the bound.
+A vertex is a raised set A (and, for lift bounds, the symbol f between the bounds). Its reduced value D - nu.q depends
+on A through p(A) and sum_A nu_x p_x alone.
+
+Exchanges of a raised symbol for another (or for none) are scored all at once; the best one is made until none helps. A
+local optimum: good columns, no bound.
+
+Branch and bound finds the columns that exchanges missed, and the bound. It decides the symbols from the most probable
+down, breadth first. A node holds the mass and the price of what is raised; the rest may be raised in part, cheapest
+price per mass first, which bounds every completion from above. Nodes that cannot reach the target are dropped. Where
+too many stay open only those with the highest bounds are continued; the bounds of the others count in the result, which
+is then weaker, still proved. With few raised symbols (large eps) the tree is small; with many, the rare symbols at its
+end are so nearly divisible that the bounds meet the target before the last level.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,9 +26,9 @@ from jaxpriv._runtime.numerics import divergence
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
-from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect
+from jaxpriv.extremal.pricing import BoxPricer, RatioPricer, chord_at_one, defect
 from jaxpriv.extremal.types import (
-    AbstractPosteriorSet,
+    AbstractTypesPricer,
     Recipe,
     Split,
     columns_of,
@@ -34,6 +41,257 @@ from jaxpriv.extremal.types import (
 
 # Exchanges of one local search: it ends sooner where none gains.
 _STEPS = 12
+# Nodes times undecided symbols looked at on one level.
+_WORK = 1_000_000
+# Sums of masses that are equal to a capacity miss it by rounding.
+_ROUNDING = 1e-13
+
+
+class Nodes(NamedTuple):
+    """Open nodes: raised mass and price, the symbol between the bounds (-1: none yet), and who is raised."""
+
+    mass: np.ndarray
+    paid: np.ndarray
+    between: np.ndarray
+    raised: np.ndarray
+
+    def take(self, index: np.ndarray) -> "Nodes":
+        return Nodes(*(part[index] for part in self))
+
+
+class Rest(NamedTuple):
+    """The undecided symbols, cheapest first: raising the first i of them has mass[i] and costs paid[i]."""
+
+    mass: np.ndarray
+    paid: np.ndarray
+    prices: np.ndarray
+
+    def cost(self, mass: np.ndarray) -> np.ndarray:
+        """The least price of raising `mass` in all, symbols divisible."""
+        return np.interp(mass, self.mass, self.paid)
+
+
+class AbstractSearch(ABC):
+    """The vertices of one kind of limit on the lifts of `source` (X,) > 0; prices nu are (X,)."""
+
+    source: np.ndarray
+    partial: ClassVar[bool]  # whether one symbol of a vertex may lie between the bounds
+
+    @abstractmethod
+    def pricer(self, split: Split) -> AbstractTypesPricer:
+        """Exact pricing over types."""
+
+    @abstractmethod
+    def raised(self, lifts: np.ndarray) -> np.ndarray:
+        """Which symbols of vertices (..., X) are raised."""
+
+    @abstractmethod
+    def start(self, wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A lift (X,) from which to begin, with about the symbols `wanted` (X,) raised."""
+
+    @abstractmethod
+    def value(self, prices: np.ndarray, mass: np.ndarray, paid: np.ndarray, f: int | np.ndarray) -> np.ndarray:
+        """D - nu.q where what is raised has `mass` and costs `paid`, and `f` takes what is left; -inf if it cannot."""
+
+    @abstractmethod
+    def between(self, raised: np.ndarray, prices: np.ndarray) -> int | None:
+        """The best symbol to take what is left, -1 where nothing is; None where no symbol can."""
+
+    @abstractmethod
+    def bounds(self, prices: np.ndarray, nodes: Nodes, rest: Rest) -> np.ndarray:
+        """An upper bound on D - nu.q over the completions of each node; -inf where there are none."""
+
+    @abstractmethod
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        """The posteriors (n, X) of nodes with every symbol decided."""
+
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A start between two random columns of `lifts`: raised where one or the other is, symbol by symbol."""
+        raised = self.raised(lifts)
+        one, other = raised[rng.integers(len(raised), size=2)]
+        return self.start(np.where(rng.random(raised.shape[1]) < 0.5, one, other), rng)
+
+    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """The lift (X,) of a vertex that is at least as good as `lift` (X,) at these prices."""
+        raised, size = self.raised(lift), len(lift)
+        mass, cost = np.append(self.source, 0.0), np.append(prices * self.source, 0.0)  # the last: no symbol
+        for _ in range(_STEPS):
+            f = self.between(raised, prices)
+            if f is None:
+                return lift
+            free = ~raised & (np.arange(size) != f)
+            out, into = np.append(np.flatnonzero(raised), size), np.append(np.flatnonzero(free), size)
+            masses, paid = (
+                each[:-1][raised].sum() + (each[into] - each[out][:, None]) for each in (mass, cost)
+            )  # (out, into)
+            gain = self.value(prices, masses, paid, f)
+            best = np.unravel_index(np.argmax(gain), gain.shape)
+            if gain[best] <= gain[-1, -1] + 1e-15:  # the last entry exchanges nothing
+                break
+            for symbol, up in ((out[best[0]], False), (into[best[1]], True)):
+                if symbol < size:
+                    raised[symbol] = up
+        f = self.between(raised, prices)
+        if f is None:
+            return lift
+        return self.lifts(Nodes(self.source[raised].sum(keepdims=True), np.zeros(1), np.array([f]), raised[None]))[0]
+
+    def highest(self, prices: np.ndarray, target: float, clock: Clock = ENDLESS) -> tuple[float, np.ndarray]:
+        """(h, lifts): D - nu.q <= h for every vertex, h >= target; vertices found above the target, (n, X).
+
+        Once the clock has expired the bounds of the open nodes are h, and no vertex is found.
+        """
+        symbols, cost = len(self.source), prices * self.source
+        order = np.argsort(-self.source, kind="stable")
+        nodes = Nodes(np.zeros(1), np.zeros(1), np.full(1, -1), np.zeros((1, symbols), dtype=bool))
+        bounds, highest = np.full(1, np.inf), target
+        for depth, symbol in enumerate(order):
+            nodes = self._children(nodes, int(symbol), float(cost[symbol]))
+            rest = order[depth + 1 :]
+            rest = rest[np.argsort(prices[rest])]
+            ends = (np.append(0.0, np.cumsum(each[rest])) for each in (self.source, cost))
+            bounds = self.bounds(prices, nodes, Rest(*ends, prices[rest]))
+            # The highest bound first: what is dropped beyond the limit raises the proved bound least.
+            keep = np.argsort(-bounds)[: np.count_nonzero(bounds > target)]
+            most = _WORK // (symbols - depth + 8)
+            if len(keep) > most:
+                highest = max(highest, float(bounds[keep[most]]))
+                keep = keep[:most]
+            nodes, bounds = nodes.take(keep), bounds[keep]
+            if not len(keep):
+                return highest, np.zeros((0, symbols))
+            if clock.expired():
+                return max(highest, float(bounds[0])), np.zeros((0, symbols))
+        return max(highest, float(bounds[0])), self.lifts(nodes.take(np.arange(min(len(bounds), 2 * symbols))))
+
+    def _children(self, nodes: Nodes, symbol: int, cost: float) -> Nodes:
+        """Every node with `symbol` decided in every way."""
+        raised = nodes.raised.copy()
+        raised[:, symbol] = True
+        parts = [nodes, Nodes(nodes.mass + self.source[symbol], nodes.paid + cost, nodes.between, raised)]
+        if self.partial:
+            free = nodes.take(np.flatnonzero(nodes.between < 0))
+            parts.append(free._replace(between=np.full(len(free.mass), symbol)))
+        return Nodes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+class RatioSearch(AbstractSearch):
+    """Staircase columns: D - nu.q = kappa (1 - 1/z) - ln z - (nu.p + (r-1) sum_A nu p)/z, z = 1 + (r-1) p(A).
+
+    Along one undecided symbol of price nu_i it is a constant - ln z - K/z: best at z = K.
+    """
+
+    partial: ClassVar[bool] = False
+
+    def __init__(self, source: np.ndarray, eps: float):
+        self.source, self.eps, self.step = source, eps, math.expm1(eps)
+        self.kappa = eps / -math.expm1(-eps)
+
+    def pricer(self, split: Split) -> AbstractTypesPricer:
+        return RatioPricer(split, self.eps)
+
+    def raised(self, lifts: np.ndarray) -> np.ndarray:
+        return lifts > 0.5 * (lifts.min(axis=-1, keepdims=True) + lifts.max(axis=-1, keepdims=True))
+
+    def start(self, wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        del rng
+        return 1.0 + self.step * wanted
+
+    def value(self, prices: np.ndarray, mass: np.ndarray, paid: np.ndarray, f: int | np.ndarray) -> np.ndarray:
+        del f
+        return self._at(self.step * np.maximum(mass, 0.0), float(prices @ self.source) + self.step * paid)
+
+    def between(self, raised: np.ndarray, prices: np.ndarray) -> int | None:
+        del raised, prices
+        return -1
+
+    def bounds(self, prices: np.ndarray, nodes: Nodes, rest: Rest) -> np.ndarray:
+        base = float(prices @ self.source)
+        best = self.value(prices, nodes.mass, nodes.paid, -1)
+        for i, price in enumerate(rest.prices):
+            begin, paid = self.step * (nodes.mass + rest.mass[i]), base + self.step * (nodes.paid + rest.paid[i])
+            fixed = paid - price * begin  # what is paid is fixed + price * y on this piece
+            y = np.clip(self.kappa - 1.0 + fixed - price, begin, self.step * (nodes.mass + rest.mass[i + 1]))
+            best = np.maximum(best, self._at(y, fixed + price * y))
+        return best
+
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        columns = 1.0 + self.step * nodes.raised
+        return columns / (columns @ self.source)[:, None]
+
+    def _at(self, y: np.ndarray, paid: np.ndarray) -> np.ndarray:
+        """At z = 1 + y."""
+        return (self.kappa * y - paid) / (1.0 + y) - np.log1p(y)
+
+
+class BoxSearch(AbstractSearch):
+    """Lift bounds: D - nu.q = constant - p_f delta(t_f) - (high - low)( sum_A nu p + nu_f s ).
+
+    s = p_f (t_f - low)/(high - low) is the mass that the raised set leaves to f. With f decided, D - nu.q is convex
+    along each undecided symbol: best where one ends.
+    """
+
+    partial: ClassVar[bool] = True
+
+    def __init__(self, source: np.ndarray, low: float, high: float):
+        self.source, self.low, self.high, self.width = source, low, high, high - low
+        self.capacity, self.ceiling = (1.0 - low) / self.width, chord_at_one(low, high)
+
+    def pricer(self, split: Split) -> AbstractTypesPricer:
+        return BoxPricer(split, self.low, self.high)
+
+    def raised(self, lifts: np.ndarray) -> np.ndarray:
+        return lifts >= self.high * (1 - 1e-9)
+
+    def start(self, wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Symbols in random order, those wanted first, as long as they fit: some f then fits."""
+        found, left = np.full(len(self.source), self.low), self.capacity
+        for x in np.argsort(rng.random(len(wanted)) - wanted):
+            if self.source[x] <= left:
+                found[x] = self.high
+                left -= self.source[x]
+        return found
+
+    def value(self, prices: np.ndarray, mass: np.ndarray, paid: np.ndarray, f: int | np.ndarray) -> np.ndarray:
+        left, one = self.capacity - mass, self.source[f]
+        loss = one * defect(self.low + self.width * np.clip(left / one, 0.0, 1.0), self.low, self.high)
+        found = self._base(prices) - loss - self.width * (paid + prices[f] * left)
+        return np.where((left >= -_ROUNDING) & (left <= one + _ROUNDING), found, -np.inf)
+
+    def between(self, raised: np.ndarray, prices: np.ndarray) -> int | None:
+        able = np.flatnonzero(~raised)
+        values = self.value(prices, self.source[raised].sum(), np.zeros(len(able)), able)
+        return int(able[values.argmax()]) if values.max(initial=-np.inf) > -np.inf else None
+
+    def bounds(self, prices: np.ndarray, nodes: Nodes, rest: Rest) -> np.ndarray:
+        left, most = self.capacity - nodes.mass, float(rest.mass[-1])
+        best = np.full(len(left), -np.inf)
+        none = np.flatnonzero((nodes.between < 0) & (left >= -_ROUNDING) & (left <= most + _ROUNDING))
+        best[none] = self._base(prices) - self.width * (nodes.paid[none] + rest.cost(left[none]))
+        some = np.flatnonzero(nodes.between >= 0)
+        f, left, paid = nodes.between[some], left[some], nodes.paid[some]
+        low, high = np.maximum(left - self.source[f], 0.0), np.minimum(left, most)
+        for point in [low, high, *rest.mass]:
+            extra = np.clip(point, low, np.maximum(high, low))
+            reached = self.value(prices, nodes.mass[some] + extra, paid + rest.cost(extra), f)
+            best[some] = np.maximum(best[some], np.where(low <= high + _ROUNDING, reached, -np.inf))
+        return best
+
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        found = np.where(nodes.raised, self.high, self.low)
+        left = np.clip(self.capacity - nodes.mass, 0.0, None)
+        some = np.flatnonzero(nodes.between >= 0)
+        f = nodes.between[some]
+        found[some, f] = np.minimum(self.low + self.width * left[some] / self.source[f], self.high)
+        return found
+
+    def _base(self, prices: np.ndarray) -> float:
+        return self.ceiling - self.low * float(prices @ self.source)
+
+
+# The program over real symbols: columns that are given, exchanges, and proofs by branch and bound.
+
+
 # Rounds times X^2, which is what a round costs at least: there are fewer for many symbols.
 _ROUNDS = 100_000
 # The same for attempts at a proof, which cost more.
@@ -42,139 +300,6 @@ _PROOFS = 10_000
 _STARTS = 100_000
 # Rounds in a row with next to nothing gained, after which there is no more to be had.
 _PATIENCE = 4
-
-
-class AbstractSearch(ABC):
-    """Exchanges for one kind of limit; `source` (X,) > 0."""
-
-    source: np.ndarray
-
-    @abstractmethod
-    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
-        """The lift (X,) of a vertex that is at least as good as `lift` (X,) at these prices."""
-
-    @abstractmethod
-    def tree(self, prices: np.ndarray) -> AbstractTree:
-        """Branch and bound at these prices."""
-
-    @abstractmethod
-    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A start between two random columns of `lifts`."""
-
-    def _crossed(self, raised: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Raised where one or the other of two random rows is, symbol by symbol."""
-        one, other = raised[rng.integers(len(raised), size=2)]
-        return np.where(rng.random(raised.shape[1]) < 0.5, one, other)
-
-    def exchanges(self, raised: np.ndarray, cost: np.ndarray, fixed: int | None) -> tuple[np.ndarray, ...]:
-        """(out, into, mass change, cost change) of all exchanges; index X stands for no symbol."""
-        none = len(self.source)
-        free = ~raised
-        if fixed is not None:
-            free[fixed] = False
-        out, into = np.append(np.flatnonzero(raised), none), np.append(np.flatnonzero(free), none)
-        mass, price = np.append(self.source, 0.0), np.append(cost, 0.0)
-        return out, into, mass[into] - mass[out][:, None], price[into] - price[out][:, None]
-
-
-def _exchange(raised: np.ndarray, out: int, into: int) -> None:
-    if out < len(raised):
-        raised[out] = False
-    if into < len(raised):
-        raised[into] = True
-
-
-class RatioSearch(AbstractSearch):
-    """Staircase columns: D - nu.q = kappa (1 - 1/z) - ln z - (nu.p + (r-1) sum_A nu p)/z, z = 1 + (r-1) p(A)."""
-
-    def __init__(self, source: np.ndarray, eps: float):
-        self.source, self.eps, self.step = source, eps, math.expm1(eps)
-        self.kappa = eps / -math.expm1(-eps)
-
-    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
-        cost, base = prices * self.source, float(prices @ self.source)
-        raised = lift > 0.5 * (lift.min() + lift.max())
-        for _ in range(_STEPS):
-            out, into, mass, price = self.exchanges(raised, cost, None)
-            gain = self._score(self.source[raised].sum() + mass, base + self.step * (cost[raised].sum() + price))
-            best = np.unravel_index(np.argmax(gain), gain.shape)
-            if gain[best] <= gain[-1, -1] + 1e-15:  # the last entry exchanges nothing
-                break
-            _exchange(raised, int(out[best[0]]), int(into[best[1]]))
-        column = 1.0 + self.step * raised
-        return column / (column @ self.source)
-
-    def tree(self, prices: np.ndarray) -> AbstractTree:
-        return RatioTree(self.source, prices, self.eps)
-
-    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raised = lifts > 0.5 * (lifts.min(axis=1, keepdims=True) + lifts.max(axis=1, keepdims=True))
-        return 1.0 + self.step * self._crossed(raised, rng)
-
-    def _score(self, mass: np.ndarray, paid: np.ndarray) -> np.ndarray:
-        y = self.step * np.maximum(mass, 0.0)
-        return (self.kappa * y - paid) / (1.0 + y) - np.log1p(y)
-
-
-class BoxSearch(AbstractSearch):
-    """Lift bounds: D - nu.q = constant - p_f delta(t_f) - (high - low)( sum_A nu p + nu_f s ).
-
-    s = p_f (t_f - low)/(high - low) is the mass that the raised set leaves to f.
-    """
-
-    def __init__(self, source: np.ndarray, low: float, high: float):
-        self.source, self.low, self.high = source, low, high
-        self.capacity = (1.0 - low) / (high - low)
-
-    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
-        cost, width = prices * self.source, self.high - self.low
-        raised = lift >= self.high * (1 - 1e-9)
-        for _ in range(_STEPS):
-            left = self.capacity - self.source[raised].sum()
-            f = self._between(raised, left, prices)
-            if f is None:
-                return lift
-            out, into, mass, price = self.exchanges(raised, cost, f)
-            rest = left - mass
-            gain = -self._loss(f, rest) - width * (cost[raised].sum() + price + prices[f] * rest)
-            gain[(rest < 0) | (rest > self.source[f])] = -np.inf
-            best = np.unravel_index(np.argmax(gain), gain.shape)
-            if gain[best] <= gain[-1, -1] + 1e-15:
-                break
-            _exchange(raised, int(out[best[0]]), int(into[best[1]]))
-        left = self.capacity - self.source[raised].sum()
-        f = self._between(raised, left, prices)
-        if f is None:
-            return lift
-        found = np.where(raised, self.high, self.low)
-        found[f] = self.low + width * left / self.source[f]
-        return found
-
-    def tree(self, prices: np.ndarray) -> AbstractTree:
-        return BoxTree(self.source, prices, self.low, self.high)
-
-    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Symbols in random order, those of the crossed pair first, as long as they fit: some f then fits."""
-        wanted = self._crossed(lifts >= self.high * (1 - 1e-9), rng)
-        found, left = np.full(len(self.source), self.low), self.capacity
-        for x in np.argsort(rng.random(len(wanted)) - wanted):
-            if self.source[x] <= left:
-                found[x] = self.high
-                left -= self.source[x]
-        return found
-
-    def _loss(self, f: int | np.ndarray, rest: np.ndarray) -> np.ndarray:
-        one = self.source[f]
-        share = np.clip(rest / one, 0.0, 1.0)
-        return one * defect(self.low + (self.high - self.low) * share, self.low, self.high)
-
-    def _between(self, raised: np.ndarray, left: float, prices: np.ndarray) -> int | None:
-        """The best symbol to take what is left; None where no symbol can."""
-        able = np.flatnonzero(~raised & (self.source >= left))
-        if left < 0 or not len(able):
-            return None
-        loss = self._loss(able, np.full(len(able), left)) + (self.high - self.low) * prices[able] * left
-        return int(able[np.argmin(loss)])
 
 
 def polish(
@@ -204,7 +329,7 @@ def polish(
             return -np.inf, pool.take(np.arange(0))
         proofs -= 1
         prices = plan.prices[0]
-        highest, missed = search.tree(prices).solve(0.3 * tol, clock)
+        highest, missed = search.highest(prices, 0.3 * tol, clock)
         upper = min(upper, proved_bound(prices, source, highest))
         return -upper, columns_of(missed, source)
 
@@ -226,7 +351,7 @@ def polish(
 # Limits on X itself: the plan over types, the rotation back to symbols, and the polish.
 
 
-# Up to here all columns go into one linear program; beyond, they are priced.
+# Up to here pricing is called a list of all columns, which it looks at.
 _LISTED = 2048
 # Pricing computes every pattern of the heavy types, some 20 million numbers a second.
 _PATTERNS = 2**16
@@ -234,8 +359,6 @@ _PATTERNS = 2**16
 _LEVELS = (0, 4, 8, 12, 16)
 # Alphabets whose symbols are worth a linear program of their own.
 _POLISHED = 400
-
-Maker = Callable[[Split], AbstractPosteriorSet]
 
 
 @dataclass(frozen=True)
@@ -249,19 +372,19 @@ class Design:
     method: str
 
 
-def design(search: AbstractSearch, make: Maker, tol: float, clock: Clock) -> Design:
-    """The best measure over posteriors of `search.source` for the limits that `make` prices and `search` explores.
+def design(search: AbstractSearch, tol: float, clock: Clock) -> Design:
+    """The best measure over posteriors of `search.source` for its limits.
 
     Raises `ResourceError` if the mechanism would not fit into memory.
     """
     source = search.source
     whole = split_at(source, _PATTERNS)
     if not len(whole.light):
-        return attempt(whole, make, tol, clock)
+        return attempt(search.pricer(whole), tol, clock)
     best, upper, pool = None, np.inf, []
     for level in _LEVELS:
         split = split_at(source, _PATTERNS, level)
-        found = attempt(split, make, tol, clock)
+        found = attempt(search.pricer(split), tol, clock)
         upper = min(upper, found.upper_bound)
         pool.append(found.lifts)
         if best is None or found.value > best.value:
@@ -275,14 +398,12 @@ def design(search: AbstractSearch, make: Maker, tol: float, clock: Clock) -> Des
     return Design(lifts, weights, value, upper, f"{best.method}, then exchanges and branch and bound")
 
 
-def attempt(split: Split, make: Maker, tol: float, clock: Clock = ENDLESS) -> Design:
-    pricer = make(split)
+def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> Design:
+    """The best measure over posteriors of the types of a split, turned into one of symbols."""
+    split = pricer.split
     exact = not len(split.light)
     few = exact and combinations_of(split) <= _LISTED
-    start = _independent(split)
-    if few and isinstance(pricer, RatioPricer):
-        start = start + pricer.all_columns()
-    generated = priced_columns(start, pricer, gap=tol * 1e-3, clock=clock)
+    generated = priced_columns(_independent(split), pricer, gap=tol * 1e-3, clock=clock)
     lifts, weights = _unrolled(generated, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
         weights = best_plan((columns_of(lifts, split.source),), MOST).weights[0]

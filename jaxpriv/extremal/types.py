@@ -126,8 +126,8 @@ class Recipe:
 
     Attributes:
         light: the share of the pool that is raised.
-        between: the heavy type with one member between the bounds, or None.
-        lift: that member's lift.
+        lift: that of the member between the bounds, if there is one.
+        between: its heavy type, or None.
         windowed: raise the pool by coverage instead of membership.
     """
 
@@ -135,8 +135,8 @@ class Recipe:
     high: float
     counts: np.ndarray = field(repr=False)
     light: float = 0.0
-    between: int | None = None
     lift: float = 1.0
+    between: int | None = None
     windowed: bool = False
 
 
@@ -258,6 +258,19 @@ class AbstractPosteriorSet(ABC):
     @abstractmethod
     def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
         """(an upper bound on max_q D(q||p) - nu.q, at most `count` good posteriors), for nu = `prices` (G,)."""
+
+
+class AbstractTypesPricer(AbstractPosteriorSet):
+    """The posteriors over the types of a split, the pool divisible."""
+
+    def __init__(self, split: Split):
+        self.split, self.pooled = split, len(split.light) > 0
+        self.heavy = split.mass[: len(split.sizes)]
+
+    def over_pool(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        """(lambda, the price of the pool or 0; nu - lambda of the heavy types)."""
+        base = float(prices[-1]) if self.pooled else 0.0
+        return base, prices[: len(self.heavy)] - base
 
 
 def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:

@@ -15,7 +15,6 @@ from jaxpriv._runtime.numerics import entropy, information_below
 from jaxpriv._runtime.validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.sampled import MOST_BASES, rays
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
@@ -434,12 +433,12 @@ def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     if limits.independent:
         return _nothing(source, 0.0)
     if limits.spread < math.inf:
-        found = design(RatioSearch(source, limits.eps), lambda split: RatioPricer(split, limits.eps), tol, clock)
+        found = design(RatioSearch(source, limits.eps), tol, clock)
     else:
         low, high = limits.box(float(source.min()))
         if high - low < _NARROW:
             return _nothing(source, ceiling)
-        found = design(BoxSearch(source, low, high), lambda split: BoxPricer(split, low, high), tol, clock)
+        found = design(BoxSearch(source, low, high), tol, clock)
     return found.lifts, found.weights, min(found.upper_bound, ceiling), found.method
 
 

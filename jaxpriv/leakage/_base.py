@@ -35,10 +35,10 @@ Conventions shared by all measures.
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -230,6 +230,8 @@ class AbstractRuled(Module):
         return bool(eqx.tree_equal(self, other))
 
     words: ClassVar[str] = ""  # the field's name for it; where there is none the name of the class stands for it
+    # Parameters that have an entry for each private symbol, with the axes of these.
+    by_symbol: ClassVar[Mapping[str, tuple[int, ...]]] = {}
 
     @property
     def label(self) -> str:
@@ -301,6 +303,18 @@ class AbstractRuled(Module):
         del prior
         return 0.0
 
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> Self:
+        """The measure, or the cost, on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
+
+        Raises `InputError` for a parameter of another number of symbols.
+        """
+        del prior
+        kept = {}
+        for name, axes in self.by_symbol.items():
+            for axis in axes if getattr(self, name) is not None else ():
+                kept[name] = of_symbols(name, kept.get(name, getattr(self, name)), axis, seen)
+        return replace(self, **kept) if kept else self
+
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
         del bounds
@@ -354,14 +368,6 @@ class AbstractLeakage(AbstractRuled):
     def row_count(self, symbols: int) -> int:
         """At most so many rows for so many private symbols."""
         return symbols + 1
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractLeakage":
-        """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
-
-        Raises `InputError` for a parameter of another number of symbols.
-        """
-        del prior, seen
-        return self
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds on its value in a population; None where no sound one is known."""

@@ -49,7 +49,6 @@ from jaxpriv.leakage._base import (
     AbstractWorstOutcomeLeakage,
     Traits,
     actions_along,
-    of_symbols,
     posterior_of,
     same_symbols,
     undesigned,
@@ -90,11 +89,6 @@ class AbstractCost(AbstractRuled):
             return dataclasses.replace(found, offset=excess * view.mass)
         kept = view.distinct(found.rows)
         return Rules(LINEAR, found.rows[kept] + excess * view.mass, np.zeros(len(kept)))
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractCost":
-        """The cost on the private symbols `seen`: as for a measure."""
-        del prior, seen
-        return self
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes] | None:
         """Bounds on the average and on the maximum gain in a population: as for a measure."""
@@ -186,6 +180,8 @@ class LossMatrix(AbstractCost):
 
     losses: Float[Arr, "s a"]
 
+    by_symbol: ClassVar = {"losses": (0,)}
+
     traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True)
 
     def __init__(self, losses: ArrayInput, *, action_axis: int = 1):
@@ -198,9 +194,6 @@ class LossMatrix(AbstractCost):
 
     def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return (prior @ self.losses).min()
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LossMatrix":
-        return LossMatrix(of_symbols("losses", self.losses, 0, seen))
 
     def least(self, w: Column) -> Scalar:
         same_symbols("losses", self.losses, 0, w.shape[0])

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.types import Arr, PrivateMarginal
+from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import finite, is_traced, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import Traits, of_symbols, same_symbols
+from jaxpriv.leakage._base import Traits, same_symbols
 from jaxpriv.leakage.pointwise import (
     AbstractPointwiseLeakage,
     HostColumn,
@@ -69,9 +69,7 @@ class SymbolMaxLift(_Scaled):
 
     scales: Float[Arr, " s"] = eqx.field(converter=_weights)
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "SymbolMaxLift":
-        del prior
-        return SymbolMaxLift(of_symbols("scales", self.scales, 0, seen))
+    by_symbol: ClassVar = {"scales": (0,)}
 
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         return given, view.mass[None, :], self.scales[:, None]
@@ -115,13 +113,10 @@ class MetricPrivacy(_Scaled):
 
     scales: Float[Arr, "s s"] = eqx.field(converter=_distances)
 
+    by_symbol: ClassVar = {"scales": (0, 1)}
+
     def row_count(self, symbols: int) -> int:
         return symbols * (symbols - 1)
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MetricPrivacy":
-        del prior
-        scales = of_symbols("scales", self.scales, 0, seen)
-        return MetricPrivacy(scales if seen.all() else scales[:, seen])
 
     @property
     def _pairs(self) -> np.ndarray:

@@ -28,7 +28,6 @@ from jaxpriv.leakage._base import (
     AbstractWorstOutcomeLeakage,
     Traits,
     log_lift_of,
-    of_symbols,
     same_symbols,
 )
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
@@ -290,6 +289,8 @@ class LocalDifferentialPrivacy(_OfLiftEnds):
 
     neighbours: Arr | None = eqx.field(converter=_neighbours, default=None)
 
+    by_symbol: ClassVar = {"neighbours": (0, 1)}
+
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
 
@@ -302,13 +303,6 @@ class LocalDifferentialPrivacy(_OfLiftEnds):
         if not is_traced(self.neighbours):
             return None
         return "neighbours are traced, and determine how many rows the program has; pass a NumPy array"
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LocalDifferentialPrivacy":
-        del prior
-        if self.neighbours is None:
-            return self
-        relation = of_symbols("neighbours", self.neighbours, 0, seen)
-        return LocalDifferentialPrivacy(relation if seen.all() else relation[:, seen])
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -70,6 +70,27 @@ class Candidate:
             price=xp.where(better, price, self.price),
             bound=xp.where(better, bound, self.bound),
         )
+
+
+# (k, eta, price): the adversary's rules times their prices (Y, T), the prices of worst-outcome limits of smooth terms
+# (Y, W), those of the budgets and the limits on sums (B,).
+Duals: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class CertifiedCandidate:
+    """A mechanism and its dual objects for a `Program`, with the certified pair of totals."""
+
+    mechanism: np.ndarray
+    duals: Duals
+    value: float
+    bound: float
+    violation: float
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
 
 
 @jax.tree_util.register_dataclass

@@ -225,18 +225,19 @@ class Reduced:
     kept: Kept
     program: Program
     factor: ScalarLike
+    units: Arr  # of the budgets: the price of a unit of each in the original program
     goal: Goal
 
     @staticmethod
     def of(program: Program, goal: Goal) -> "Reduced":
         kept = Kept.of(program)
-        scaled, factor, shift = _scaled(kept.program(program))
+        scaled, factor, units, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
         xp = program.xp
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + known
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
-        return Reduced(program, kept, centred, factor, inner)
+        return Reduced(program, kept, centred, factor, units, inner)
 
     def limit(self, total: ScalarLike) -> ScalarLike:
         """The limit on a worst-outcome measure that a total of a reduced minimax program stands for."""
@@ -246,14 +247,15 @@ class Reduced:
         """(mechanism, k, eta, price) of the original program."""
         mechanism, k, eta, price = (_on_host(part) for part in (best.mechanism, best.k, best.eta, best.price))
         whole = _whole_rules(self.program, k, eta, price)
-        price = _unscaled_prices(self.kept.program(self.original), price, self.factor)
-        eta = eta * self.factor
+        priced = (1.0 if term.role is Role.PEAK else self.factor for term in self.program.terms if term.priced)
+        units = [self.units, *(arrays.asarray(one, price)[None] for one in priced)]
+        price, eta = price * arrays.concatenate(units), eta * self.factor
         k = self.kept.rules(self.original, whole * self.factor, eta, price)
         return self.kept.mechanism(self.original, mechanism), k, eta, price
 
 
-def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
-    """(program with costs above the cheapest output of each row and of size one, factor, shift).
+def _scaled(program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:
+    """(program with costs above the cheapest output of each row and of size one, factor, units, shift).
 
     The peak of a minimax program is counted in that of its feasible point.
     """
@@ -285,7 +287,7 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
         constraints=constraints / scale[:, None, None],
         budgets=budgets / scale,
     )
-    return scaled, factor, lowest.sum()
+    return scaled, factor, factor / scale, lowest.sum()
 
 
 def _finite(program: Program) -> Arr:
@@ -304,7 +306,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
     """
     terms: list[Term] = []
-    known = program.xp.zeros((), program.cost.dtype)
+    known: ScalarLike = 0.0
     for term in program.terms:
         prior = term.rows.sum(axis=1)
         if not term.smooth or not (program.traced or (prior > 0).all()):
@@ -334,13 +336,3 @@ def _whole_rules(program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
         for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
     ]
     return k + of(*parts).concatenate(parts, axis=1) if parts else k
-
-
-def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
-    """Prices of the unscaled limits."""
-    floors = program.constraints.min(axis=2)
-    sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
-    xp = of(sizes, price)
-    own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
-    priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
-    return price * xp.concatenate([own, *(arrays.asarray(one, price)[None] for one in priced)])

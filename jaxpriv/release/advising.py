@@ -19,6 +19,7 @@ from jaxpriv.release.counting import MOST_SYMBOLS, CountedParts, read_parts
 from jaxpriv.release.obstacles import Obstacle, remove_obstacles
 from jaxpriv.release.requests import MeasureRequest, requested
 from jaxpriv.solvers import Goal
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.frontier import Frontier, frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
@@ -187,13 +188,13 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
 
 def _designs(joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage, tol: float, clock: Clock) -> Frontier:
     clock.begin("the least change that reveals nothing")
-    free = solve_within(clock, DistortionProblem(joint, costs, leakage_budget=0.0), "auto", Goal(tol, 0.0))
+    free = solve_within(DistortionProblem(joint, costs, leakage_budget=0.0), Request(clock, Goal(tol, 0.0)))
     most = float(free.value)
     if not most > 0:
         raise InputError("the useful columns are independent of the private ones in these records: nothing is to hide")
     problem = DistortionProblem(joint, costs, leakage=measure, budget=most)
     clock.begin(f"{len(_SHARES)} designs")
-    return frontier_within(clock, problem, {"budget": most * np.array(_SHARES)}, tol=tol)
+    return frontier_within(problem, {"budget": most * np.array(_SHARES)}, Request(clock, Goal(tol), throw=False))
 
 
 def _advised(

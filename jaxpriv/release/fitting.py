@@ -36,6 +36,7 @@ from jaxpriv.release.table import (
     without_rare,
 )
 from jaxpriv.solvers import Goal
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
@@ -403,7 +404,7 @@ class _Work:
         """The least leakage that the budget allows."""
         joint = self.counts / self.counts.sum()
         problem = DistortionProblem(joint, self.prices, budget=self.asked.target, leakage=self.measure)
-        return solve_within(self.clock, problem, "auto", Goal(self.request.tol, 0.0))
+        return solve_within(problem, Request(self.clock, Goal(self.request.tol, 0.0)))
 
     def design(self, target: float) -> _Rounded:
         """The best mechanism for a target, rounded to whole numbers that meet it."""
@@ -453,7 +454,7 @@ class _Work:
                 raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
             disclosed = _goal(joint, target, self.request.resolution)
             asked_of = FunnelProblem(joint, disclosure=disclosed, leakage=measure)
-            found = solve_within(self.clock, asked_of, "auto", goal)
+            found = solve_within(asked_of, Request(self.clock, goal))
             assert isinstance(found, FunnelSolution)
             return found.mechanism, _prices(asked_of, found), found.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
@@ -465,7 +466,7 @@ class _Work:
             duals = {"scores": best.scores[None], "weights": weights, "multipliers": multipliers}
             return best.mechanism.reshape(-1, best.mechanism.shape[2]), duals, best.status
         asked = DistortionProblem(joint, self.prices, leakage=measure, **form)
-        solution = solve_within(self.clock, asked, "auto", goal)
+        solution = solve_within(asked, Request(self.clock, goal))
         parts = solution.scores, solution.weights, solution.multipliers
         if isinstance(measure, MutualInformation):
             # The verifier takes scores and the price of leakage, not their product.

@@ -34,6 +34,7 @@ from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism, side_by_s
 from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.release.requests import DesignRequest, requested
 from jaxpriv.solvers import Goal
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.frontier import frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit.populations import from_fitted_information
@@ -396,12 +397,14 @@ def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
 
 def _curve(side: _Side, clock: Clock) -> np.ndarray:
     """Distortions and least leakages (2, m), from no distortion to the least one that reveals nothing."""
-    free = solve_within(clock, DistortionProblem(side.joint, side.costs, leakage_budget=0.0), "auto", Goal(_ROUGH, 0.0))
+    free = solve_within(
+        DistortionProblem(side.joint, side.costs, leakage_budget=0.0), Request(clock, Goal(_ROUGH, 0.0))
+    )
     most = float(free.value)
     if not most > 0:
         return np.zeros((2, 1))
     problem = DistortionProblem(side.joint, side.costs, budget=most)
-    curve = frontier_within(clock, problem, {"budget": most * _SHARES}, tol=_ROUGH)
+    curve = frontier_within(problem, {"budget": most * _SHARES}, Request(clock, Goal(_ROUGH), throw=False))
     return np.stack([curve.targets, np.asarray(curve.solutions.value)])
 
 
@@ -501,5 +504,5 @@ def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
 
 def _optimum(side: _Side, budget: float, tol: float, clock: Clock) -> tuple[float, float]:
     clock.begin("one mechanism for all columns")
-    solved = solve_within(clock, DistortionProblem(side.joint, side.costs, budget=budget), "auto", Goal(tol, 0.0))
+    solved = solve_within(DistortionProblem(side.joint, side.costs, budget=budget), Request(clock, Goal(tol, 0.0)))
     return float(solved.lower_bound), float(solved.value)

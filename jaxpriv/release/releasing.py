@@ -440,19 +440,20 @@ def _one_rule(
     """Record by which rule the designs that are drawn from release records without a symbol.
 
     Of two rules the pairs of draws are none that what is stated covers. So `InputError` where an `earlier` design, each
-    with the names of its ledgers, released such records by another one, or no ledger of it is there.
+    with the names of its ledgers, released such records by another one, or no ledger that has its rule is there: its
+    own, or a shared one.
     """
     where = f"unseen: {row_text(np.flatnonzero(unknown)[0])} has no symbol (such rows: {unknown.sum()}), and"
     for one, names in earlier.items():
+        design = _digest(one)
         own = [path for path in names if path.exists() and path not in books]
         known = [*books.values(), *map(Ledger.load, own)]
-        if not own and one not in drawn:
+        if not own and one not in drawn and not any(design in book.unseen for book in known):
             raise InputError(
                 f"{where} the ledger of the earlier release, which has the rule for such records, is not in the "
                 "private folder; name that too, or leave these records out"
             )
         # A ledger of an earlier version has no rules: that of the design is taken.
-        design = _digest(one)
         found = {book.unseen.get(design, rule) if book.version > _RULES else one.unseen for book in known}
         if found - {rule}:
             raise InputError(

@@ -1,152 +1,88 @@
-"""Additive noise: one law for all useful symbols, one method, its own certificate."""
+"""Additive noise: one law for all useful symbols, one method, its own certificate.
+
+All rows of the mechanism share one law theta, so there are only |Z| unknowns and the Hessian of the leakage
+
+    H = sum_y A_y' ( diag(1/w_y) - 11'/|w_y| ) A_y,     w_y = A_y theta,
+
+is dense and small. With a price and a slack of the budget, and reduced costs z, the optimum has
+
+    dF/dtheta + price d - nu = z,    theta z = mu/|Z|,    slack price = mu/|Z|,    mu = 0,
+
+which primal-dual Newton steps (`_primal_dual`) follow from a strictly feasible law.
+"""
 
 import time
-from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.compilation import on_host
-from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.problems.distortion import NoiseProblem, max_entropy_noise
 from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import certify_noise
 from jaxpriv.program.solution import Solution, Status, no_solution, within_limits
 from jaxpriv.solvers import Goal
+from jaxpriv.solvers._primal_dual import PrimalDualPoint, followed_path
 
-# Least leakage of additive noise: a barrier Newton method on the law of Z.
-#
-# All rows of the mechanism share one law theta, so there are only |Z| unknowns and the Hessian
-#
-#     H = sum_y A_y' ( diag(1/w_y) - 11'/|w_y| ) A_y,     w_y = A_y theta,
-#
-# is dense and small. From a strictly feasible start, Newton on F(theta) - mu (sum ln theta + ln slack) with mu falling
-# geometrically; on the central path the gap is mu (|Z| + 1).
+# The path is followed to this share of the tolerance: the certificate's bound has the rounding of its sums too.
+_OF_TOL = 0.5
+_NAME = "barrier-newton"
+# The score of a private symbol that an output excludes.
+_EXCLUDED = -700.0
 
 
-class NoiseData(NamedTuple):
-    """The program in arrays: columns A (Y, S, Z), the prior (S,), costs (Z,) scaled to [0, 1], budget."""
+class _Law:
+    """The data: columns A (Y, S, Z) of private symbols with mass, the prior (S,), costs (Z,) within [0, 1], the budget
+    above the least cost, and a law (Z,) with slack.
+    """
 
-    columns: Arr
-    prior: Arr
-    cost: Arr
-    budget: Arr
+    def __init__(self, columns: np.ndarray, prior: np.ndarray, cost: np.ndarray, budget: float, law: np.ndarray):
+        self.columns, self.prior, self.cost, self.budget, self.law = columns, prior, cost, budget, law
+        self.path = np.full(len(cost), 1.0 / len(cost))
+        self.slack_path = self.path[:1]
 
+    def start(self) -> PrimalDualPoint:
+        """The law with slack, at mu = 1."""
+        slack, none = np.array([self.budget - self.cost @ self.law]), np.zeros(0)
+        return PrimalDualPoint(self.law, self.path / self.law, none, slack, self.slack_path / slack, np.zeros(()), none)
 
-def _value(data: NoiseData, theta: Arr, mu: ScalarLike) -> Arr:
-    w = data.columns @ theta
-    mass = w.sum(axis=1, keepdims=True)
-    tiny = jnp.finfo(w.dtype).tiny
-    leakage = (w * (jnp.log(jnp.maximum(w, tiny)) - jnp.log(jnp.maximum(mass * data.prior, tiny)))).sum()
-    slack = data.budget - data.cost @ theta
-    inside = (theta.min() > 0) & (slack > 0)
-    barrier = jnp.log(jnp.where(inside, theta, 1.0)).sum() + jnp.log(jnp.where(inside, slack, 1.0))
-    return jnp.where(inside, leakage - mu * barrier, jnp.inf)
+    def conditions(self, point: PrimalDualPoint) -> "_LawConditions":
+        return _LawConditions(self, point)
 
-
-def scores_at(data: NoiseData, theta: Arr) -> Arr:
-    """g_y(s) = ln P(s|y)/P(s), shape (Y, S)."""
-    w = data.columns @ theta
-    tiny = jnp.finfo(w.dtype).tiny
-    mass = jnp.maximum(w.sum(axis=1, keepdims=True), tiny)
-    return jnp.where(w > 0, jnp.log(jnp.maximum(w, tiny) / mass / data.prior), -700.0)
+    def scores(self, law: np.ndarray) -> np.ndarray:
+        """g_y(s) = ln P(s|y)/P(s), shape (Y, S)."""
+        w = self.columns @ law
+        return np.log(w / (w.sum(axis=1, keepdims=True) * self.prior), out=np.full(w.shape, _EXCLUDED), where=w > 0)
 
 
-def _direction(data: NoiseData, theta: Arr, mu: Arr) -> tuple[Arr, Arr]:
-    """Newton direction on the simplex, and its squared decrement."""
-    w = data.columns @ theta
-    mass = w.sum(axis=1)
-    present = w > 0
-    weight = jnp.where(present, 1.0 / jnp.where(present, w, 1.0), 0.0)
-    total = data.columns.sum(axis=1)  # (Y, Z)
-    safe = jnp.where(mass > 0, mass, 1.0)
-    hessian = jnp.einsum("ysz,ys,ysv->zv", data.columns, weight, data.columns, precision="highest")
-    hessian = hessian - jnp.einsum("yz,y,yv->zv", total, jnp.where(mass > 0, 1.0 / safe, 0.0), total)
-    slack = data.budget - data.cost @ theta
-    gradient = jnp.einsum("ysz,ys->z", data.columns, jnp.where(present, scores_at(data, theta), 0.0))
-    gradient = gradient - mu / theta + mu / slack * data.cost
-    hessian = hessian + jnp.diag(mu / theta**2) + mu / slack**2 * data.cost[:, None] * data.cost[None, :]
-    # Scaled by theta the system is well conditioned however small single probabilities get.
-    scaled = theta[:, None] * hessian * theta[None, :]
-    solved = jnp.linalg.solve(scaled, jnp.stack([theta * gradient, theta], axis=1)) * theta[:, None]
-    newton, normal = -solved[:, 0], solved[:, 1]
-    step = newton - normal * (newton.sum() / normal.sum())
-    return step, -(gradient @ step)
+class _LawConditions:
+    """The conditions at a point, and their linearisation."""
 
+    def __init__(self, data: _Law, point: PrimalDualPoint):
+        self.data, self.point = data, point
+        w, size = data.columns @ point.w, len(point.w)
+        flat, weight = data.columns.reshape(-1, size), np.divide(1.0, w, out=np.zeros_like(w), where=w > 0)
+        total = data.columns.sum(axis=1)  # (Y, Z)
+        scores = np.where(w > 0, data.scores(point.w), 0.0)
+        self.missing = flat.T @ scores.ravel() + point.y * data.cost - point.nu - point.z
+        self.short, self.sum = data.budget - data.cost @ point.w - point.t, 1.0 - point.w.sum()
+        self.error = float(max(abs(self.missing * point.w).sum(), abs(self.short * point.y)[0], abs(self.sum)))
+        hessian = flat.T @ (weight.reshape(-1, 1) * flat) - total.T @ (total / w.sum(axis=1, keepdims=True))
+        hessian = hessian + point.y / point.t * np.outer(data.cost, data.cost)
+        # Scaled the system is well conditioned however small single probabilities get.
+        self.scale = np.sqrt(point.w / point.z)
+        self.system = np.eye(size) + self.scale[:, None] * hessian * self.scale
 
-class NoisePath(NamedTuple):
-    """Where the path stands."""
-
-    theta: Arr  # (Z,)
-    mu: Arr
-    decrement: Arr
-    steps: Arr
-    stuck: Arr
-
-
-class NoisePoint(NamedTuple):
-    """What the path has come to."""
-
-    path: NoisePath
-    scores: Arr  # (Y, S)
-    price: Arr
-    value: Arr  # I(S;Y)
-    finished: Arr
-
-
-def path_from(start: np.ndarray) -> NoisePath:
-    """The path before its first step, from a strictly feasible law."""
-    return NoisePath(start, np.asarray(1.0), np.asarray(np.inf), np.asarray(0), np.asarray(False))
-
-
-# The numbers of the path are choices that change steps and time only: its end is certified in float64. mu falls to a
-# fifth once the decrement is 5 % of it, where Newton converges quadratically, and the path ends at a decrement of 1e-9
-# of the last mu.
-_FALL, _CLOSE, _END = 0.2, 0.05, 1e-9
-# A step is halved until it has a thousandth of the predicted decrease (Armijo), 40 times at most (1e-12 of its
-# length), and goes 99 % of the way to the boundary.
-_ARMIJO, _SHORTEST, _BOUNDARY = 1e-3, 1e-12, 0.99
-
-
-def newton_path(data: NoiseData, path: NoisePath, last: Arr, until: ScalarLike) -> NoisePoint:
-    """The path followed to its end, mu = `last`, or until `until` steps are used."""
-
-    def unfinished(path: NoisePath) -> Arr:
-        return ((path.mu > last) | (path.decrement > _END * path.mu)) & ~path.stuck
-
-    def step(path: NoisePath) -> NoisePath:
-        theta, mu, decrement, steps, _ = path
-        mu = jnp.where(decrement <= _CLOSE * mu, jnp.maximum(_FALL * mu, last), mu)
-        move, decrement = _direction(data, theta, mu)
-        now = _value(data, theta, mu)
-
-        # Close to the path the full step is safe (self-concordance), and the decrease that a test
-        # would look for is below rounding.
-        close = decrement <= _CLOSE * mu
-
-        def too_long(inner: tuple[Arr, Arr]) -> Arr:
-            a, value = inner
-            return ~close & ~(value <= now - _ARMIJO * a * decrement) & (a > _SHORTEST)
-
-        def shorter(inner: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
-            a = 0.5 * inner[0]
-            return a, _value(data, theta + a * move, mu)
-
-        boundary = jnp.minimum(1.0, _BOUNDARY / jnp.maximum((-move / theta).max(), 1e-30))
-        a, _ = lax.while_loop(too_long, shorter, (boundary, _value(data, theta + boundary * move, mu)))
-        new = jnp.where(a > _SHORTEST, theta + a * move, theta)
-        return NoisePath(new / new.sum(), mu, decrement, steps + 1, (a <= _SHORTEST) & (mu <= last))
-
-    path = lax.while_loop(lambda path: unfinished(path) & (path.steps < until), step, path)
-    price = path.mu / (data.budget - data.cost @ path.theta)
-    value = _value(data, path.theta, 0.0)
-    return NoisePoint(path, scores_at(data, path.theta), price, value, ~unfinished(path))
-
-
-# Operations that one portion of steps may take, most of them products: some tenths of a second.
-_PORTION = 2e9
+    def move(self, products: np.ndarray | float, slack_products: np.ndarray | float) -> PrimalDualPoint:
+        """The step after which theta z and slack price would be these, to first order."""
+        point, cost = self.point, self.data.cost
+        drop, rise = products / point.w - point.z, slack_products / point.t - point.y
+        wanted = drop - self.missing - cost * (rise - point.y / point.t * self.short)
+        newton, normal = np.linalg.solve(self.system, np.stack([self.scale * wanted, self.scale], axis=1)).T
+        dnu = (self.sum - self.scale @ newton) / (self.scale @ normal)
+        dw = self.scale * (newton + dnu * normal)
+        dt = self.short - cost @ dw
+        dz, dy = drop - point.z / point.w * dw, rise - point.y / point.t * dt
+        return PrimalDualPoint(dw, dz, point.a, dt, dy, dnu, point.kappa)
 
 
 def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, clock: Clock) -> Solution:
@@ -167,25 +103,21 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     # Strictly inside: half of the budget goes to an even blend, the rest to the cheapest symbols.
     blend = 0.5 * min(1.0, slack / max(float(scaled.mean()), np.finfo(float).tiny))
     start = blend / len(allowed) + (1.0 - blend) * (scaled == 0) / (scaled == 0).sum()
-    data = NoiseData(
-        problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, np.asarray(slack)
-    )
-    last = 0.5 * goal.tol / (len(allowed) + 1)
-    point, compiling = _followed(data, start, np.asarray(last), max_steps, clock)
-
+    data = _Law(problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, slack, start)
+    point, steps = followed_path(data, _OF_TOL * float(goal.tol), clock, max_steps)
+    law = point.w / point.w.sum()
     noise = np.zeros(len(cost))
-    theta = start if point is None else point.path.theta
-    noise[allowed] = theta / theta.sum()
+    noise[allowed] = law
     scores = np.zeros((1, problem.outputs, problem.joint.shape[0]))
-    if point is not None:
-        scores[0][:, seen] = point.scores
-    price = 0.0 if tight or point is None else float(point.price) / span
+    scores[0][:, seen] = data.scores(law)
+    price = 0.0 if tight else float(point.y[0]) / span
     if tight:  # the price at which no costlier symbol gains anything, and 1e-9 more: any price gives a bound that holds
         gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])
         costlier = cost - least > feasibility.BOUNDARY * span
         short = (gain[allowed].min() - gain[costlier]) / (cost[costlier] - least)
         price = float(max(short.max(initial=0.0), 0.0)) * (1 + 1e-9)
     certificate = certify_noise(problem, noise, scores, price)
+    clock.report(_NAME, steps, certificate.value, certificate.lower_bound)
     proved = goal.proved(certificate)
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if clock.stop else Status.NOT_CERTIFIED
     solution = Solution(
@@ -198,26 +130,9 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
         weights=np.zeros((problem.outputs, 0)),
         multipliers=np.array([price]),
         code=np.int32(code),
-        steps=np.int32(0 if point is None else point.path.steps),
-        solver="none" if point is None else "barrier-newton",
-        seconds={"compile": compiling, "solve": time.perf_counter() - begun - compiling},
+        steps=np.int32(steps),
+        solver=_NAME,
+        seconds={"compile": 0.0, "solve": time.perf_counter() - begun},
         stopped=np.int32(clock.stop),
     )
     return within_limits(solution, certificate.violation)
-
-
-def _followed(
-    data: NoiseData, start: np.ndarray, last: np.ndarray, max_steps: int, clock: Clock
-) -> tuple[NoisePoint | None, float]:
-    """The point that the path comes to while the clock allows it (None: not even a first step), and the seconds
-    spent compiling."""
-    outputs, private, size = data.columns.shape
-    portion = max(1, int(_PORTION / (outputs * (private + 1.0) * size**2 + 10.0 * size**3)))
-    path, point, compiling = path_from(start), None, 0.0
-    while not (point is not None and (point.finished or path.steps >= max_steps)) and not clock.expired():
-        until = min(max_steps, int(path.steps) + portion)
-        with clock.held():
-            point, spent = on_host(newton_path, data, path, last, np.asarray(until))
-            path, compiling = point.path, compiling + spent
-            clock.report("barrier-newton", path.steps, point.value, -np.inf)
-    return point, compiling

@@ -11,7 +11,7 @@ kept, gained, l p - kept and l r/2 - sum gained. F is convex in W and concave in
 
     dF/dW - nu = Z,   W Z = mu h,    dF/da_j + R' y_j = kappa_j e,   t_j y_j = mu h
 
-are a monotone problem, solved by Newton steps (Mehrotra's predictor and corrector). With b = sqrt(W/Z) the system of
+are a monotone problem, solved by Newton steps (`_primal_dual`). With b = sqrt(W/Z) the system of
 an output y is 1 + C'C in the unknown dW/b, where C = (1 - v v') diag(sqrt(pi_0/V)) G diag(b) and v = sqrt(pi_0 V/q):
 one Cholesky factor of order |S|. What is left has the row sums and the adversary's few unknowns.
 Cost of a step: |Y| |S| (|S|^2 + M^2 |S| |X| + |X|^2) + (|X| + M |S|)^3.
@@ -19,49 +19,11 @@ Cost of a step: |Y| |S| (|S|^2 + M^2 |S| |X| + |X|^2) + (|X| + M |S|)^3.
 Nothing here proves anything: `robust` proves the value at the mechanism and the bound at the priors.
 """
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.resources import need_memory
-
-# The numbers here change steps and time only: a mechanism is certified for whatever prior is worst for it. Choices.
-#
-# Newton steps at most.
-_MOST_STEPS = 150
-# They stop early where a step is no longer than this.
-_SHORTEST = 1e-6
-# Part of the way to the boundary that a step may go.
-_BOUNDARY = 0.95
-# The length below which a step aims at the centre instead.
-_SHORT = 0.1
-# A step aims at the cube of what the predictor leaves of the gap (Mehrotra 1992), but at a thousandth of the gap at
-# least; a short one at half of the gap.
-_LEAST_AIM, _CENTRED_AIM = 1e-3, 0.5
-
-
-@dataclass
-class _SaddlePoint:
-    """W (outputs first) and Z, a and its slacks t with their duals y, and the multipliers of the sums."""
-
-    w: np.ndarray
-    z: np.ndarray
-    a: np.ndarray
-    t: np.ndarray
-    y: np.ndarray
-    nu: np.ndarray
-    kappa: np.ndarray
-
-    def moved(self, move: "_SaddlePoint", step: float) -> "_SaddlePoint":
-        return _SaddlePoint(*(getattr(self, one.name) + step * getattr(move, one.name) for one in fields(self)))
-
-    def gap(self) -> float:
-        return float((self.w * self.z).sum() + (self.t * self.y).sum())
-
-    def longest(self, move: "_SaddlePoint") -> float:
-        """How far until the first of W, Z, t and y vanishes."""
-        return 1.0 / max(1e-300, *(float((-getattr(move, one) / getattr(self, one)).max()) for one in "wzty"))
+from jaxpriv.solvers._primal_dual import PrimalDualPoint, followed_path
 
 
 class _Game:
@@ -93,21 +55,24 @@ class _Game:
         self.free = np.delete(np.arange((1 + len(tables)) * (2 * n + 1)), 2 * n)
         self.lift = np.kron(np.eye(1 + len(tables)), self.measure)[:, self.free]  # all pi = lift (unknowns)
 
-    def start(self) -> _SaddlePoint:
+    def start(self) -> PrimalDualPoint:
         """The independent release, and a prior in the middle of the ball."""
         n, groups = len(self.centre), 1 + len(self.costs)
         w = np.full(self.path.shape, 1.0 / len(self.path))
         a = np.concatenate([(1 - 0.5 * self.moved) * self.centre, np.full(n, 0.5 * self.moved / n), [1.0]])
         t = np.tile(self.slack_path, (groups, 1))
-        return _SaddlePoint(
+        return PrimalDualPoint(
             w, self.path / w, np.tile(a, (groups, 1)), t, t / t, np.zeros(self.given.shape[1]), np.zeros(groups)
         )
 
+    def conditions(self, point: PrimalDualPoint) -> "_GameConditions":
+        return _GameConditions(self, point)
 
-class _Newton:
+
+class _GameConditions:
     """The conditions at a point, and the factors of their linearisation."""
 
-    def __init__(self, game: _Game, point: _SaddlePoint):
+    def __init__(self, game: _Game, point: PrimalDualPoint):
         self.game, self.point = game, point
         given, costs = game.given, game.costs
         pi = point.a @ game.measure.T
@@ -167,7 +132,7 @@ class _Newton:
     def _apply(self, right: np.ndarray) -> np.ndarray:
         return right - np.swapaxes(self.half, 1, 2) @ (self.half @ right)
 
-    def move(self, products: np.ndarray | float, slack_products: np.ndarray | float) -> _SaddlePoint:
+    def move(self, products: np.ndarray | float, slack_products: np.ndarray | float) -> PrimalDualPoint:
         """The step after which W Z and t y would be these, to first order."""
         game, point = self.game, self.point
         drop, rise = products / point.w - point.z, slack_products / point.t - point.y
@@ -186,7 +151,7 @@ class _Newton:
         da = da.reshape(point.a.shape)
         dt = da @ game.slacks.T
         dz, dy = drop - point.z / point.w * dw, rise - point.y / point.t * dt
-        return _SaddlePoint(dw, dz, da, dt, dy, dnu, found[known:])
+        return PrimalDualPoint(dw, dz, da, dt, dy, dnu, found[known:])
 
 
 def saddle_point(
@@ -208,38 +173,6 @@ def saddle_point(
     numbers = outputs * len(centre) * (5.0 * groups * inputs + 2.0 * len(centre))
     need_memory(8.0 * numbers, "the search for the worst prior", "merge symbols first")
     game = _Game(given, centre, radius, tables, budget)
-    with np.errstate(all="ignore"):  # the last steps may leave the numbers that there are
-        point = _path(game, tol, clock)
+    point, _ = followed_path(game, tol, clock)
     pi = point.a @ game.measure.T
     return (point.w / point.w.sum(axis=0)).T, pi / pi.sum(axis=1, keepdims=True)
-
-
-def _path(game: _Game, tol: float, clock: Clock) -> _SaddlePoint:
-    """The point where the steps end."""
-    point = game.start()
-    total = game.path.sum() + len(point.t) * game.slack_path.sum()
-    for _ in range(_MOST_STEPS):
-        if clock.expired():
-            break
-        try:
-            newton = _Newton(game, point)
-            if max(gap := point.gap(), newton.error) <= tol:
-                break
-            ahead = newton.move(0.0, 0.0)
-            length = min(1.0, point.longest(ahead))
-            aim = max((point.moved(ahead, length).gap() / gap) ** 3, _LEAST_AIM) * gap / total
-            known = length * length  # the share of the products of the changes that a step of this length will meet
-            move = newton.move(
-                aim * game.path - known * ahead.w * ahead.z, aim * game.slack_path - known * ahead.t * ahead.y
-            )
-            if _BOUNDARY * point.longest(move) < _SHORT:
-                aim = _CENTRED_AIM * gap / total
-                move = newton.move(aim * game.path, aim * game.slack_path)
-        except (np.linalg.LinAlgError, ArithmeticError):  # as far as rounding lets it come
-            break
-        step = min(1.0, _BOUNDARY * point.longest(move))
-        after = point.moved(move, step)
-        if step < _SHORTEST or not np.isfinite(after.gap()):
-            break
-        point = after
-    return point

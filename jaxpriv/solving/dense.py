@@ -6,16 +6,15 @@ method of `Stages`; the least worst outcome within budgets is a search or a mini
 
 import dataclasses
 import math
-import time
 
 import numpy as np
 
-from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
+from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certificates import certify_program, least_limit, violation_of
 from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.convex import Program
@@ -32,35 +31,18 @@ from jaxpriv.program.solution import Solution, no_solution
 from jaxpriv.reductions.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
-from jaxpriv.solving.choice import BY_DISTANCES, Solver
-from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, moved_onto, on_face, own_goal
+from jaxpriv.solving.choice import BY_DISTANCES
+from jaxpriv.solving.stages import Lowered, Stages, check_limits, moved_onto, on_face
 
 
-def solve_dense(
-    problem: DistortionProblem,
-    name: str,
-    solver: Solver,
-    goal: Goal,
-    limit: int,
-    throw: bool,
-    clock: Clock,
-    start: Arr | None = None,
-    vertices: bool = False,
-) -> Solution:
-    """Solve a problem with any measures by a solver that works on tables; `start`: the caller's mechanism; `vertices`:
-    the simplex method takes the place of NumPy's steps on linear programs.
-    """
-    begun = time.perf_counter()
-    goal = own_goal(problem, goal)
-    stages = Stages(problem, name, solver, limit, clock, start=start, vertices=vertices)
+def solve_dense(stages: Stages, throw: bool) -> Solution:
+    """Solve a problem with any measures by a solver that works on tables; `throw`: raise if there is no mechanism."""
     try:
-        if problem.form.minimax:
-            return least_worst_leakage(stages, goal, begun)
-        return stages.solved(goal, begun)
+        return least_worst_leakage(stages) if stages.problem.form.minimax else stages.solved()
     except InfeasibleError:
         if throw:
             raise
-        return none_of(problem)
+        return none_of(stages.problem)
 
 
 def none_of(problem: DistortionProblem) -> Solution:
@@ -102,33 +84,32 @@ _ROUNDING = 1e-13
 _LEAST_SHARE = 1e-10
 
 
-def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
+def least_worst_leakage(stages: Stages) -> Solution:
     """The least limit on a worst-outcome measure that the budgets allow."""
-    problem = stages.problem
+    problem, goal = stages.problem, stages.goal
     check_limits(problem, stages.further)
     within = as_budgets(distance_program(problem, ()))
     independent = feasibility.independent(within)
     if independent is not None:
         nothing = no_rules(worst_program(problem, 0.0))
-        return stages.finish(
-            CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
-        )
-    start, face = stages.feasible_point(within, stages.further, True)
+        answer = CertifiedCandidate(np.asarray(independent), nothing, 0.0, 0.0, 0.0, "closed-form")
+        return stages.finish(answer, 0.0, 0.0)
+    start, face = stages.feasible_point(within, stages.further)
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
     on_edge = face is not None and face.held.any() and problem.leakage.linear
     alone = isinstance(stages.solver, BY_DISTANCES) or on_edge or not _affine(problem)
-    answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
-    low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
+    answer, high, low = (searched if alone else from_one_program)(stages, start, face)
+    low = least_limit(problem, *answer.duals, low, high)
     if not alone and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
         # The one program stalled: where outputs exclude symbols the search may come nearer, in ten times the steps.
-        second, lower, raised = searched(stages, goal, answer.mechanism, face)
-        raised = least_limit(problem, second.k, second.eta, second.price, raised, lower)
+        second, lower, raised = searched(stages, answer.mechanism, face)
+        raised = least_limit(problem, *second.duals, raised, lower)
         if lower < high:
             answer, high = dataclasses.replace(answer, mechanism=second.mechanism), lower
         if raised > low:
-            answer, low = dataclasses.replace(answer, k=second.k, eta=second.eta, price=second.price), raised
+            answer, low = dataclasses.replace(answer, duals=second.duals), raised
     over = max(float(violation_of(within, answer.mechanism)), stages.excess(stages.further, answer.mechanism))
-    return stages.finish(dataclasses.replace(answer, violation=over), high, low, goal, begun)
+    return stages.finish(dataclasses.replace(answer, violation=over), high, low)
 
 
 def _affine(problem: DistortionProblem) -> bool:
@@ -142,20 +123,18 @@ def _affine(problem: DistortionProblem) -> bool:
     )
 
 
-def from_one_program(
-    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
-) -> tuple[CertifiedCandidate, float, float]:
+def from_one_program(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
     """(answer, its leakage, the limit that its rules are to prove) of the minimax program.
 
     `start`: a mechanism that meets every limit; `face`: of budgets that have no slack.
     """
     problem = stages.problem
     high = stages.leak(start)
-    best = CertifiedCandidate(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, stages.name)
-    if high <= goal.tol or stages.clock.expired():
+    best = CertifiedCandidate(start, no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, stages.name)
+    if high <= stages.goal.tol or stages.clock.expired():
         return best, high, 0.0
     program = dataclasses.replace(least_worst_program(problem), feasible_point=start)
-    reduced = Reduced.of(program if face is None else on_face(program, face), goal)
+    reduced = Reduced.of(program if face is None else on_face(program, face), stages.goal)
 
     def report(candidate: Candidate, steps: Arr, length: float | None) -> None:
         if stages.clock.reports:
@@ -163,17 +142,15 @@ def from_one_program(
             numbers = steps, min(value, high), max(bound, 0.0), length
             stages.show(program, reduced, face, candidate, numbers)
 
-    found = stages.iterated(program, reduced, face, report)
+    ran, found = stages.iterated(program, reduced, face, report)
     if found is None:
         return best, high, 0.0
-    mechanism, k, eta, price, steps, bound = found
-    stages.steps += steps
-    mechanism = _within(stages, program, mechanism, start)
+    mechanism = _within(stages, program, found[0], start)
     if (leak := stages.leak(mechanism)) < high:
         best, high = dataclasses.replace(best, mechanism=mechanism), leak
-    low = max(float(reduced.limit(bound)), 0.0)
-    duals = of_distance(program, worst_program(problem, low), low, high, k, eta, price)
-    return dataclasses.replace(best, k=duals[0], eta=duals[1], price=duals[2]), high, low
+    low = max(float(reduced.limit(float(ran.best.bound))), 0.0)
+    duals = of_distance(program, worst_program(problem, low), low, high, *found[1:])
+    return dataclasses.replace(best, duals=duals), high, low
 
 
 def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -183,9 +160,7 @@ def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.n
     return next((one for one in mixtures(program, mechanism, start) if met(one)), start)
 
 
-def searched(
-    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
-) -> tuple[CertifiedCandidate, float, float]:
+def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
     """The same by one distance after another.
 
     The rules of a distance bound it at every limit, so the root of what they prove is a lower end; a mechanism outside
@@ -193,11 +168,12 @@ def searched(
     of the Lagrangian's tangent: the slope of the Lagrangian is that of the distance (`certificates.lagrangian`), and
     its value has an error of second order.
     """
-    problem, within = stages.problem, as_budgets(distance_program(stages.problem, stages.further))
+    problem, goal = stages.problem, stages.goal
+    within = as_budgets(distance_program(problem, stages.further))
     low, high = 0.0, stages.leak(start)
     # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
     proof = no_rules(worst_program(problem, 0.0))
-    best, outside = CertifiedCandidate(start, *proof, 0.0, 0.0, 0.0, stages.name), None
+    best, outside = CertifiedCandidate(start, proof, 0.0, 0.0, 0.0, stages.name), None
     e, f, needed, slow = min(1.0, 0.5 * high), math.inf, 0.0, 0
     near, below, width = False, False, high
     open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
@@ -209,10 +185,10 @@ def searched(
         if face is not None and found.bound <= 0:
             found = _on_face(stages, as_budgets(distance_program(problem, ())), face, found)
         met = found.value <= 0 and found.violation == 0
-        rules, most = (found.k, found.eta, found.price), min(high, GROWTH * max(e, FIRST))
-        proved = least_limit(problem, *rules, *((e, most) if found.bound > 0 else (low, min(e, most))))
+        most = min(high, GROWTH * max(e, FIRST))
+        proved = least_limit(problem, *found.duals, *((e, most) if found.bound > 0 else (low, min(e, most))))
         if proved > low:
-            low, proof = proved, rules
+            low, proof = proved, found.duals
         tried = [found.mechanism] if met else []
         if found.bound > 0:
             outside = found.mechanism
@@ -251,13 +227,13 @@ def searched(
         else:  # the distance is 0 at every limit that can be met: there is no slope
             near = below and (not near or width < 0.5 * before)
             e = low + (min(FROM_END * float(goal.tol), 0.5 * width) if near else 0.5 * width)
-    return dataclasses.replace(best, k=proof[0], eta=proof[1], price=proof[2]), high, low
+    return dataclasses.replace(best, duals=proof), high, low
 
 
 def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) -> tuple[float, float]:
     """The Lagrangian of the distance at the limit e, and its slope there."""
     under, over = (
-        float(lagrangian(worst_program(problem, limit), found.mechanism, found.k, found.eta, found.price))
+        float(lagrangian(worst_program(problem, limit), found.mechanism, *found.duals))
         for limit in ((1.0 - _STEP) * e, (1.0 + _STEP) * e)
     )
     return 0.5 * (under + over), 0.5 * (over - under) / (_STEP * e)
@@ -281,15 +257,16 @@ def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
     asked = _on_every_pair(program) if program.forbids else program
     asked = dataclasses.replace(asked, feasible_point=independent_release(asked))
     limits, goal = ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
-    found = stages.run(asked, limits, goal)
+    found = stages.run(Lowered(asked, limits, goal))
     if not program.forbids:
         return found
     # On the allowed pairs the same rules prove more: what is left of the prices has the sum of one.
     count = len(program.budgets)
-    share = max(float(found.price[:count].sum()), _LEAST_SHARE)
-    duals = found.k / share, found.eta / share, np.delete(found.price, count) / share
+    k, eta, price = found.duals
+    share = max(float(price[:count].sum()), _LEAST_SHARE)
+    duals = k / share, eta / share, np.delete(price, count) / share
     bound = float(certify_program(program, found.mechanism, *duals).lower_bound)
-    return dataclasses.replace(found, k=duals[0], eta=duals[1], price=duals[2], bound=bound)
+    return dataclasses.replace(found, duals=duals, bound=bound)
 
 
 def _on_every_pair(program: Program) -> Program:

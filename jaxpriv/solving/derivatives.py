@@ -30,8 +30,8 @@ from jaxpriv.program.certificates.lagrangian import DistortionSlopes, slopes
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
-from jaxpriv.solving.differentiable import proved_optimum
 from jaxpriv.solving.solve import solve
+from jaxpriv.solving.traced import proved_optimum
 
 
 def optimal_value(

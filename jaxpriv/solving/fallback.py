@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -11,13 +10,13 @@ from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.candidate import Duals
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.convex import Program
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import (
     AcceleratedMirrorDescent,
     Candidate,
-    Goal,
     InteriorPoint,
     MirrorDescent,
     PrimalDualHybridGradient,
@@ -25,9 +24,9 @@ from jaxpriv.solvers import (
 )
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
-from jaxpriv.solving.choice import Solver, not_by_hybrid, step_limit
+from jaxpriv.solving.choice import Request, not_by_hybrid, step_limit
 from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.stages import Stages, off_face, own_goal
+from jaxpriv.solving.stages import Stages, off_face
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.streamed_runs import PRODUCTS
 
@@ -51,7 +50,6 @@ _DECIMALS = 12
 # The share of the tolerance at which the rounds end: the certificate counts rounding.
 _CLOSE = 0.5
 
-Duals = tuple[np.ndarray, np.ndarray, np.ndarray]
 Bound = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
@@ -175,24 +173,16 @@ _BY_VERTICES = 24**2
 _FEW_STEPS, _FEW_LOOKS = 2000, 400
 
 
-def solve_by_methods(
-    problem: DistortionProblem,
-    name: str,
-    solver: Solver,
-    goal: Goal,
-    max_steps: int | None,
-    throw: bool,
-    clock: Clock,
-    start: Arr | None = None,
-) -> Solution:
+def solve_by_methods(stages: Stages, request: Request) -> Solution:
     """`solve_dense` by the method that `auto` chose, and where it stops far from the goal by the next one."""
-    limit = step_limit(solver, max_steps)
+    problem, clock = stages.problem, request.clock
     if not has_next_method(problem):
-        return solve_dense(problem, name, solver, goal, limit, throw, clock, start)
-    vertices = problem.linear and start is None and not clock.reports and math.prod(problem.shape) <= _BY_VERTICES
+        return solve_dense(stages, request.throw)
+    small = math.prod(problem.shape) <= _BY_VERTICES
+    stages.vertices = problem.linear and stages.start is None and not clock.reports and small
     with clock.share(first_share(problem, clock)):
-        first = solve_dense(problem, name, solver, goal, limit, throw, clock, start, vertices)
-    return with_next_method(problem, first, goal, max_steps, clock)
+        first = solve_dense(stages, request.throw)
+    return with_next_method(problem, first, request)
 
 
 def has_next_method(problem: DistortionProblem) -> bool:
@@ -218,9 +208,7 @@ def _cuttable(problem: DistortionProblem) -> bool:
     return not problem.form.minimax and math.prod(problem.shape) <= _CUTTABLE
 
 
-def with_next_method(
-    problem: DistortionProblem, first: Solution, goal: Goal, max_steps: int | None, clock: Clock
-) -> Solution:
+def with_next_method(problem: DistortionProblem, first: Solution, request: Request) -> Solution:
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
@@ -228,40 +216,38 @@ def with_next_method(
     what `first` has, however near it is; of another large one, the hybrid gradient. Mechanism and proof are certified
     together; of the simplex method and the hybrid gradient the result with the smaller gap is taken whole.
     """
-    missed = first.code == Status.NOT_CERTIFIED
+    clock, goal, missed = request.clock, request.goal, first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
     if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:
         if not problem.linear and _cuttable(problem):
-            return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
+            return _or_by_cutting_planes(problem, first, request)
         if not (stalled or first.stopped):
             return first
         if problem.linear:
-            return _or_whole(problem, first, "linear-program", LinearProgram(), goal, 0, clock)
+            return _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
     if clock.left < _seconds(problem):
         return first
     if not problem.of_information:
-        few = min(_FEW_LOOKS, max_steps or _FEW_LOOKS)
-        return _or_whole(problem, first, "hybrid-gradient", PrimalDualHybridGradient(), goal, few, clock)
+        few = min(_FEW_LOOKS, request.max_steps or _FEW_LOOKS)
+        return _or_whole(first, Stages(problem, "hybrid-gradient", PrimalDualHybridGradient(), goal, few, clock))
     name = "accelerated" if problem.streams else "mirror-descent"
     try:
         if problem.streams:
-            solver = AcceleratedMirrorDescent()
-            steps = step_limit(solver, max_steps)
-            second = solve_streamed(problem, name, solver, goal, steps, False, (), clock)
+            alone = dataclasses.replace(request, throw=False)
+            second = solve_streamed(problem, name, AcceleratedMirrorDescent(), alone, ())
             second = dataclasses.replace(second, mechanism=second.mechanism.matrix())
         else:
-            few = min(_FEW_STEPS, max_steps or _FEW_STEPS)
-            second = solve_dense(problem, name, MirrorDescent(), goal, few, False, clock)
+            few = min(_FEW_STEPS, request.max_steps or _FEW_STEPS)
+            second = solve_dense(Stages(problem, name, MirrorDescent(), goal, few, clock), False)
     except Unsuited as reason:
         return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
     best = first if first.value <= second.value else second
     proof = first if first.lower_bound >= second.lower_bound else second
-    begun = time.perf_counter()
-    stages = Stages(problem, f"{first.solver}, {name}", MirrorDescent(), 0, clock, int(first.steps + second.steps))
-    joined = stages.joined(np.asarray(best.mechanism), proof, stages.name, own_goal(problem, goal), begun)
-    return _noted(first, name, joined, second.seconds)
+    steps = int(first.steps + second.steps)
+    stages = Stages(problem, f"{first.solver}, {name}", MirrorDescent(), goal, 0, clock, steps)
+    return _noted(first, name, stages.joined(np.asarray(best.mechanism), proof), second.seconds)
 
 
 def _noted(first: Solution, name: str, result: Solution, seconds: dict[str, float] | None = None) -> Solution:
@@ -272,15 +258,11 @@ def _noted(first: Solution, name: str, result: Solution, seconds: dict[str, floa
     return dataclasses.replace(result, notes=(*first.notes, note))
 
 
-def _or_by_cutting_planes(
-    problem: DistortionProblem, first: Solution, goal: Goal, most: int | None, clock: Clock
-) -> Solution:
+def _or_by_cutting_planes(problem: DistortionProblem, first: Solution, request: Request) -> Solution:
     """`first`, improved by linear programs over rules."""
-    name, begun = "cutting-planes", time.perf_counter()
-    goal = own_goal(problem, goal)
-    method = InteriorPoint()
-    stages = Stages(problem, name, method, step_limit(method, None), clock, int(first.steps))
-    lowered = stages.with_feasible_point(stages.lower(goal))
+    name, method, clock = "cutting-planes", InteriorPoint(), request.clock
+    stages = Stages(problem, name, method, request.goal, step_limit(method, None), clock, int(first.steps))
+    lowered = stages.with_feasible_point(stages.lower())
     if not lowered.program.terms:  # nothing is limited: what is left is rounding
         return first
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
@@ -292,21 +274,20 @@ def _or_by_cutting_planes(
         own = (k, eta, price) if face is None else off_face(program, face, mechanism, k, eta, price)[1:]
         return float(certify_program(program, mechanism, *own).lower_bound)
 
-    best, rounds = cut(on, mechanism, duals, proved, float(lowered.goal.tol), most, clock)
+    best, rounds = cut(on, mechanism, duals, proved, float(lowered.goal.tol), request.max_steps, clock)
     found = np.asarray(best.mechanism), np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price)
     if face is not None:
         found = off_face(program, face, *found)
-    answer = stages.certified(lowered.program, lowered.limits, *found, rounds, f"{first.solver}, {name}")
-    second = stages.conclude(lowered, answer, goal, begun)
+    stages.steps += rounds
+    answer = stages.certified(lowered, f"{first.solver}, {name}", *found)
+    second = stages.conclude(lowered, answer)
     if answer.violation > 0 or not second.gap < first.gap:
         return _noted(first, name, first)
     return _noted(first, name, second, second.seconds)
 
 
-def _or_whole(
-    problem: DistortionProblem, first: Solution, name: str, solver: Solver, goal: Goal, steps: int, clock: Clock
-) -> Solution:
+def _or_whole(first: Solution, stages: Stages) -> Solution:
     """`first`, or what another method gives where its gap is smaller."""
-    second = solve_dense(problem, name, solver, goal, steps, False, clock)
+    second = solve_dense(stages, False)
     best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
-    return _noted(first, name, best)
+    return _noted(first, stages.name, best)

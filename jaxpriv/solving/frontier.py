@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
 from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
@@ -20,18 +20,28 @@ from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
+from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, Run
-from jaxpriv.solving.choice import BY_DISTANCES, SOLVERS, STREAMING, Solver, pick_solver, step_limit, table_solver
+from jaxpriv.solving.choice import (
+    BY_DISTANCES,
+    SOLVERS,
+    STREAMING,
+    Request,
+    Solver,
+    pick_solver,
+    step_limit,
+    table_solver,
+)
 from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.fallback import has_next_method, with_next_method
 from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
 from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
-from jaxpriv.solving.stages import CertifiedCandidate, Lowered, Stages, own_goal
+from jaxpriv.solving.stages import Lowered, Stages
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -191,53 +201,33 @@ def frontier(
     Raises:
         InputError: exactly one sweep must be given, finite, of the right shape.
     """
-    return frontier_within(
-        clock_of(time_limit, progress),
-        problem,
-        dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True)),
-        solver=solver,
-        tol=tol,
-        rtol=rtol,
-        max_steps=max_steps,
-        throw=throw,
-    )
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
+    request = Request(clock_of(time_limit, progress), goal, solver, max_steps, throw)
+    return frontier_within(problem, dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True)), request)
 
 
-def frontier_within(
-    clock: Clock,
-    problem: DistortionProblem,
-    sweeps: Mapping[str, object],
-    *,
-    solver: str | Solver = "auto",
-    tol: float = 1e-6,
-    rtol: float = 0.0,
-    max_steps: int | None = None,
-    throw: bool = False,
-) -> Frontier:
+def frontier_within(problem: DistortionProblem, sweeps: Mapping[str, object], request: Request) -> Frontier:
     """`frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]
     if len(given) != 1:
         raise InputError("give exactly one of budgets, multipliers and leakage_budgets")
-    name = given[0]
-    if is_traced(problem, sweeps[name], tol):
+    name, goal = given[0], request.goal
+    if is_traced(problem, sweeps[name], goal):
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = FORMS[name].points(sweeps[name])
-    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     begun = time.perf_counter()
     asked = [replace_form(problem, **{name: point}) for point in points]
-    label, chosen, automatic = pick_solver(solver, asked[0], goal)
+    label, chosen, automatic = pick_solver(request.solver, asked[0], goal)
     if isinstance(chosen, STREAMING) and automatic:  # notes: it was `auto` that chose
         label, chosen = table_solver(problem)
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
-    limit = step_limit(chosen, max_steps)
-    with clock, own_settings(), device_errors():
-        solutions, compiling = sweep(asked, points, label, chosen, goal, limit, throw, clock)
-        if solver == "auto" and has_next_method(problem):
-            pairs = zip(asked, solutions, strict=True)
-            solutions = [with_next_method(one, found, goal, max_steps, clock) for one, found in pairs]
+    with request.clock, own_settings(), device_errors():
+        solutions, compiling = sweep(asked, points, label, chosen, request)
+        if request.solver == "auto" and has_next_method(problem):
+            solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.
     solutions = [dataclasses.replace(one, solver=label, seconds=seconds, notes=()) for one in solutions]
@@ -273,47 +263,39 @@ class _Waiting:
 
 
 def sweep(
-    asked: list[DistortionProblem],
-    points: np.ndarray,
-    name: str,
-    solver: Solver,
-    goal: Goal,
-    limit: int,
-    throw: bool,
-    clock: Clock,
+    asked: list[DistortionProblem], points: np.ndarray, name: str, solver: Solver, request: Request
 ) -> tuple[list[Solution], float]:
     """The solutions of one problem asked at `points`, in their order; and the seconds spent compiling.
 
     The least worst-outcome leakage at a budget, a face of tight budgets and a linear program are solves of their own.
     """
-    ahead = Ahead(len(asked))
-    each_stages = [Stages(one, name, solver, limit, clock, ahead=ahead) for one in asked]
+    ahead, goal, clock = Ahead(len(asked)), request.goal, request.clock
+    limit = step_limit(solver, request.max_steps)
+    each_stages = [Stages(one, name, solver, goal, limit, clock, ahead=ahead) for one in asked]
     kind = kind_of(asked[0], name if name in SOLVERS else solver, goal)
-    goal = own_goal(asked[0], goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []
-    begun = time.perf_counter()
     for i, stages in enumerate(each_stages):
         ahead.done = i
         try:
             if stages.problem.form.minimax:
-                results[i] = least_worst_leakage(stages, goal, begun)
+                results[i] = least_worst_leakage(stages)
                 continue
-            lowered = stages.lower(goal)
+            lowered = stages.lower()
         except InfeasibleError:
-            if throw:
+            if request.throw:
                 raise
             results[i] = none_of(stages.problem)
             continue
-        known = stages.on_tight_limits(lowered) or stages.closed_form(lowered.program, lowered.limits)
+        known = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
         if known is None:
             lowered = stages.with_feasible_point(lowered)
         if known is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
-            known = stages.run(lowered.program, lowered.limits, lowered.goal, lowered.face)
+            known = stages.run(lowered)
         if known is None:
             waiting.append(_Waiting(i, lowered, Reduced.of(lowered.program, lowered.goal)))
         else:
-            results[i] = stages.conclude(lowered, known, goal, begun)
+            results[i] = stages.conclude(lowered, known)
     report_points(clock, name, list(results.values()), len(results), len(asked))
     waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
     for alike in _of_one_shape(waiting):
@@ -325,11 +307,11 @@ def sweep(
                 found = _together(kind, chunk, limit)
             for one, run in zip(chunk, found, strict=True):
                 ahead.done, stages = len(results), each_stages[one.place]
-                results[one.place] = stages.conclude(one.lowered, _answer(stages, one, run), goal, begun)
+                results[one.place] = stages.conclude(one.lowered, _answer(stages, one, run))
             report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
     late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
-    better = {i: _from_neighbours(i, each_stages, points, ordered, goal, begun) for i in late}
+    better = {i: _from_neighbours(i, each_stages, points, ordered) for i in late}
     compiling = sum(stages.compiling for stages in each_stages)
     return [better.get(i, one) for i, one in enumerate(ordered)], compiling
 
@@ -367,19 +349,18 @@ def _answer(stages: Stages, one: _Waiting, run: Run | None) -> CertifiedCandidat
     lowered = one.lowered
     if run is not None:
         parts = one.reduced.expanded(run.best)
-        answer = stages.certified(lowered.program, lowered.limits, *parts, int(run.steps), stages.name)
+        stages.steps += int(run.steps)
+        answer = stages.certified(lowered, stages.name, *parts)
         # A lane that has used all steps that are allowed has no second run.
         if lowered.goal.proved(answer) or stages.limit <= STEPS_OF_LANES or stages.clock.expired():
             return answer
-    return stages.run(lowered.program, lowered.limits, lowered.goal, None, lowered)
+    return stages.run(lowered)
 
 
-def _from_neighbours(
-    i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution], goal: Goal, begun: float
-) -> Solution:
+def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution]) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
     if each_stages[i].problem.form.minimax:
-        return _of_other_budgets(i, points, found, goal)
+        return _of_other_budgets(i, points, found, each_stages[i].goal)
     place = points.reshape(len(points), -1)
     known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]
     near = sorted(known, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
@@ -393,7 +374,7 @@ def _from_neighbours(
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
         mechanisms.append((1.0 - share) * found[below].mechanism + share * found[above].mechanism)
     # Measured and proved in this point's own program: nothing is concluded from another one's numbers.
-    candidates = [own, *(stages.joined(one, own, own.solver, goal, begun) for one in mechanisms)]
+    candidates = [own, *(stages.joined(one, own) for one in mechanisms)]
     met = [one for one in candidates if one.status in ("optimal", "best_known")]
     best = min(met, key=lambda one: one.value, default=own)
     program = proved_program(stages.problem, own.scores, 0.0)[0]
@@ -403,7 +384,7 @@ def _from_neighbours(
         return float(certify_program(program, own.mechanism, *duals).lower_bound)
 
     proof = max([own, *chosen], key=bound)
-    return stages.joined(best.mechanism, proof, own.solver, goal, begun)
+    return stages.joined(best.mechanism, proof)
 
 
 def _of_other_budgets(i: int, points: np.ndarray, found: list[Solution], goal: Goal) -> Solution:

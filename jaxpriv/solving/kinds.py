@@ -6,8 +6,7 @@ of small problems are worth; fewer are computed side by side by NumPy, or one by
 
 import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.lower import stacked, tables_of
 from jaxpriv.reductions.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
@@ -190,29 +188,29 @@ class Kind(NamedTuple):
         return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
 
 
-def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
-    """The kind in whose bucket the problems of each kind are computed, for so many of each.
+def joined(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
+    """The positions of problems by the kind in whose bucket they are computed, from those by their own kinds.
 
     Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as
     that takes no longer than solving them one by one; others where it takes less time than compiling would.
     """
-    members = {kind: [kind] for kind in counts}
-    total = dict(counts)
-    for kind in sorted(counts, key=lambda one: (np.prod(one.bucket), one.bucket)):
-        own, count = kind.width(total[kind]), total[kind]
-        larger = [one for one in total if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
+    together = {kind: list(own) for kind, own in places.items()}
+    for kind in sorted(places, key=lambda one: (np.prod(one.bucket), one.bucket)):
+        count = len(together[kind])
+        own = kind.width(count)
+        larger = [one for one in together if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
         if own:
-            larger = [one for one in larger if one.width(total[one])]
+            larger = [one for one in larger if one.width(len(together[one]))]
         if not larger:
             continue
         target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
+        others = len(together[target])
         extra = count * (target.lane_seconds - kind.lane_seconds)
-        if kind.lanes_uncompiled and not target.width(total[target] + count):
-            extra = target.uncompiled_seconds(total[target] + count) - target.uncompiled_seconds(total[target])
+        if kind.lanes_uncompiled and not target.width(others + count):
+            extra = target.uncompiled_seconds(others + count) - target.uncompiled_seconds(others)
         if extra < (COMPILE if own else kind.uncompiled_seconds(count)):
-            total[target] += total.pop(kind)
-            members[target] += members.pop(kind)
-    return {one: target for target, ones in members.items() for one in ones}
+            together[target] += together.pop(kind)
+    return together
 
 
 def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
@@ -308,35 +306,3 @@ def _likeness(problem: DistortionProblem) -> Hashable:
     targets = (problem.form.target, *(value for _, value in problem.limits))
     finite = all(np.isfinite(target).all() for target in targets)
     return (problem.sizes, len(problem.distortions), type(problem.form), finite, *parameters)
-
-
-def in_order(problems: Sequence[DistortionProblem], places: Iterable[int], *, wait: bool) -> list[int]:
-    """Places of problems of one kind, by sizes, since one pass certifies those of a batch that have equal ones, then
-    so that those of a batch take about as many steps, if they `wait` for each other.
-
-    That is by budgets as shares of the way from the least distortion to that of the best constant release, and by
-    prices and leakage budgets as they are.
-    """
-    alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for i in places:
-        alike[problems[i].sizes].append(i)
-    ordered = []
-    if not wait:
-        return [i for _, own in sorted(alike.items()) for i in own]
-    for _, own in sorted(alike.items()):
-        parts = [own[start : start + _MOST] for start in range(0, len(own), _MOST)]
-        slacks = np.concatenate([_slacks([problems[i] for i in part]) for part in parts])
-        ordered += [own[j] for j in np.lexsort(slacks.T[::-1])]
-    return ordered
-
-
-def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
-    """The numbers that problems of equal sizes are ordered by, (N, M)."""
-    form = stacked(problems)
-    target = form.target.reshape(len(problems), -1)
-    if not form.limits_distortion:
-        return target
-    masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
-    weighted = masses[:, None, :, None] * tables_of(problems)
-    least, idle = weighted.min(axis=3).sum(axis=2), weighted.sum(axis=2).min(axis=2)
-    return (target - least) / np.where(idle > least, idle - least, 1.0)

@@ -172,7 +172,7 @@ class _OneThread:
                 self._limit.close()
 
 
-_ONE_THREAD = _OneThread()
+ONE_THREAD = _OneThread()
 
 
 def compile_setting() -> str:
@@ -236,7 +236,7 @@ def iterate_uncompiled(
     program = jax.tree.map(np.asarray, program)
     try:
         # What is not finite is looked for where it matters, as in compiled code.
-        with _ONE_THREAD, np.errstate(all="ignore"):
+        with ONE_THREAD, np.errstate(all="ignore"):
             if not clock.watched and whole.takes(solver, program):
                 with clock.held():
                     found, count = whole.solved(solver, program, goal, limit)
@@ -258,7 +258,7 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
     """
     if whole.takes(solver, program):
         return whole.solved(solver, program, goal, limit)
-    with _ONE_THREAD, np.errstate(all="ignore"):
+    with ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
         count = lanes.count_of(*jax.tree.leaves((program, goal)))
         assert count is not None  # one of both has lanes

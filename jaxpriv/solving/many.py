@@ -14,8 +14,9 @@ their number.
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,7 +24,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec, Sharding
 from jaxtyping import Array
 
-from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.compilation import Placement, compiled, own_settings
 from jaxpriv._runtime.lanes import spread, with_lanes
 from jaxpriv._runtime.validation import is_traced, scalar
@@ -46,8 +47,8 @@ from jaxpriv.reductions.buckets import Lanes, restored
 from jaxpriv.reductions.closed_forms import cheapest_release, independent_release
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solving.choice import pick_for_start, step_limit
-from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, in_order, joined
+from jaxpriv.solving.choice import Request, pick_for_start, step_limit
+from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, joined
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
 from jaxpriv.solving.stages import inner_goal, own_goal
@@ -138,70 +139,46 @@ class _Running:
         alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for i in np.flatnonzero(found.code[: len(results)] == Status.OPTIMAL).tolist():
             alike[self.problems[i].sizes].append(i)
-        proved = [_proved([self.problems[i] for i in places], places, found, self.kind) for places in alike.values()]
+        proved = [(places, *self._proved(places, found)) for places in alike.values()]
         spent = max(time.perf_counter() - begun - self.compiling, 0.0)
         seconds = {"compile": self.compiling / len(results), "solve": spent / len(results)}
-        for one in proved:
-            for j in np.flatnonzero(one.met(self.goal)).tolist():
-                results[one.lanes[j]] = one.solution(j, self.kind.name, seconds)
+        for places, met, proof, parts in proved:
+            for j in np.flatnonzero(met).tolist():
+                results[places[j]] = Solution(
+                    value=proof.value[j],
+                    lower_bound=proof.lower_bound[j],
+                    leakage=proof.leakage[j],
+                    distortion=proof.distortion[j],
+                    code=_OPTIMAL,
+                    solver=self.kind.name,
+                    seconds=seconds,
+                    stopped=_COMPLETE,
+                    **{name: part[j] for name, part in parts.items()},
+                )
         return results
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Proved:
-    """Candidates for problems of equal sizes along a leading axis, and what they prove."""
-
-    problems: Sequence[DistortionProblem]
-    lanes: list[int]
-    mechanism: np.ndarray
-    scores: np.ndarray
-    weights: np.ndarray
-    multipliers: np.ndarray
-    steps: np.ndarray
-    proof: StackProof
-
-    def met(self, goal: Goal) -> np.ndarray:
-        """Which meet the goal."""
-        if not self.problems[0].form.limits_leakage:
-            return np.asarray(goal.proved(self.proof))
-        tolerances = np.array([own_goal(problem, goal).tol for problem in self.problems])
-        return np.asarray(dataclasses.replace(goal, tol=tolerances).proved(self.proof))
-
-    def solution(self, j: int, name: str, seconds: dict[str, float]) -> Solution:
-        """That of one of them."""
-        return Solution(
-            value=self.proof.value[j],
-            lower_bound=self.proof.lower_bound[j],
-            mechanism=self.mechanism[j],
-            leakage=self.proof.leakage[j],
-            distortion=self.proof.distortion[j],
-            scores=self.scores[j],
-            weights=self.weights[j],
-            multipliers=self.multipliers[j],
-            code=_OPTIMAL,
-            steps=self.steps[j],
-            solver=name,
-            seconds=seconds,
-            stopped=_COMPLETE,
-        )
-
-
-def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solution, kind: Kind) -> _Proved:
-    """What lanes found for problems of equal sizes, with the certificates of the problems themselves."""
-    stack = ProblemStack.of(problems) if kind.stacks else None
-    if stack is not None and stack.form.limits_leakage and (stack.form.target <= _NOTHING).any():
-        stack = None
-    joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
-    taken = jax.tree.map(lambda leaf: leaf[lanes], found)
-    outputs = problems[0].shape[1]
-    mechanism, scores, weights = restored(joints, outputs, kind.bucket, taken.mechanism, taken.scores, taken.weights)
-    rest = weights, taken.multipliers
-    if stack is not None:
-        proof = certify_stack(stack, mechanism, scores[:, 0], *rest, taken.lower_bound)
-    else:
-        padded = dataclasses.replace(taken, mechanism=mechanism, scores=scores, weights=weights)
-        proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])
-    return _Proved(problems, lanes, mechanism, scores, *rest, taken.steps.astype(np.int32), proof)
+    def _proved(self, places: list[int], found: Solution) -> tuple[np.ndarray, StackProof, dict[str, np.ndarray]]:
+        """(which meet the goal, what they prove, the arrays that prove it) of lanes whose problems have equal sizes, by
+        the certificates of the problems themselves.
+        """
+        problems, kind = [self.problems[i] for i in places], self.kind
+        stack = ProblemStack.of(problems) if kind.stacks else None
+        if stack is not None and stack.form.limits_leakage and (stack.form.target <= _NOTHING).any():
+            stack = None
+        joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
+        taken = jax.tree.map(lambda leaf: leaf[places], found)
+        outputs, given = problems[0].shape[1], (taken.mechanism, taken.scores, taken.weights)
+        mechanism, scores, weights = restored(joints, outputs, kind.bucket, *given)
+        parts = {"mechanism": mechanism, "scores": scores, "weights": weights, "multipliers": taken.multipliers}
+        if stack is not None:
+            proof = certify_stack(stack, mechanism, scores[:, 0], weights, taken.multipliers, taken.lower_bound)
+        else:
+            padded = dataclasses.replace(taken, **parts)
+            proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])
+        goal = self.goal
+        if problems[0].form.limits_leakage:
+            goal = dataclasses.replace(goal, tol=np.array([own_goal(problem, goal).tol for problem in problems]))
+        return np.asarray(goal.proved(proof)), proof, parts | {"steps": taken.steps.astype(np.int32)}
 
 
 def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, limit: int) -> Solution:
@@ -257,10 +234,7 @@ class _SharedOut:
     mesh: Mesh
 
     def __call__(self, solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-        def own(lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-            return _solve_all(solver, lanes, tol, rtol, limit)
-
-        shares, same = PartitionSpec("x"), PartitionSpec()
+        own, shares, same = partial(_solve_all, solver), PartitionSpec("x"), PartitionSpec()
         # Unchecked: JAX's check does not cover the results of a kernel.
         run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
         return run(lanes, tol, rtol, limit)
@@ -318,28 +292,20 @@ def solve_many(
     starts: list[object] = [None] * len(asked) if start is None else list(start)
     if len(starts) != len(asked):
         raise InputError(f"start has {len(starts)} entries for {len(asked)} problems")
-    place = Placement.of(device, asked[:1])
+    place, clock = Placement.of(device, asked[:1]), clock_of(time_limit, progress)
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
+    step_limit(None, max_steps)
     with place.of_one().here():
-        asked = [place.moved(problem) for problem in asked]
-        return _solved(asked, starts, place.mesh, solver, tol, rtol, max_steps, throw, time_limit, progress)
+        request = Request(clock, goal, solver, max_steps, throw)
+        return _solved([place.moved(problem) for problem in asked], starts, place.mesh, request)
 
 
 def _solved(
-    asked: list[Any],
-    starts: list[object],
-    mesh: Mesh | None,
-    solver: "str | Solver | AbstractFunnelSolver",
-    tol: float,
-    rtol: float,
-    max_steps: int | None,
-    throw: bool,
-    time_limit: float | None,
-    progress: ProgressLike,
+    asked: list[Any], starts: list[object], mesh: Mesh | None, request: Request
 ) -> "list[Solution | FunnelSolution]":
     """`solve_many` where programs run on JAX's default device, and those of batches on the mesh, if there is one."""
-    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
-    step_limit(None, max_steps)
-    known = Kinds(solver, goal)
+    goal, known = request.goal, Kinds(request.solver, request.goal)
+    requests = [dataclasses.replace(request, start=start) for start in starts]
     alike: dict[int, tuple[Kind | None, list[int]]] = {}  # by object: the hash of a kind goes through all parameters
     for i, problem in enumerate(asked):
         if not isinstance(problem, _KNOWN):
@@ -350,16 +316,17 @@ def _solved(
             if starts[i] is not None:
                 kind = None
                 if isinstance(problem, DistortionProblem):
-                    pick_for_start(solver, problem, goal, starts[i])
+                    pick_for_start(problem, requests[i])
         except JaxprivError as error:
             raise _at(i, error) from error
         alike.setdefault(id(kind), (kind, []))[1].append(i)
-    kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    kinds: defaultdict[Kind, list[int]] = defaultdict(list)
+    others: list[int] = []
     for kind, places in alike.values():
-        kinds[kind] += places
+        (others if kind is None else kinds[kind]).extend(places)
     results: list[Any] = [None] * len(asked)
     done = 0
-    with clock_of(time_limit, progress) as clock:
+    with request.clock as clock:
 
         def take(places: list[int], found: list[Any]) -> None:
             nonlocal done
@@ -369,17 +336,19 @@ def _solved(
             certified = [one for one in found if isinstance(one, Solution)]
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
-        for kind, places in _together(kinds).items():
+        together: dict[Kind | None, list[int]] = {**joined(kinds), None: others}
+        for kind, places in together.items():
             width = 0 if kind is None else kind.width(len(places), spent(kind), mesh)
             size = width if kind is None or width else kind.width_uncompiled(len(places))
             alone = places
             if kind is not None and size:
-                ordered = in_order(asked, places, wait=width > 0 or not kind.by_kernel)
+                # One pass certifies those of a batch that have equal sizes.
+                ordered = sorted(places, key=lambda i: asked[i].sizes)
                 batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
                 reached = 0
-                solved = solve_together(begun, kind, goal, max_steps, width, mesh)
+                solved = solve_together(begun, kind, goal, request.max_steps, width, mesh)
                 for batch, found in zip(batches, solved, strict=False):
                     reached += len(batch)
                     alone += [i for i, one in zip(batch, found, strict=True) if one is None]
@@ -390,49 +359,24 @@ def _solved(
             small = kind is not None and not width and kind.small
             with counted_at_the_end() if small else nullcontext():
                 for i in alone:
-                    take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock, starts[i])])
+                    take([i], [_alone(i, asked[i], requests[i])])
     return results
 
 
-def _together(kinds: Mapping[Kind | None, list[int]]) -> dict[Kind | None, list[int]]:
-    """The positions by the kind in whose bucket they are computed."""
-    target = joined({kind: len(places) for kind, places in kinds.items() if kind is not None})
-    together: defaultdict[Kind | None, list[int]] = defaultdict(list)
-    for kind, places in kinds.items():
-        together[None if kind is None else target[kind]] += places
-    return together
-
-
-def _alone(
-    i: int,
-    problem: object,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None,
-    throw: bool,
-    clock: Clock,
-    start: object,
-) -> "Solution | FunnelSolution":
+def _alone(i: int, problem: object, request: Request) -> "Solution | FunnelSolution":
     """The result of one problem by itself."""
-    if throw or not isinstance(problem, DistortionProblem):
+    if request.throw or not isinstance(problem, DistortionProblem):
         try:
-            return solve_within(clock, problem, solver, goal, max_steps, throw, start=start)
+            return solve_within(problem, request)
         except JaxprivError as error:
             raise _at(i, error) from error
-    return solve_or_say_why(clock, problem, solver, goal, max_steps, start)
+    return solve_or_say_why(problem, request)
 
 
-def solve_or_say_why(
-    clock: Clock,
-    problem: DistortionProblem,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None,
-    start: object = None,
-) -> Solution:
+def solve_or_say_why(problem: DistortionProblem, request: Request) -> Solution:
     """The solution of a problem, or one with the reason for none: no mechanism, and an interval without ends."""
     try:
-        return solve_within(clock, problem, solver, goal, max_steps, False, start=start)
+        return solve_within(problem, dataclasses.replace(request, throw=False))
     except JaxprivError as error:
         why = f"{type(error).__name__}: {error}"
     except Exception as error:  # the text of a foreign error may hold data values

@@ -38,6 +38,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import SearchResult, Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.prior_saddle import saddle_point
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.solve import solve_within
 
 # The budgets of the finite programs are tighter by this part of the span of the distortion.
@@ -273,7 +274,7 @@ def _finite(
     """The certified optimum over `joints`, with budgets tighter by `tightening`."""
     finite = DistortionProblem(joints, list(problem.distortions), budget=problem.budget - tightening)
     with clock.quiet():
-        return solve_within(clock, finite, "auto", Goal(0.25 * tol, 0.0))
+        return solve_within(finite, Request(clock, Goal(0.25 * tol, 0.0)))
 
 
 def _padded(priors: list[np.ndarray]) -> list[np.ndarray]:

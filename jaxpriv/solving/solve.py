@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.compilation import Placement, device_errors, named_mesh, own_settings
 from jaxpriv._runtime.types import ScalarLike
 from jaxpriv._runtime.validation import is_traced, scalar
@@ -20,6 +20,7 @@ from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import (
     STREAMING,
+    Request,
     Solver,
     default_tolerance,
     pick_for_start,
@@ -28,9 +29,11 @@ from jaxpriv.solving.choice import (
     table_solver,
 )
 from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.differentiable import solve_traced
 from jaxpriv.solving.fallback import solve_by_methods
+from jaxpriv.solving.loops import ONE_THREAD
+from jaxpriv.solving.stages import Stages
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
+from jaxpriv.solving.traced import solve_traced
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
 if TYPE_CHECKING:
@@ -197,7 +200,7 @@ def solve(
     if device is not None and place.mesh is not None and not isinstance(problem, DistortionProblem):
         raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
-        found = solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint, start)
+        found = solve_within(place.moved(problem), Request(clock, goal, solver, max_steps, throw, start, checkpoint))
         if clock.every is not None:  # a history
             ends = found.lower_bound, getattr(found, "upper_bound", found.value)
             bound = max(ends, key=lambda end: abs(end - found.value))
@@ -207,65 +210,32 @@ def solve(
 
 
 @overload
-def solve_within(
-    clock: Clock,
-    problem: DistortionProblem | NoiseProblem | LexicographicProblem,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None = None,
-    throw: bool = True,
-    checkpoint: str | os.PathLike[str] | None = None,
-    start: object = None,
-) -> Solution: ...
-
-
+def solve_within(problem: DistortionProblem | NoiseProblem | LexicographicProblem, request: Request) -> Solution: ...
 @overload
-def solve_within(
-    clock: Clock,
-    problem: object,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None = None,
-    throw: bool = True,
-    checkpoint: str | os.PathLike[str] | None = None,
-    start: object = None,
-) -> "Solution | FunnelSolution": ...
-
-
-def solve_within(
-    clock: Clock,
-    problem: object,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None = None,
-    throw: bool = True,
-    checkpoint: str | os.PathLike[str] | None = None,
-    start: object = None,
-) -> "Solution | FunnelSolution":
+def solve_within(problem: object, request: Request) -> "Solution | FunnelSolution": ...
+def solve_within(problem: object, request: Request) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
-    traced = is_traced(problem, goal)
-    if traced and clock.watched:
+    goal, traced = request.goal, is_traced(problem, request.goal)
+    if traced and request.clock.watched:
         raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
-    if checkpoint is not None and not isinstance(problem, DistortionProblem):
+    if request.checkpoint is not None and not isinstance(problem, DistortionProblem):
         raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
     if isinstance(problem, NoiseProblem):
-        if start is not None:
-            raise InputError("start: additive noise has none")
-        return _noise(clock, problem, solver, goal, max_steps, throw)
+        return _noise(problem, request)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        return _funnel(clock, problem, solver, goal, max_steps, start)
+        return _funnel(problem, request)
+    if isinstance(problem, LexicographicProblem):
+        return _lexicographic(problem, request)
     if not isinstance(problem, DistortionProblem):
-        if isinstance(problem, LexicographicProblem):
-            return _lexicographic(clock, problem, solver, goal, max_steps, throw, start)
         known = "DistortionProblem, NoiseProblem, LexicographicProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
-    name, chosen, notes, start = pick_for_start(solver, problem, goal, start)
-    limit = step_limit(chosen, max_steps)
-    if checkpoint is not None and (traced or not isinstance(chosen, STREAMING)):
+    name, chosen, notes, start = pick_for_start(problem, request)
+    limit, streaming = step_limit(chosen, request.max_steps), isinstance(chosen, STREAMING)
+    if request.checkpoint is not None and (traced or not streaming):
         where = "inside of jit and vmap there is none" if traced else f"{name} writes none"
         raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
-    if named_mesh() is not None and not isinstance(chosen, STREAMING):
+    if named_mesh() is not None and not streaming:
         raise InputError(
             f"device: {name} runs on one device; several share the work of 'accelerated', 'two-grid' and solve_many"
         )
@@ -275,43 +245,38 @@ def solve_within(
     with own_settings(), device_errors():
         if isinstance(chosen, STREAMING):
             try:
-                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, clock, checkpoint)
+                return solve_streamed(problem, name, chosen, request, notes)
             except Unsuited as reason:
-                if not notes or checkpoint is not None:
+                if not notes or request.checkpoint is not None:
                     raise
-                name, on_tables = table_solver(problem)
-                solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw, clock)
-                return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        if solver == "auto":
-            return solve_by_methods(problem, name, chosen, goal, max_steps, throw, clock, start)
-        return solve_dense(problem, name, chosen, goal, limit, throw, clock, start)
+                name, chosen = table_solver(problem)
+                limit, notes = step_limit(chosen, request.max_steps), (*notes, f"auto: {name}, because {reason}")
+        stages = Stages(problem, name, chosen, goal, limit, request.clock, start=start)
+        if request.solver == "auto" and not notes:
+            return solve_by_methods(stages, request)
+        solution = solve_dense(stages, request.throw)
+        return dataclasses.replace(solution, notes=notes) if notes else solution
 
 
-def _lexicographic(
-    clock: Clock,
-    problem: LexicographicProblem,
-    solver: "str | Solver | AbstractFunnelSolver",
-    goal: Goal,
-    max_steps: int | None,
-    throw: bool,
-    start: object,
-) -> Solution:
+def _lexicographic(problem: LexicographicProblem, request: Request) -> Solution:
     """The least leakage, then the least distortion; the mechanism of the first step where the second finds no better.
 
     The limit of the second step is above the least leakage itself, not only above its lower bound: so the bound on the
     distortion holds for every mechanism within the tolerance.
     """
-    if is_traced(problem, goal):
+    if is_traced(problem, request.goal):
         raise InputError(
             "problem: a LexicographicProblem is solved outside of jit and vmap only; inside, solve with a budget, then "
             "with its value and the tolerance as leakage_budget"
         )
-    pick_solver(solver, problem.least_distortion(np.inf), goal)  # refuse before the first step what the second refuses
-    first = solve_within(clock, problem.least_leakage, solver, goal, max_steps, throw, start=start)
+    # Refuse before the first step what the second refuses.
+    pick_solver(request.solver, problem.least_distortion(np.inf), request.goal)
+    first = solve_within(problem.least_leakage, request)
     if not np.isfinite(first.value):  # none exists, or none was found, and nothing is proved about distortions
         bound = np.inf if first.code == Status.INFEASIBLE else -np.inf
         return dataclasses.replace(first, lower_bound=np.float64(bound), least_leakage=first)
-    second = solve_within(clock, problem.least_distortion(first.value), solver, goal, max_steps)
+    own = dataclasses.replace(request, throw=True, start=None)
+    second = solve_within(problem.least_distortion(first.value), own)
     if not second.value <= first.distortion[0]:
         reached = first.distortion[0]
         second = dataclasses.replace(
@@ -326,37 +291,31 @@ def _lexicographic(
     return dataclasses.replace(second, code=code, least_leakage=first)
 
 
-def _noise(
-    clock: Clock, problem: NoiseProblem, solver: object, goal: Goal, max_steps: int | None, throw: bool
-) -> Solution:
+def _noise(problem: NoiseProblem, request: Request) -> Solution:
     from jaxpriv.solvers.noise import solve_noise
 
-    if solver != "auto":
-        raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
-    if is_traced(problem, goal):
+    if request.start is not None:
+        raise InputError("start: additive noise has none")
+    if request.solver != "auto":
+        raise InputError(f"solver: additive noise has one method, 'auto'; {request.solver!r} was given")
+    if is_traced(problem, request.goal):
         raise InputError("problem: additive noise is solved outside of jit and vmap only")
-    with own_settings(), device_errors():
-        return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
+    with ONE_THREAD:
+        return solve_noise(problem, request.goal, step_limit(None, request.max_steps), request.throw, request.clock)
 
 
-def _funnel(
-    clock: Clock,
-    problem: FunnelProblem | BottleneckProblem,
-    solver: object,
-    goal: Goal,
-    max_steps: int | None,
-    start: object,
-) -> "FunnelSolution":
+def _funnel(problem: FunnelProblem | BottleneckProblem, request: Request) -> "FunnelSolution":
     from jaxpriv.funnels import FunnelGoal
     from jaxpriv.funnels.solve import solve_funnel
 
-    if is_traced(goal) or goal.rtol != 0:
+    tol, rtol = request.goal.tol, request.goal.rtol
+    if is_traced(request.goal) or rtol != 0:
         raise InputError("funnels take tol and max_steps (host numbers), not rtol")
-    limit = None if max_steps is None else step_limit(None, max_steps)
-    if is_traced(problem, start):
+    limit = None if request.max_steps is None else step_limit(None, request.max_steps)
+    if is_traced(problem, request.start):
         from jaxpriv.solving.traced_funnel import solve_traced_funnel
 
         with jax.numpy_rank_promotion("allow"):
-            return solve_traced_funnel(problem, solver, FunnelGoal(float(goal.tol), limit), start)
+            return solve_traced_funnel(problem, request.solver, FunnelGoal(float(tol), limit), request.start)
     with own_settings(), device_errors():
-        return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock), start)
+        return solve_funnel(problem, request.solver, FunnelGoal(float(tol), limit, request.clock), request.start)

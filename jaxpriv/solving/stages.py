@@ -25,6 +25,7 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
+from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certify import excess_of, most_excess
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
@@ -59,7 +60,7 @@ from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.loops import Ahead, run, seconds_of
+from jaxpriv.solving.loops import Ahead, Ran, run, seconds_of
 from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_tight
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -72,46 +73,33 @@ _LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
 
 
 @dataclass(frozen=True)
-class CertifiedCandidate:
-    """A mechanism and its dual objects for a `Program`, with the certified pair of totals."""
-
-    mechanism: np.ndarray
-    k: np.ndarray
-    eta: np.ndarray
-    price: np.ndarray
-    value: float
-    bound: float
-    violation: float
-    solver: str
-
-    @property
-    def gap(self) -> float:
-        return self.value - self.bound
-
-
-@dataclass(frozen=True)
 class Lowered:
-    """A convex program and how its value reads as one of the measure.
+    """A convex program and how near to its optimum an answer has to be.
 
-    `tight`: terms whose limit has no slack; `face`: of budgets that leave none, where it is needed.
+    Attributes:
+        limits: what its terms state.
+        goal: in units of its total.
+        face: where to iterate, if its budgets have no slack or pairs are forbidden.
+        tight: which terms have a limit without slack.
+        whole: whether its value reads as that of the problem: its progress is reported.
     """
 
     program: Program
     limits: Limits
-    tight: tuple[bool, ...]
     goal: Goal
-    scale: Scale
-    shift: float
-    face: Face | None
+    face: Face | None = None
+    tight: tuple[bool, ...] = ()
+    whole: bool = False
 
 
 @dataclass
 class Stages:
-    """One call: the problem, the solver, what was used so far."""
+    """One call: the problem, the solver, the goal in the unit of the objective, what was used so far."""
 
     problem: DistortionProblem
     name: str
     solver: Solver
+    goal: Goal
     limit: int
     clock: Clock
     steps: int = 0
@@ -121,6 +109,10 @@ class Stages:
     ahead: Ahead | None = None  # the sweep that the call is part of
     start: Arr | None = None  # the caller's mechanism to begin with
     vertices: bool = False  # whether the simplex method takes the place of NumPy's steps on linear programs
+
+    def __post_init__(self) -> None:
+        self.begun = time.perf_counter()
+        self.goal = own_goal(self.problem, self.goal)
 
     @cached_property
     def further(self) -> Limits:
@@ -132,15 +124,14 @@ class Stages:
         """How the value of the program reads as one of the measure."""
         return reading(self.problem)
 
-    def solved(self, goal: Goal, begun: float) -> Solution:
+    def solved(self) -> Solution:
         """The least distortion under limits, or the least average leakage within budgets: one convex program."""
-        lowered = self.lower(goal)
+        lowered = self.lower()
         answer = self.on_tight_limits(lowered)
         if answer is None:
             lowered = self.with_feasible_point(lowered)
-            answer = self.run(lowered.program, lowered.limits, lowered.goal, lowered.face, lowered)
-        answer = self.or_at_least_value(lowered, answer)
-        return self.conclude(lowered, answer, goal, begun)
+            answer = self.run(lowered)
+        return self.conclude(lowered, self.or_at_least_value(lowered, answer))
 
     def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
         """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
@@ -153,139 +144,114 @@ class Stages:
             return answer
         mechanisms, duals = found
         known = [answer.mechanism, np.asarray(lowered.program.feasible_point), *mechanisms]
-        certified = [self.certified(lowered.program, lowered.limits, one, *duals, 0, answer.solver) for one in known]
+        certified = [self.certified(lowered, answer.solver, one, *duals) for one in known]
         best = min((one for one in certified if one.violation <= 0), key=lambda one: one.value, default=answer)
-        if answer.bound > certified[0].bound:
-            duals = answer.k, answer.eta, answer.price
-        other = self.certified(lowered.program, lowered.limits, best.mechanism, *duals, 0, answer.solver)
+        duals = answer.duals if answer.bound > certified[0].bound else duals
+        other = self.certified(lowered, answer.solver, best.mechanism, *duals)
         return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
 
     def on_tight_limits(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The answer where a limit has no slack."""
         if not any(lowered.tight):
             return None
-        known = self.closed_form(lowered.program, lowered.limits)
+        known = self.closed_form(lowered)
         found = None if known is not None else solve_tight(lowered.program, lowered.tight)
         if found is None:
             return known
-        answer = self.certified(lowered.program, lowered.limits, *found, 0, "linear-program")
+        answer = self.certified(lowered, "linear-program", *found)
         if answer.violation > 0:  # what rounding missed was repaired with a feasible point that ignores the budgets
             lowered = self.with_feasible_point(lowered)
             found = solve_tight(lowered.program, lowered.tight) or found
-            answer = self.certified(lowered.program, lowered.limits, *found, 0, "linear-program")
+            answer = self.certified(lowered, "linear-program", *found)
         if lowered.goal.proved(answer) or not _above_least(lowered):
             return answer
-        other = self.run(lowered.program, lowered.limits, lowered.goal, lowered.face, lowered)
-        return min(answer, other, key=lambda one: (one.violation, one.value - one.bound))
+        return min(answer, self.run(lowered), key=lambda one: (one.violation, one.gap))
 
-    def lower(self, goal: Goal) -> Lowered:
+    def lower(self) -> Lowered:
         """The program of the problem's own form, with its feasible point."""
-        problem = self.problem
-        limits = limits_of(problem)
-        scale, shift = self.reading
+        problem, limits = self.problem, self.further
         without_slack = check_limits(problem, limits)
         program = measured_program(problem, limits)
         tight = flags_of(program, problem, limits, without_slack)
         face = None
-        if program.shares or not (any(tight) and len(program.budgets)) or program.forbids:
-            # The methods for linear programs need no interior.
-            feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LinearProgram))
-        else:  # no feasible point has slack there, and where the answer is a vertex none is needed
+        if _needs_no_interior(program, tight):
             feasible_point = independent_release(program)
+        else:
+            feasible_point, face = self.feasible_point(program, limits)
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
-        return Lowered(program, limits, tight, inner_goal(goal, scale, shift, problem), scale, shift, face)
+        goal = inner_goal(self.goal, *self.reading, problem)
+        return Lowered(program, limits, goal, face, tight, whole=True)
 
     def with_feasible_point(self, lowered: Lowered) -> Lowered:
         """The program with a feasible point that meets the budgets, also if limits have no slack (not in `lower`)."""
         program = lowered.program
-        if program.shares or not (any(lowered.tight) and len(program.budgets)) or program.forbids:
+        if not _needs_no_interior(program, lowered.tight):
             return lowered
-        within = not isinstance(self.solver, LinearProgram)
-        feasible_point, face = self.feasible_point(program, lowered.limits, within)
-        return dataclasses.replace(
-            lowered, program=dataclasses.replace(program, feasible_point=feasible_point), face=face
-        )
+        feasible_point, face = self.feasible_point(program, lowered.limits)
+        program = dataclasses.replace(program, feasible_point=feasible_point)
+        return dataclasses.replace(lowered, program=program, face=face)
 
-    def conclude(self, lowered: Lowered, answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
-        """The solution that an answer to the lowered program is."""
-        return self._concluded(lowered.program, lowered.limits, lowered.scale, lowered.shift, answer, goal, begun)
-
-    def _concluded(
-        self,
-        program: Program,
-        limits: Limits,
-        scale: Scale,
-        shift: ScalarLike,
-        answer: CertifiedCandidate,
-        goal: Goal,
-        begun: float,
-    ) -> Solution:
-        """The solution that an answer to the program is; where it exceeds a limit, the best release that is known
-        without an iteration takes its place.
+    def conclude(self, lowered: Lowered, answer: CertifiedCandidate) -> Solution:
+        """The solution that an answer to the program of the problem is; where it exceeds a limit, the best release that
+        is known without an iteration takes its place.
         """
+        program = lowered.program
         if answer.violation > 0:
             constant = np.eye(program.cost.shape[1])[:, None]
             known = [program.feasible_point, *np.broadcast_to(constant, (len(constant), *program.cost.shape))]
             if len(program.budgets):
                 known.append(cheapest_release(program))
-            duals = answer.k, answer.eta, answer.price
-            certified = [self.certified(program, limits, np.asarray(one), *duals, 0, answer.solver) for one in known]
+            certified = [self.certified(lowered, answer.solver, np.asarray(one), *answer.duals) for one in known]
             answer = min(certified, key=lambda one: (one.violation, one.value))
-        value, bound = interval_of(self.problem, scale, shift, answer.value, answer.bound)
-        return self.finish(answer, value, bound, goal, begun)
+        return self.finish(answer, *interval_of(self.problem, *self.reading, answer.value, answer.bound))
 
-    def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
+    def joined(self, mechanism: np.ndarray, proof: Solution) -> Solution:
         """The solution that a mechanism and the rules and prices of another one are together, certified anew."""
-        problem, limits = self.problem, limits_of(self.problem)
-        program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], feasible_point=mechanism)
+        program = dataclasses.replace(proved_program(self.problem, proof.scores, 0.0)[0], feasible_point=mechanism)
+        lowered = Lowered(program, self.further, self.goal)
         duals = proof.scores[0], proof.weights, proof.multipliers
-        answer = self.certified(program, limits, mechanism, *duals, 0, name)
-        return self._concluded(program, limits, *self.reading, answer, goal, begun)
+        return self.conclude(lowered, self.certified(lowered, self.name, mechanism, *duals))
 
-    def run(
-        self,
-        program: Program,
-        limits: Limits,
-        goal: Goal,
-        face: Face | None = None,
-        lowered: Lowered | None = None,
-    ) -> CertifiedCandidate:
-        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
-
-        `face`: where to iterate, if the budgets of the program have no slack or pairs are forbidden. With `lowered`
-        (whose program it is) progress is reported.
-        """
-        known = self.closed_form(program, limits)
+    def run(self, lowered: Lowered) -> CertifiedCandidate:
+        """Closed form or iteration, and the certificate on the program itself."""
+        known = self.closed_form(lowered)
         if known is not None:
             return known
         if self.clock.expired():
-            return self.without_steps(program, limits)
-        reduced = Reduced.of(program if face is None else on_face(program, face), goal)
+            return self.without_steps(lowered)
+        program, face = lowered.program, lowered.face
+        reduced = Reduced.of(program if face is None else on_face(program, face), lowered.goal)
         if isinstance(self.solver, LinearProgram):
             solved = highs(reduced.program, self.clock.left)
             if solved is None:  # also what its tolerance does not distinguish from infeasible
-                return self.without_steps(program, limits)
+                return self.without_steps(lowered)
             found = reduced.expanded(solved.candidate)
             found = found if face is None else off_face(program, face, *found)
-            answer = self.certified(program, limits, *found, 0, self.name)
-            return self.or_feasible_point(program, limits, answer, goal)
+            return self.or_feasible_point(lowered, self.certified(lowered, self.name, *found))
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:
-            if lowered is not None and self.clock.reports:
-                value, bound = in_units(lowered, reduced, best.value, best.bound)
+            if lowered.whole and self.clock.reports:
+                value, bound = self.in_units(lowered, reduced, best.value, best.bound)
                 self.show(program, reduced, face, best, (steps, value, bound, length))
 
-        found = self.iterated(program, reduced, face, report)
+        ran, found = self.iterated(program, reduced, face, report)
         if found is None:
-            return self.without_steps(program, limits)
-        at_vertex = self.vertices and found[4] == 0  # without a step
-        answer = self.certified(program, limits, *found[:5], "linear-program" if at_vertex else self.name)
-        if self.vertices and not goal.proved(answer):
+            return self.without_steps(lowered)
+        at_vertex = self.vertices and int(ran.steps) == 0  # without a step
+        answer = self.certified(lowered, "linear-program" if at_vertex else self.name, *found)
+        if self.vertices and not lowered.goal.proved(answer):
             self.vertices = False
-            return self.run(program, limits, goal, face, lowered)
-        return self.or_feasible_point(program, limits, answer, goal)
+            return self.run(lowered)
+        return self.or_feasible_point(lowered, answer)
+
+    def in_units(self, lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
+        """Two totals of the reduced program in the units of the result."""
+        scale, shift = self.reading
+        shift = float(reduced.goal.shift) * reduced.factor + shift - lowered.goal.shift
+        value, bound = (float(scale.outer(float(total) * reduced.factor + shift)) for total in (value, bound))
+        return value, bound
 
     def show(
         self,
@@ -306,15 +272,11 @@ class Stages:
         points = (0, 1) if self.ahead is None else (self.ahead.done, self.ahead.total)
         self.clock.report(self.name, steps, value, bound, *points, used, length, mechanism)
 
-    def or_feasible_point(
-        self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal
-    ) -> CertifiedCandidate:
+    def or_feasible_point(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
         """The answer, with the feasible point for its mechanism where that is better and the goal is not met."""
-        if goal.proved(answer):
+        if lowered.goal.proved(answer):
             return answer
-        other = self.certified(
-            program, limits, np.asarray(program.feasible_point), answer.k, answer.eta, answer.price, 0, answer.solver
-        )
+        other = self.certified(lowered, answer.solver, np.asarray(lowered.program.feasible_point), *answer.duals)
         return other if other.violation == 0 and other.value < answer.value else answer
 
     def iterated(
@@ -323,9 +285,9 @@ class Stages:
         reduced: Reduced,
         face: Face | None,
         report: Callable[[Candidate, Arr, float | None], None],
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float] | None:
-        """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
-        the reduced one, on the face if there is one; None: the clock ended it before the first portion.
+    ) -> tuple[Ran, tuple[np.ndarray, ...] | None]:
+        """The iteration on the reduced program, and the (mechanism, k, eta, price) of the program that it gives, of all
+        of it if that is the one on a face; None: the clock ended it before the first portion.
         """
         step = seconds_of(self.solver, reduced.program)
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
@@ -334,41 +296,32 @@ class Stages:
         )
         self.compiling += ran.compiling
         if ran.best is None:
-            return None
-        mechanism, k, eta, price = reduced.expanded(ran.best)
-        if face is not None:
-            if program.minimax:
-                proved = float(reduced.limit(ran.best.bound))
-                program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
-            mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
-        return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
+            return ran, None
+        self.steps += int(ran.steps)
+        found = reduced.expanded(ran.best)
+        if face is None:
+            return ran, found
+        if program.minimax:
+            proved = float(reduced.limit(ran.best.bound))
+            program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
+        return ran, off_face(program, face, *found)
 
-    def without_steps(self, program: Program, limits: Limits) -> CertifiedCandidate:
+    def without_steps(self, lowered: Lowered) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
-        return self.certified(program, limits, np.asarray(program.feasible_point), *no_rules(program), 0, "none")
+        program = lowered.program
+        return self.certified(lowered, "none", np.asarray(program.feasible_point), *no_rules(program))
 
-    def closed_form(self, program: Program, limits: Limits) -> CertifiedCandidate | None:
+    def closed_form(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
-        found = known_answer(program, partial(self.excess, limits))
-        if found is None:
-            return None
-        mechanism, k, eta, price = found
-        return self.certified(program, limits, mechanism, k, eta, price, 0, "closed-form")
+        found = known_answer(lowered.program, partial(self.excess, lowered.limits))
+        return None if found is None else self.certified(lowered, "closed-form", *found)
 
     def certified(
-        self,
-        program: Program,
-        limits: Limits,
-        mechanism: np.ndarray,
-        k: np.ndarray,
-        eta: np.ndarray,
-        price: np.ndarray,
-        steps: int,
-        name: str,
+        self, lowered: Lowered, name: str, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
     ) -> CertifiedCandidate:
-        """What a mechanism and dual objects prove about `program`."""
-        excess = partial(self.excess, limits)
-        mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
+        """What a mechanism and dual objects, found by the method `name`, prove about a program."""
+        program, duals = lowered.program, (k, eta, price)
+        mechanism, certificate, over = inside(program, partial(self.excess, lowered.limits), mechanism, *duals)
         # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
         own = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
@@ -381,14 +334,12 @@ class Stages:
                 self.known = (mechanism, {})
             self.known[1][id(self.problem.leakage)] = max(float(scale.outer(max(own) + shift)), 0.0)
         violation = max(float(certificate.violation), over)
-        self.steps += steps
-        return CertifiedCandidate(
-            mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
-        )
+        value, bound = float(certificate.value), float(certificate.lower_bound)
+        return CertifiedCandidate(mechanism, duals, value, bound, violation, name)
 
-    def feasible_point(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
-        """(a mechanism that meets every limit, the face of the budgets if they have no slack and `faces`, or of the
-        pairs that are allowed if some are forbidden).
+    def feasible_point(self, program: Program, limits: Limits) -> tuple[np.ndarray, Face | None]:
+        """(a mechanism that meets every limit, the face of the budgets if they have no slack, or of the pairs that are
+        allowed if some are forbidden). The methods for linear programs need no interior, so no face of budgets.
         """
         free = not len(program.budgets) or program.shares
         if free and not program.forbids:
@@ -405,7 +356,8 @@ class Stages:
                 f"weights {weights} is at least {plain.bound:.12g}, and the budgets allow {plain.allowed:.12g}",
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
-        face = face_of(program, plain.weights) if plain.boundary and faces else None
+        on_face = plain.boundary and (self.problem.form.minimax or not isinstance(self.solver, LinearProgram))
+        face = face_of(program, plain.weights) if on_face else None
         if face is not None:
             finite = finite_on(program, face, self.leak)
             if finite is None:
@@ -436,7 +388,7 @@ class Stages:
             raise InfeasibleError(
                 "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
                 f"{found.bound!r} of their range",
-                {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
+                {"bound": found.bound, "allowed": 0.0, "multipliers": found.duals[2].tolist()},
             )
         if found.value > most_excess(np.float64):
             raise NotCertifiedError(
@@ -520,7 +472,7 @@ class Stages:
                 raise InfeasibleError(
                     "limits and distortion contradict each other: under the limits at least a share of "
                     f"{lowest!r} of the data is released as a symbol that is forbidden for it",
-                    {"bound": lowest, "allowed": 0.0, "multipliers": found.price.tolist()},
+                    {"bound": lowest, "allowed": 0.0, "multipliers": found.duals[2].tolist()},
                 )
             for allowed in moved_onto(face, program, found.mechanism):
                 if self.excess(limits, allowed) == 0:
@@ -533,16 +485,17 @@ class Stages:
     def nearest(self, away: Program, limits: Limits, face: Face | None = None) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
         tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
+        lowered = Lowered(away, limits, AWAY, face, tight)
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
-            return self.run(away, limits, AWAY, face)
-        found = self.certified(away, limits, *vertex, 0, "linear-program")
+            return self.run(lowered)
+        found = self.certified(lowered, "linear-program", *vertex)
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
             # every measure is at its least, and such a vertex is exact.
             exact = independent_vertex(away, self.problem)
             if exact is not None:
-                other = self.certified(away, limits, exact, *vertex[1:], 0, "linear-program")
+                other = self.certified(lowered, "linear-program", exact, *vertex[1:])
                 found = other if other.violation == 0 and other.value < found.value else found
         return found
 
@@ -551,7 +504,7 @@ class Stages:
         if not limits:
             return 0.0
         finite = finite_limits(limits)
-        return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
+        return float(excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite))
 
     def leak(self, mechanism: np.ndarray) -> float:
         return self._leaks((self.problem.leakage,), mechanism)[0]
@@ -567,10 +520,10 @@ class Stages:
             known.update((id(measure), float(np.max(values))) for measure, values in zip(missing, found, strict=True))
         return [known[id(measure)] for measure in measures]
 
-    def finish(self, answer: CertifiedCandidate, value: float, bound: float, goal: Goal, begun: float) -> Solution:
-        problem = self.problem
-        leak = self.leak(answer.mechanism)
-        proved = goal.proved(dataclasses.replace(answer, value=value, bound=bound))
+    def finish(self, answer: CertifiedCandidate, value: float, bound: float) -> Solution:
+        """The solution that an answer is whose value and bound read as these in the unit of the problem."""
+        leak, (k, eta, price) = self.leak(answer.mechanism), answer.duals
+        proved = self.goal.proved(dataclasses.replace(answer, value=value, bound=bound))
         if proved:  # a limit that is exceeded by rounding may make the value less than the optimum, by rounding too
             bound = min(bound, value)
         stop = self.clock.stop
@@ -580,14 +533,14 @@ class Stages:
             lower_bound=np.float64(bound),
             mechanism=answer.mechanism,
             leakage=np.float64(leak),
-            distortion=distortion_of(np, problem, answer.mechanism),
-            scores=answer.k[None],
-            weights=answer.eta,
-            multipliers=answer.price,
+            distortion=distortion_of(np, self.problem, answer.mechanism),
+            scores=k[None],
+            weights=eta,
+            multipliers=price,
             code=np.int32(Status.OPTIMAL if proved else code),
             steps=np.int32(self.steps),
             solver=answer.solver,
-            seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
+            seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
         )
         return within_limits(solution, answer.violation)
@@ -640,13 +593,6 @@ def off_face(
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
 
 
-def in_units(lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
-    """Two totals of the reduced program in the units of the result."""
-    shift = float(reduced.goal.shift) * reduced.factor + lowered.shift - lowered.goal.shift
-    outer, factor = lowered.scale.outer, reduced.factor
-    return float(outer(float(value) * factor + shift)), float(outer(float(bound) * factor + shift))
-
-
 def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionProblem | ProblemStack) -> Goal:
     """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
     largest where the total is least in modulus.
@@ -669,6 +615,11 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
     # afterwards.
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
+
+
+def _needs_no_interior(program: Program, tight: tuple[bool, ...]) -> bool:
+    """Whether no feasible point has slack, and the answer is a vertex as a rule, for which none is needed."""
+    return any(tight) and bool(len(program.budgets)) and not program.shares and not program.forbids
 
 
 def _above_least(lowered: Lowered) -> bool:

@@ -2,14 +2,12 @@
 
 import dataclasses
 import math
-import os
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import SUM_TOLERANCE
 from jaxpriv.data.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
@@ -28,8 +26,9 @@ from jaxpriv.program.solution import Solution, Status, no_solution, within_limit
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
-from jaxpriv.solving.choice import fits_for_newton
+from jaxpriv.solving.choice import Request, fits_for_newton, step_limit
 from jaxpriv.solving.dense import solve_dense
+from jaxpriv.solving.stages import Stages
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
 
 # The share of the allowed gap that the coarse problem may use.
@@ -63,29 +62,25 @@ def solve_streamed(
     problem: DistortionProblem,
     name: str,
     solver: AcceleratedMirrorDescent | TwoGrid,
-    goal: Goal,
-    limit: int,
-    throw: bool,
+    request: Request,
     notes: tuple[str, ...],
-    clock: Clock,
-    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Solution:
     """Solve block by block; with `notes` (the choice was `auto`'s) fall back from one method to the next."""
     if not problem.streams:
         raise InputError(
             f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point' or 'mirror-descent'"
         )
-    mesh = solver.mesh if solver.mesh is not None else all_devices()
-    task = Task(goal, limit, mesh, list(notes), clock)
+    goal, mesh = request.goal, solver.mesh if solver.mesh is not None else all_devices()
+    task = Task(goal, step_limit(solver, request.max_steps), mesh, list(notes), request.clock)
     try:
         (program, task.scale, task.shift), known = _ready(problem, mesh)
     except InfeasibleError:
-        if throw:
+        if request.throw:
             raise
         _, private, _, _ = problem.sizes
         return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
-    if checkpoint is not None:
-        task.checkpoint = checkpoint_of(checkpoint, program, solver, goal, mesh)
+    if request.checkpoint is not None:
+        task.checkpoint = checkpoint_of(request.checkpoint, program, solver, goal, mesh)
     found = _closed_form(task, program, known)
     if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
         found = _nearest(task, program, known, np.zeros(len(program.distortions)))._replace(solver="none")
@@ -101,7 +96,8 @@ def solve_streamed(
     _check_order(found.certificate)
     if notes and task.left > 0 and task.goes_on(found.certificate) and fits_for_newton(problem):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
-        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
+        stages = Stages(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), task.clock)
+        dense = solve_dense(stages, request.throw)
         if dense.gap < found.certificate.gap:
             if task.checkpoint is not None and dense.status == "optimal":
                 task.checkpoint.remove()
@@ -422,7 +418,8 @@ def _on_tables(
         small = DistortionProblem(table, distortion, **target)
         with task.clock.quiet():
             limit = min(200, task.left)
-            one = solve_dense(small, "interior-point", InteriorPoint(), goal, limit, False, task.clock)
+            stages = Stages(small, "interior-point", InteriorPoint(), goal, limit, task.clock)
+            one = solve_dense(stages, False)
         found.append(one)
     # Budgets below the mean costs: the nearest symbol is mixed in until they are met.
     moves = [one.mechanism for one in found if one.status != "infeasible"]

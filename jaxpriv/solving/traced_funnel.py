@@ -33,8 +33,7 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.program.solution import Status
-from jaxpriv.solving.differentiable import no_tangent
-from jaxpriv.solving.traced import in_one_precision
+from jaxpriv.solving.traced import in_one_precision, no_tangent
 
 # Steps that every start takes at most, and how many of them then share outputs. With 400 steps the second descents end
 # as near to the certified optima, and with 24 starts as with 16; with 8 they missed one of 14 by 1e-3

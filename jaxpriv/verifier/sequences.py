@@ -16,7 +16,8 @@ from jaxpriv.verifier.claims import ONE, Claim, Counted, Matrix, Measure, up, wi
 
 # The receivers of the earlier releases, those of the new one, and both.
 COALITIONS: tuple[str, ...] = ("earlier", "alone", "together")
-# A receipt is public: more digits would tell more about the counts.
+# A receipt is public: more digits would tell more about the counts. The limit has as many, so that no rounded leakage
+# is above it.
 _DIGITS = 3
 
 
@@ -87,7 +88,7 @@ class Disclosed:
             for name, claim in self.leakage.items()
         }
 
-    def above(self, limit: float) -> str | None:
+    def above(self, limit: float | Fraction) -> str | None:
         """The coalition that has most, if that is more than `limit`."""
         for name in reversed(COALITIONS):
             claim = self.leakage.get(name)
@@ -102,7 +103,7 @@ class Disclosed:
         }
         return {
             "design": earlier,
-            "limit": None if limit is None else repr(float(limit)),
+            "limit": None if limit is None else repr(float(up(Fraction(limit), _DIGITS))),
             "guarantees": every,
             "leakage": {**self.upper} or None,
         }
@@ -126,10 +127,11 @@ def check_stated(stated: Mapping[str, Json], found: Disclosed, earlier: str, nam
     if stated["design"] != earlier:
         raise IntegrityError(f"{name} is of a release after another design")
     limit = stated["limit"]
-    expected = found.record(earlier, None if limit is None else float(str(limit)))
+    # Receipts of earlier versions state all digits of the limit.
+    expected = {**found.record(earlier, None), "limit": limit}
     if not found.leakage or stated["leakage"] is None:
         expected["leakage"] = stated["leakage"]
     if stated != expected:
         raise IntegrityError(f"{name}: what it states of the receivers together is not what the designs give")
-    if limit is not None and found.above(float(str(limit))):
+    if limit is not None and found.above(Fraction(str(limit))):
         raise IntegrityError(f"{name}: what receivers have together is above the limit that it states")

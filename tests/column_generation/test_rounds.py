@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.numerics import divergence
 from jaxpriv.column_generation import MOST, Pool, best_plan
 from jaxpriv.column_generation.rounds import generate_columns
+from tests.information import divergence
 
 SOURCE = np.array([0.5, 0.3, 0.2])
 

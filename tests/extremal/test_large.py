@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._runtime.numerics import divergence
-from jaxpriv.extremal import pricing
-from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
-from jaxpriv.extremal.types import Recipe, split_at, unroll
+from jaxpriv.extremal import search
+from jaxpriv.extremal.search import BoxSearch, RatioSearch
+from jaxpriv.extremal.types import split_at
 from tests.cases import thorough
+from tests.information import divergence
 
 LDP = leakage.LocalDifferentialPrivacy()
 
@@ -35,18 +35,6 @@ def test_few_types_are_exact_at_any_size():
         assert result.gap < 1e-9
 
 
-def test_rotation_keeps_every_symbol_equally_often_raised():
-    p = np.array([0.2, 0.2, 0.2, 0.1, 0.1, 0.08, 0.07, 0.05])
-    split = split_at(p, 2**16, heavy=2)
-    recipe = Recipe(low=0.5, high=1.5, counts=np.array([2, 1]), light=0.3, windowed=True)
-    lifts, weights = unroll(recipe, split)
-    np.testing.assert_allclose(lifts @ p, 1.0, atol=1e-14)
-    mean = weights @ lifts / weights.sum()
-    assert np.ptp(mean[:3]) < 0.05  # normalisation of each row aside
-    between = (lifts > lifts.min(axis=1, keepdims=True) + 1e-9) & (lifts < lifts.max(axis=1, keepdims=True) - 1e-9)
-    assert between.sum(axis=1).max() <= 1
-
-
 @pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), *thorough(leakage.Lift())])
 def test_branch_and_bound_proves_what_pooling_cannot(measure):
     """Few symbols are raised at once: pooled ones would be too coarse."""
@@ -67,16 +55,16 @@ def test_the_tree_is_exact(make):
         split = split_at(p, 2**16)
         heavy = prices[np.concatenate(split.members)]
         if make == "ratio":
-            tree, pricer = pricing.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
+            tree = RatioSearch(p, 1.5)
         else:
             low = 0.0 if make == "low" else 0.4
-            tree, pricer = pricing.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
-        wanted, _ = pricer.price(heavy, 1)
-        highest, lifts = tree.solve(wanted - 0.1)
+            tree = BoxSearch(p, low, 2.5)
+        wanted, _ = tree.pricer(split).price(heavy, 1)
+        highest, lifts = tree.highest(prices, wanted - 0.1)
         assert highest == pytest.approx(wanted, abs=1e-12)
         gain = divergence(lifts, p) - (lifts * p) @ prices
         assert gain.max() == pytest.approx(wanted, abs=1e-12)
-        assert tree.solve(wanted + 1e-9)[0] == wanted + 1e-9
+        assert tree.highest(prices, wanted + 1e-9)[0] == wanted + 1e-9
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pricing, "_WORK", 40)
-            assert tree.solve(wanted - 10.0)[0] >= wanted - 1e-12
+            patch.setattr(search, "_WORK", 40)
+            assert tree.highest(prices, wanted - 10.0)[0] >= wanted - 1e-12

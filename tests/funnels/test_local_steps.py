@@ -6,12 +6,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from jaxpriv import leakage
-from jaxpriv.funnels.bounds import at_cost, at_disclosure
-from jaxpriv.funnels.local import blended, disclosed, disclosing, random_starts, tidy
-from jaxpriv.funnels.local_steps import alternate, balance, channel, descend, difference_step
+from jaxpriv.funnels.local import disclosing, random_starts
+from jaxpriv.funnels.local_steps import alternate, channel, descend
 from jaxpriv.testing import random_joint
 
-from .cases import entropy_of, information, released
+from .cases import entropy_of, information
 
 BATCH, SYMBOLS, OUTPUTS = 12, 5, 6
 SHANNON = leakage.MutualInformation()
@@ -83,23 +82,6 @@ def test_the_lagrangian_never_rises_for_any_measure(measure, precision, starts, 
         assert (np.array([landing.steps for landing in landings]) <= np.array(STEPS)[:, None]).all()
 
 
-def test_the_step_of_one_over_one_minus_lam_lowers_the_lagrangian_by_the_divergence_it_promises():
-    step = jax.jit(lambda given, logs, lam: _promised(given, logs, lam))
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        joint, lam = JOINTS[seed % 3], rng.uniform(0, 0.999)
-        old = random_starts(jax.random.key(seed), 1, SYMBOLS, OUTPUTS)[0]
-        new = np.asarray(step(channel(joint), old, np.asarray(lam)))
-        before, after = (np.dot((-lam, 1), released(joint, np.exp(logs))) for logs in (old, new))
-        divergence = (joint.sum(axis=0)[:, None] * np.exp(old) * (old - new)).sum()
-        assert after <= before - (1 - lam) * divergence + 1e-13
-
-
-def _promised(given, logs, lam):
-    now = balance(given, SHANNON, logs)
-    return difference_step(logs, now, lam, 1.0 / (1.0 - lam))
-
-
 def test_leakage_never_rises_at_a_fixed_disclosure(starts):
     for joint, share in zip(JOINTS, (0.3, 0.6, 0.9), strict=True):
         source = joint.sum(axis=0)
@@ -161,15 +143,6 @@ def test_where_the_residual_is_small_the_first_order_conditions_hold(starts, pri
     assert counted > 60
 
 
-def test_a_start_from_a_fixed_point_stays(starts, prices):
-    given = channel(JOINTS[1])
-    once = descend(given, SHANNON, prices, starts, TOL, np.asarray(3000))
-    again = descend(given, SHANNON, prices, np.asarray(once.log_mechanism), TOL, np.asarray(3000))
-    settled = np.asarray(once.residual) <= TOL
-    assert settled.sum() >= BATCH // 2
-    assert (np.asarray(again.steps)[settled] == 0).all()
-
-
 def test_nothing_is_gained_where_disclosure_is_free_of_charge(starts):
     """At price zero the least leakage is none, at price one the whole of X: -H(X|S)."""
     joint = JOINTS[0]
@@ -178,77 +151,3 @@ def test_nothing_is_gained_where_disclosure_is_free_of_charge(starts):
     one = descend(channel(joint), SHANNON, np.ones(BATCH), starts, TOL, np.asarray(3000))
     assert float(np.min(one.value)) == pytest.approx(-hidden(joint), abs=1e-7)
     assert (np.asarray(one.value) >= -hidden(joint) - 1e-12).all()
-
-
-# Order and batches
-
-
-def test_a_batch_is_its_members(starts, prices):
-    given = channel(JOINTS[0])
-    together = descend(given, SHANNON, prices, starts, TOL, np.asarray(50))
-    for i in (0, 7):
-        alone = descend(
-            given, SHANNON, np.full(BATCH, prices[i]), np.repeat(starts[i : i + 1], BATCH, 0), TOL, np.asarray(50)
-        )
-        assert_allclose(alone.log_mechanism[3], together.log_mechanism[i], atol=1e-9)
-
-
-def test_renaming_symbols_renames_the_result(starts, prices):
-    rng, joint = np.random.default_rng(0), JOINTS[2]
-    s, x, y = (rng.permutation(n) for n in (3, SYMBOLS, OUTPUTS))
-    source = joint.sum(axis=0)
-    begun = disclosing(source, starts, 0.7)
-    renamed_joint, most = joint[np.ix_(s, x)], np.asarray(40)
-    for run, first in (
-        (lambda given, logs: descend(given, SHANNON, prices, logs, TOL, most), starts),
-        (lambda given, logs: alternate(given, np.full(BATCH, 0.7), logs, TOL, most), begun),
-        (lambda given, logs: squeezed(given, prices, logs, most), starts),
-    ):
-        plain = np.asarray(run(channel(joint), first).log_mechanism)
-        renamed = np.asarray(run(channel(renamed_joint), first[:, x][:, :, y]).log_mechanism)
-        assert_allclose(np.exp(renamed), np.exp(plain[:, x][:, :, y]), atol=1e-7)
-
-
-# What is around them
-
-
-def test_starts_are_mechanisms_without_zeros_of_many_degrees_of_randomness(starts):
-    assert np.isfinite(starts).all()
-    assert_allclose(np.exp(starts).sum(axis=2), 1.0, atol=1e-12)
-    source = JOINTS[0].sum(axis=0)
-    told = disclosed(source, np.exp(starts))
-    assert told.min() < 0.3 * told.max()
-    for target in (0.05, 0.7, 1.2):
-        assert_allclose(disclosed(source, np.exp(disclosing(source, starts, target))), target, atol=1e-9)
-    assert np.isfinite(blended(np.eye(3))).all()
-
-
-def test_a_point_of_the_hull_is_a_mixture_of_two():
-    rng = np.random.default_rng(3)
-    told, cost = rng.uniform(size=40), rng.uniform(size=40)
-    edge = at_disclosure(told, cost, 0.5)
-    ends = np.array([edge.first, edge.second])
-    mixed = (1 - edge.share) * told[ends[0]] + edge.share * told[ends[1]]
-    assert mixed == pytest.approx(0.5, abs=1e-12)
-    assert edge.beside[0] <= edge.slope <= edge.beside[1]
-
-
-def test_the_hull_at_a_cost_is_the_most_disclosure_of_a_funnel_and_the_least_of_a_bottleneck():
-    told, cost = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 1.0])
-    edge = at_cost(told, cost, 0.55, rising=True)
-    assert (edge.first, edge.second, edge.share) == (1, 2, pytest.approx(0.5))
-    edge = at_cost(told, -cost[::-1] + 1, 0.0, rising=True)
-    assert edge.first == edge.second == 0 or edge.share in (0.0, 1.0)
-    edge = at_cost(told, np.array([0.0, -0.8, -1.0]), -0.4, rising=False)
-    assert (edge.first, edge.second, edge.share) == (0, 1, pytest.approx(0.5))
-
-
-def test_tidying_changes_no_number_and_leaves_no_equal_outputs():
-    joint = JOINTS[0]
-    source = joint.sum(axis=0)
-    mechanism = np.exp(random_starts(jax.random.key(1), 1, SYMBOLS, 3)[0])
-    split = np.hstack([0.25 * mechanism, 0.75 * mechanism[:, ::-1], np.full((SYMBOLS, 1), 1e-15)])
-    tidied = tidy(split, source)
-    assert tidied.shape == (SYMBOLS, 3)
-    assert_allclose(released(joint, tidied), released(joint, mechanism), atol=1e-12)
-    assert_allclose(tidied.sum(axis=1), 1.0, atol=1e-15)

@@ -122,3 +122,11 @@ def test_maximum_entropy_is_the_gibbs_law():
         assert_allclose(found.noise, gibbs / gibbs.sum(), atol=1e-15)
     assert_allclose(jp.max_entropy_noise(CYCLIC, 7.0).noise, 0.2)
     assert jp.max_entropy_noise(CYCLIC, 0.0).entropy == pytest.approx(0, abs=1e-12)
+
+
+def test_the_data_themselves_are_certified_to_small_tolerances():
+    joint = np.random.default_rng(2).dirichlet(np.ones(8 * 16)).reshape(8, 16)
+    cost = np.minimum(np.arange(16), 16 - np.arange(16)) / 16
+    solution = jp.solve(jp.NoiseProblem(joint.sum(axis=0), cost, budget=0.08), tol=1e-7)
+    assert solution.status == "optimal"
+    assert solution.steps <= 20

@@ -16,6 +16,7 @@ from jaxpriv.release import Evidence, Mechanism, fit
 from jaxpriv.release.mechanism import array_bytes
 from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import archive, read_audit, read_design
+from tests.cases import refused
 from tests.release.conftest import COLUMNS, TARGETS, resealed, saved
 
 
@@ -132,17 +133,6 @@ def test_the_hash_of_the_counts_is_not_guessed_without_the_key(fitted):
 
 
 # -- damage ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("keep", [0, 1, 30, 0.5, -1, "more", "twice"])
-def test_no_other_length_is_accepted(fitted, keep):
-    data = fitted.mechanism.to_bytes()
-    if isinstance(keep, str):
-        changed = data + (b"\0" if keep == "more" else data)
-    else:
-        changed = data[: int(keep * len(data)) if isinstance(keep, float) else keep]
-    with pytest.raises(IntegrityError):
-        Mechanism.from_bytes(changed)
 
 
 def _edit(path, value):
@@ -291,9 +281,9 @@ def test_members_twice_in_another_order_or_compressed(fitted):
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
+    with refused("does not exist"):
         Mechanism.load(tmp_path / "absent.zip")
-    with pytest.raises(InputError, match="not a regular file"):
+    with refused("not a regular file"):
         Mechanism.load(tmp_path)
     with pytest.raises((ResourceError, InputError)):
         Mechanism.load("/dev/stdin")
@@ -337,7 +327,7 @@ def test_combinations_that_have_no_symbol(table):
     codes[1] = next(
         [a, t] for a in range(len(mechanism.codebook.rules["age"].labels)) for t in range(2) if (a, t) not in known
     )
-    with pytest.raises(InputError, match=r"row 1 \(from 0\).*such rows: 1"):
+    with refused(r"row 1 \(from 0\).*such rows: 1"):
         mechanism.locate_codes(codes)
     nearest = mechanism.locate_codes(codes, "nearest")
     apart = (mechanism.useful != codes[1]).sum(axis=1)
@@ -345,7 +335,7 @@ def test_combinations_that_have_no_symbol(table):
     assert apart[nearest[1]] == 1
     drawn = {int(mechanism.locate_codes(codes, "suppress")[1]) for _ in range(200)}
     assert len(drawn) > 5
-    with pytest.raises(InputError, match="unseen must be"):
+    with refused("unseen must be"):
         mechanism.locate_codes(codes, "guess")
 
 
@@ -354,7 +344,7 @@ def test_samples_need_symbols(fitted):
     assert fitted.mechanism.sample([]).shape == (0,)
     assert fitted.mechanism.sample(0).shape == (1,)
     for bad in ([size], [-1], [0.5], [[0]], [True]):
-        with pytest.raises(InputError, match="symbols"):
+        with refused("symbols"):
             fitted.mechanism.sample(bad)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from jaxpriv.errors import EntropyError, InputError, IntegrityError
+from jaxpriv.errors import EntropyError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
@@ -73,12 +73,6 @@ def test_rounding_never_leaks_more_than_the_limit(measure):
     mixed = within_leakage(table, lambda one: leakage_of(one, counts, measure), limit)
     assert Fraction(counted(counts, mixed).leakage(measure).upper) <= Fraction(limit)
     assert all(sum(row) == ONE for row in mixed.tolist())
-
-
-@pytest.mark.parametrize("resolution", [7, 63, 32.0, True])
-def test_a_resolution_that_is_none(resolution):
-    with pytest.raises(InputError, match="resolution"):
-        quantise(mapping(0), resolution=resolution)
 
 
 @pytest.mark.parametrize("bits", [8, 10, 13])

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from jaxpriv._runtime.clock import ENDLESS, Clock, Lines, Stop, clock_of
+from jaxpriv._runtime.clock import ENDLESS, Clock, Stop, clock_of, listener
 from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -25,6 +25,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
 from jaxpriv.program.solution import Solution
 from jaxpriv.reductions.buckets import Bucket, bucket_of
+from jaxpriv.solving.choice import Request
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why, solve_together
@@ -87,7 +88,9 @@ def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
         parts = (problems[start : start + size] for start in range(0, len(problems), size)) if size else ()
         found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part] or found
     return [
-        solve_or_say_why(ENDLESS, problem, own["solver"], goal_of(own), own["max_steps"]) if one is None else one
+        solve_or_say_why(problem, Request(ENDLESS, goal_of(own), own["solver"], own["max_steps"]))
+        if one is None
+        else one
         for problem, own, one in zip(problems, cases, found, strict=True)
     ]
 
@@ -255,7 +258,7 @@ def sweep(
     place = Placement.of(device)
     if device is not None and (place.mesh is not None or executor is not None or workers != 1):
         raise InputError("device: one device, in this process (workers=1, no executor); several share a study by parts")
-    listen = listener(progress)
+    listen = listener(progress, "SweepProgress")
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
@@ -452,14 +455,3 @@ def _settled(course: _Course, number: int, future: "Future[bytes]", lost: list[i
         course.fail(number, f"the worker raised {type(error).__name__}")
     else:
         course.keep(number, content)
-
-
-def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], object] | None:
-    """The function that the argument `progress` stands for."""
-    if progress is None or progress is False:
-        return None
-    if progress is True:
-        return Lines()
-    if not callable(progress):
-        raise InputError("progress must be True (lines on stderr) or callable: progress(record), a SweepProgress")
-    return progress

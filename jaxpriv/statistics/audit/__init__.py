@@ -30,13 +30,12 @@ from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.validation import host_only, joint_array, mechanism_array, nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.leakage import AbstractLeakage, Row
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import Solution
 from jaxpriv.statistics.audit._information import (
     InformationEstimate,
     estimate_information,
-    information_bound,
     mutual_information,
 )
 from jaxpriv.statistics.audit.attributes import AttributeRow, attribute_rows
@@ -55,7 +54,6 @@ from jaxpriv.statistics.audit.evidence import (
 from jaxpriv.statistics.audit.measured import (
     BOOTSTRAP,
     CertifiedGap,
-    Measured,
     ReleaseExcess,
     certified_gap,
     excess,
@@ -97,7 +95,6 @@ __all__ = [
     "excess",
     "g_test",
     "holm",
-    "information_bound",
     "leakage_bounds",
     "least_utility",
     "permutation_test",
@@ -427,7 +424,7 @@ def _need(useful: int, released: int) -> None:
     need_memory(5 * 8.0 * useful * released, f"an audit of {useful} x {released} symbols", "merge symbols into classes")
 
 
-def _row(row: Measured, bound: Bound | None, reasons: Mapping[str, str], **numbers: float | None) -> AuditRow:
+def _row(row: Row, bound: Bound | None, reasons: Mapping[str, str], **numbers: float | None) -> AuditRow:
     """A measure with its bound for a population and further numbers; `reasons` for those that are absent."""
     # Rounding may leave a bound below the frequencies, which are one of the populations.
     upper = None if bound is None else max(float(bound.upper[0, 0]), row.value)
@@ -443,7 +440,7 @@ def _row(row: Measured, bound: Bound | None, reasons: Mapping[str, str], **numbe
 
 
 def _known_row(
-    row: Measured,
+    row: Row,
     bound: Bound | None,
     estimate: float | None,
     certified: CertifiedGap | None,
@@ -469,7 +466,7 @@ def _no_estimate(bootstrap: bool) -> str:
 
 
 def _black_box_row(
-    row: Measured, bound: Bound | None, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
+    row: Row, bound: Bound | None, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
 ) -> AuditRow:
     reasons = {
         "gap": BLACK_BOX,

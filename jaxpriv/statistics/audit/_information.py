@@ -148,17 +148,11 @@ def _suprema(
     return np.maximum(concave, last), np.where(last > concave, high, np.where(some, point, 0.0))
 
 
-# Mutual information of pairs (s, y) from their counts: estimates, labelled as such, and a bound.
+# Mutual information of pairs (s, y) from their counts: estimates, labelled as such.
 #
 # The plug-in value I^ of n pairs is too high by about (|S|-1)(|Y|-1)/(2n) (Miller 1955); Miller and Madow's correction
 # I^ + (m_S + m_Y - m_SY - 1)/(2n), m the numbers of non-empty cells, removes that where the cells are full and far from
 # all of it where they are not. So with fewer than 5 |S| |Y| pairs nothing is estimated.
-#
-# The bound. The entropies of frequencies are too low on average, by at most ln(1 + (m-1)/n) (Jensen, Paninski 2003), so
-# I <= E I^ + ln(1 + (|S|-1)/n) + ln(1 + (|Y|-1)/n). One pair that changes moves n I^ by at most 2d, d = n ln n - (n-1)
-# ln(n-1): with g(k) = k ln k increasing by at most d from one count to the next, the new cell and its margins change
-# g(N_sy) - g(N_s) - g(N_y) by an amount in [-2d, 0] and the old ones by one in [0, 2d]. Bounded differences (McDiarmid)
-# then give E I^ <= I^ + d sqrt( 2 ln(1/beta)/n ).
 
 
 # Pairs for each cell of the table, below which nothing is estimated.
@@ -201,16 +195,3 @@ def estimate_information(counts: ArrayLike, beta: float = 0.05) -> InformationEs
         spread = float(np.sqrt(max((joint * (density - plug_in) ** 2).sum(), 0.0) / n) * -ndtri(beta / 2))
         interval = (max(0.0, corrected - spread), corrected + spread)
     return InformationEstimate(plug_in, corrected, interval, False)
-
-
-def information_bound(counts: np.ndarray, beta: float) -> np.ndarray:
-    """An upper bound on I(S;Y) with probability 1 - beta for tables (..., S, Y), without assumptions on P."""
-    private, released = counts.shape[-2:]
-    n = counts.sum(axis=(-2, -1))
-    kept = np.maximum(n, 2)
-    fitted = mutual_information(counts / np.maximum(n, 1)[..., None, None])
-    step = xlogy(kept, kept) - xlogy(kept - 1, kept - 1)
-    bias = np.log1p((private - 1) / kept) + np.log1p((released - 1) / kept)
-    value = fitted + bias + step * np.sqrt(-2 * np.log(failure(beta)) / kept)
-    largest = np.log(min(private, released))
-    return np.where(n >= 2, np.minimum(value * (1 + 1e-12), largest), largest)

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.counts import count_array
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, evaluate_all, forms_of, parameters_of
 from jaxpriv.leakage.evaluation import values_of_joints
-from jaxpriv.leakage.registry import Arguments
+from jaxpriv.leakage.registry import reported_rows
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.solution import Solution
 from jaxpriv.solving.solve import solve
@@ -34,57 +34,39 @@ BOOTSTRAP = 200
 _MOST = 100_000
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A measure by its name and parameters, and its value on the records."""
-
-    name: str
-    form: str
-    order: float | None
-    divergence: str | None
-    units: str
-    value: float
-    gamma: float | None = None
-
-
 def measured(
     joint: np.ndarray, channel: np.ndarray, orders: Sequence[float], measures: Sequence[str] | None
-) -> tuple[list[Measured], list[AbstractLeakage]]:
-    """The measures of a report or those that are named, further orders, and their values."""
-    asked = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
+) -> tuple[list[Row], list[AbstractLeakage]]:
+    """The measures of a report or those that are named, further orders, and their values on the records."""
+    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
     if measures is None:
-        rows = [
-            Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
-            for one in report(joint, channel).rows
-        ]
-        named: list[Arguments] = []
+        named = [*reported_rows()]
+    elif isinstance(measures, str) or not measures:
+        raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
     else:
-        if isinstance(measures, str) or not measures:
-            raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
-        rows, named = [], [parameters_of(text) for text in measures]
-    named += [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in asked]
-    values = evaluate_all(tuple(by_name(**one) for one in named), joint, channel) if named else ()
-    rows += [
-        Measured(
+        named = [parameters_of(text) for text in measures]
+    named += [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in further]
+    asked = [by_name(**one) for one in named]
+    values = evaluate_all(tuple(asked), joint, channel)
+    rows = [
+        Row(
             one["name"],
             one.get("form", forms_of(one["name"])[0]),
             one.get("order"),
             one.get("divergence"),
-            found.units,
             found.value,
-            one.get("gamma"),
+            found.units,
+            found.witness,
         )
         for one, found in zip(named, values, strict=True)
     ]
-    return rows, [
-        by_name(row.name, form=row.form, order=row.order, divergence=row.divergence, gamma=row.gamma) for row in rows
-    ]
+    return rows, asked
 
 
 def resampled(
     table: np.ndarray,
     channel: np.ndarray,
-    rows: Sequence[Measured],
+    rows: Sequence[Row],
     measures: Sequence[AbstractLeakage],
     beta: float,
     repeats: int,
@@ -118,7 +100,7 @@ _SAME = 1e-6
 class CertifiedGap:
     """The gap of one row, and whether it was computed again."""
 
-    row: Measured
+    row: Row
     gap: float
     verified: bool
 
@@ -129,7 +111,7 @@ def certified_gap(
     gap: float | None,
     objective: AbstractLeakage | None,
     channel: np.ndarray,
-    rows: Sequence[Measured],
+    rows: Sequence[Row],
     measures: Sequence[AbstractLeakage],
     *,
     held_out: bool,

@@ -126,10 +126,9 @@ class CalibratedClassifier(AbstractLiftEstimator):
         self, keys: jax.Array, samples: Samples, train_rows: np.ndarray, validation: np.ndarray, prior: np.ndarray
     ) -> tuple[LogLift, ...]:
         if self.classifier is None:
-            trained = train(
+            parts: tuple[AbstractScorer, ...] = train(
                 DonskerVaradhan(), self.network, self.training, keys, samples, train_rows, validation, prior
             )
-            parts: tuple[AbstractScorer, ...] = trained.scorers(samples.numeric, self.network.scaling)
         else:
             parts = tuple(
                 _fitted(self.classifier, key, samples, rows, prior) for key, rows in zip(keys, train_rows, strict=True)
@@ -229,12 +228,9 @@ class NeuralLift(AbstractLiftEstimator):
     def fit_rows(
         self, keys: jax.Array, samples: Samples, train_rows: np.ndarray, validation: np.ndarray, prior: np.ndarray
     ) -> tuple[LogLift, ...]:
-        trained = train(self.objective, self.network, self.training, keys, samples, train_rows, validation, prior)
+        scorers = train(self.objective, self.network, self.training, keys, samples, train_rows, validation, prior)
         limit = float(self.objective.limit) if isinstance(self.objective, Trimmed) else np.inf
-        return tuple(
-            LogLift(scorer, samples.rows, prior, limit, self.name)
-            for scorer in trained.scorers(samples.numeric, self.network.scaling)
-        )
+        return tuple(LogLift(scorer, samples.rows, prior, limit, self.name) for scorer in scorers)
 
 
 def donsker_varadhan(network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:

@@ -180,30 +180,6 @@ class Training(eqx.Module):
                 whole(getattr(self, name), name, low=1.0)
 
 
-class Trained(eqx.Module):
-    """R critics (leaves with a leading axis R), and the standardisation of each."""
-
-    critics: Critic
-    mean: np.ndarray  # (R, d) float64
-    scale: np.ndarray  # (R, d) float64
-    value: np.ndarray  # (R,) validation objective of what is kept
-    epoch: np.ndarray  # (R,) the epoch it was reached in
-
-    def scorers(self, numeric: np.ndarray, scaling: str) -> tuple[NetworkScorer, ...]:
-        """The R critics one by one."""
-        weights, rest = eqx.partition(self.critics, eqx.is_array)
-        return tuple(
-            NetworkScorer(
-                eqx.combine(jax.tree.map(lambda leaf, r=r: leaf[r], weights), rest),
-                self.mean[r],
-                self.scale[r],
-                numeric,
-                scaling,
-            )
-            for r in range(len(self.epoch))
-        )
-
-
 class _Rows(eqx.Module):
     """What all splits are trained on."""
 
@@ -242,8 +218,8 @@ def train(
     train_rows: np.ndarray,
     validation_rows: np.ndarray,
     prior: np.ndarray,
-) -> Trained:
-    """Fit one critic for each key, on rows `train_rows` (R, a), stopped by `validation_rows` (R, b).
+) -> tuple[NetworkScorer, ...]:
+    """One critic for each key, fitted on rows `train_rows` (R, a) and stopped by `validation_rows` (R, b).
 
     Raises `DivergedError` naming the splits whose objective or weights did not stay finite; nothing of them is
     returned. Raises `ResourceError` where the memory does not suffice, or Optax is not installed.
@@ -281,17 +257,30 @@ def train(
         while until < training.epochs and bool(jnp.any(_goes_on(training, state, training.epochs))):
             until = min(until + _EPOCHS_AT_ONCE, training.epochs)
             state = _advance(objective, network, training, rows, splits, state, jnp.asarray(until, jnp.int32))
-        finite, value, epoch = (np.asarray(leaf) for leaf in (state.finite, state.value, state.best_epoch))
-        if not np.all(finite):
-            bad = ", ".join(str(k) for k in np.flatnonzero(~finite))
+        bad = ", ".join(str(k) for k in np.flatnonzero(~np.asarray(state.finite)))
+        if bad:
             raise DivergedError(
                 f"training by the {objective.name} did not stay finite in split {bad}; a smaller learning rate, "
                 "or features without extreme values, usually cures it"
             )
-        skeleton = eqx.filter_eval_shape(network.build, keys[0], inputs, samples.private_size)
-        static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
-        critics = eqx.combine(jax.tree.map(np.asarray, state.best), static)
-    return Trained(critics, shift + size * mean, size * scale, value.astype(np.float64), epoch)
+        best = jax.tree.map(np.asarray, state.best)
+    rest, mean, scale = _skeleton(network, inputs, samples.private_size), shift + size * mean, size * scale
+    return tuple(
+        NetworkScorer(
+            eqx.combine(jax.tree.map(lambda leaf, r=r: leaf[r], best), rest),
+            mean[r],
+            scale[r],
+            samples.numeric,
+            network.scaling,
+        )
+        for r in range(count)
+    )
+
+
+def _skeleton(network: Network, inputs: int, private_size: int) -> PyTree:
+    """A critic without its weights."""
+    built = eqx.filter_eval_shape(network.build, jax.random.key(0), inputs, private_size)
+    return eqx.filter(built, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
 
 def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: str) -> tuple[np.ndarray, ...]:
@@ -386,8 +375,7 @@ def _epoch(
     split: _Splits,
     state: _TrainingState,
 ) -> _TrainingState:
-    skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), split.scale.shape[0], rows.log_prior.shape[0])
-    static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+    static = _skeleton(network, split.scale.shape[0], rows.log_prior.shape[0])
 
     def value(weights: PyTree, index: Array, function: Callable[..., Arr]) -> Arr:
         critic = jax.vmap(eqx.combine(weights, static))

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,11 +137,7 @@ def read_csv(file: TableFile, names: Sequence[str], header_only: bool = False) -
     path = Path(file.path)
     try:
         with _opened(file) as stream:
-            columns = _parse(_reader(stream, file), file, names, header_only)
-        if columns is None:
-            with _opened(file) as stream:
-                raise _ragged(_reader(stream, file), file)
-        return columns
+            return _parse(_reader(stream, file), file, names, header_only)
     except UnicodeError:
         raise InputError(
             f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding, one of "
@@ -186,8 +182,7 @@ class _Places(dict[str, int]):
         return place
 
 
-def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors] | None:
-    """The columns; None if a record has another number of fields than the header."""
+def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors]:
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     try:
@@ -196,18 +191,13 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
         if header_only:
             return {}
         fields = [itemgetter(header.index(name)) for name in names]
-        rest = reader if file.names is None else chain([first], reader)
-        if file.blanks:
-            rest = _without_blank_end(rest, len(header))
-        rest, rows = _even(rest, len(header)), 0
+        rest, rows = _even(reader, file, [] if file.names is None else [first], len(header)), 0
         while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
             rows += len(records)
             need_memory(2 * 8.0 * rows * len(names), f"{file.path}: {rows} rows", "read fewer columns")
             for field, places, part in zip(fields, known, parts, strict=True):
                 texts = map(places.__getitem__, map(field, records))
                 part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
-    except _RaggedError:
-        return None
     except csv.Error:
         raise InputError(
             f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
@@ -232,28 +222,22 @@ def _header(reader: "Reader", file: TableFile) -> tuple[list[str], list[str]]:
     return first, [file.tidy(name) for name in first] if file.names is None else list(file.names)
 
 
-class _RaggedError(Exception):
-    """A record has another number of fields than the header."""
+def _even(reader: "Reader", file: TableFile, first: list[list[str]], width: int) -> Iterator[list[str]]:
+    """The records, after `first`, without blank lines at the end if they are left out.
 
-
-def _even(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
-    """The records, up to the first of another width: a few compressed bytes may stand for many long ones."""
-    for fields in records:
-        if len(fields) != width:
-            raise _RaggedError
-        yield fields
-
-
-def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
-    """The records up to the last that is no blank line; a blank field of a single column is a value."""
-    blank = 0
-    for fields in records:
-        if not fields or (len(fields) < width and not "".join(fields).strip()):
-            blank += 1
+    The first of another width is an `InputError` that names its line: a few compressed bytes may stand for many long
+    ones. A blank field of a single column is a value.
+    """
+    wrong = None
+    for row, fields in enumerate(chain(first, reader)):
+        if wrong is None and len(fields) == width:
+            yield fields
             continue
-        yield from repeat([], blank)
-        blank = 0
-        yield fields
+        wrong = wrong or (reader.line_num, row, fields)
+        if not file.blanks or len(fields) >= width or "".join(fields).strip():
+            line, row, fields = wrong
+            hint = "" if fields else " (the line is blank: remove it; at the end of a file --read blanks does)"
+            raise InputError(f"{file.path}, line {line}, {row_text(row)}: {len(fields)} fields, {width} needed{hint}")
 
 
 def _tidied(file: TableFile, name: str, distinct: list[str], place: np.ndarray) -> Factors:
@@ -280,18 +264,6 @@ def _other_delimiter(header: Sequence[str]) -> str:
         return ""
     ((option, shown), *_) = found
     return f"; its first line has {shown}: name the delimiter, on the command line --read 'delimiter={option}'"
-
-
-def _ragged(reader: "Reader", file: TableFile) -> InputError:
-    """Which record has another number of fields than the header."""
-    needed = len(next(reader)) if file.names is None else len(file.names)
-    for row, fields in enumerate(reader):
-        if len(fields) != needed:
-            blank = "" if fields else " (the line is blank: remove it; at the end of a file --read blanks does)"
-            return InputError(
-                f"{file.path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {needed} needed{blank}"
-            )
-    return InputError(f"{file.path} changed while it was read")
 
 
 def _undecodable(file: TableFile) -> str:

@@ -140,27 +140,23 @@ def parts_of_frame(source: object) -> list[tuple[str, object]]:
 
 def _from_series(nw: ModuleType, name: str, series: "Series[Any]", dates: bool) -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
-    if dates and kind in (nw.Date, nw.Datetime):
-        values = series.to_numpy()
-        return (_dates if values.dtype.kind == "M" else _from_dates)(name, values, missing)
-    if kind == nw.Boolean:
-        return _logical(name, series.fill_null(False).to_numpy(), missing)
-    if kind in (nw.Int128, nw.UInt128):
-        raise _beyond(name)
-    if kind.is_integer():
-        return _whole(name, series.fill_null(0).to_numpy(), missing)
-    if kind.is_numeric():  # decimals become floats
-        numbers = series.cast(nw.Float64).fill_null(0.0).to_numpy()
-        if kind.is_decimal() and (abs(numbers) >= EXACT).any():
-            raise _rounded(name)
-        return _number(name, numbers, missing)
     if kind in (nw.String, nw.Categorical, nw.Enum):
         texts = series if kind == nw.String else series.cast(nw.String)
         # A list: on its way to an array of text a NUL at the end would be dropped.
         return _text(name, texts.fill_null("").to_list(), missing)
-    if kind == nw.Object:
-        return _from_objects(name, series.to_numpy(), missing, dates)
-    raise _unusable(name)
+    if kind in (nw.Int128, nw.UInt128):
+        raise _beyond(name)
+    if kind.is_numeric():
+        values = (series if kind.is_integer() else series.cast(nw.Float64)).fill_null(0).to_numpy()
+        if kind.is_decimal() and (abs(values) >= EXACT).any():
+            raise _rounded(name)
+    elif kind == nw.Boolean:
+        values = series.fill_null(False).to_numpy().astype(bool)
+    elif kind == nw.Object or (dates and kind in (nw.Date, nw.Datetime)):
+        values = series.to_numpy()
+    else:
+        raise _unusable(name)
+    return _of_kind(name, values, missing, dates)
 
 
 def column_of(name: str, values: object, *, dates: bool = False) -> Column:
@@ -207,6 +203,10 @@ def _from_array(name: str, values: object, dates: bool = False) -> Column:
         missing = np.zeros(values.shape, dtype=bool)
     if values.ndim != 1:
         raise InputError(f"column {name!r} has {values.ndim} dimensions; 1 needed")
+    return _of_kind(name, values, missing, dates)
+
+
+def _of_kind(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) -> Column:
     match values.dtype.kind:
         case "b":
             return _logical(name, values, missing)
