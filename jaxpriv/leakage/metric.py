@@ -26,7 +26,7 @@ from jaxpriv.leakage.pointwise import (
     pair_score,
 )
 from jaxpriv.leakage.population import Routes, UpperBounds
-from jaxpriv.leakage.rule_sets import View
+from jaxpriv.leakage.rule_sets import Rules, View
 
 __all__ = ["MetricPrivacy", "SymbolMaxLift"]
 
@@ -48,6 +48,9 @@ class _Scaled(AbstractPointwiseLeakage):
             f"the least multiple of the scales of {type(self).__name__} within a budget is no convex program; minimise "
             "the distortion at a leakage_budget, or take a frontier over leakage_budgets"
         )
+
+    def rules_at_peak(self, view: View) -> Rules | None:
+        raise InputError(self.unbudgeted)
 
 
 def _weights(value: object) -> Arr:

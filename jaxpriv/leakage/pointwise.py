@@ -68,7 +68,7 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     @abstractmethod
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
-        """(one, other, scale): value <= limit says that one <= e^(limit scale) other, row by row, of (R, X) each.
+        """(one, other, scale): value <= limit says that one <= e^(limit scale) other, row by row, (R, X) or (1, X).
 
         `given` (S, X) is P(x|s); where the measure `stacks` it may have a leading axis. Rows that are equal, up to
         rounding, may be left out, but not by the limit: rules of one point of a sweep fit the others.
@@ -82,10 +82,10 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     def rules_at_peak(self, view: View) -> Rules | None:
         """The same for e^value <= peak, with the peak for a variable, where all scales are 1."""
-        if self.unbudgeted is not None:
-            raise InputError(self.unbudgeted)
         one, other, _ = self.ratios(_given(view), view)
-        return Rules(LINEAR, one, np.zeros(one.shape[:-1]), rate=other) if one.shape[-2] else None
+        shape = np.broadcast_shapes(one.shape, other.shape)
+        rows, rate = xp.broadcast_to(one, shape), xp.broadcast_to(other, shape)
+        return Rules(LINEAR, rows, np.zeros(shape[:-1]), rate=rate) if shape[-2] else None
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
@@ -128,11 +128,11 @@ class _OfLiftEnds(AbstractPointwiseLeakage):
         return symbols * sum(2 if end == "spread" else 1 for end in self.lift_ends)
 
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
-        lift = given[view.distinct(given)]
-        mass = xp.broadcast_to(view.mass[..., None, :], lift.shape)
-        sides = {"raised": (lift, mass), "lowered": (mass, lift)}
-        one, other = zip(*(sides[end] for end in self.lift_ends), strict=True)
-        return xp.concatenate(one, axis=-2), xp.concatenate(other, axis=-2), 1.0
+        lift, mass = given[view.distinct(given)], view.mass[..., None, :]
+        if len(self.lift_ends) == 1:
+            return (lift, mass, 1.0) if self.lift_ends == ("raised",) else (mass, lift, 1.0)
+        mass = xp.broadcast_to(mass, lift.shape)
+        return xp.concatenate([lift, mass], axis=-2), xp.concatenate([mass, lift], axis=-2), 1.0
 
     def rules(self, view: View) -> Rules | None:
         """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
