@@ -26,7 +26,7 @@ from jaxpriv.funnels.bounds import Target, crossing_at
 from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule, leakages_of, total_at
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem
 
 
 def greedy(
@@ -164,7 +164,7 @@ class Greedy(AbstractFunnelSolver):
 
     ratio: bool = False
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
         core, measure = problem.reduction, problem.leakage
@@ -190,7 +190,7 @@ class GreedyBottleneck(AbstractFunnelSolver):
 
     points: int = 24
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):
             raise InputError("solver: greedy-bottleneck is for bottleneck problems; greedy is the one for funnels")
         core, measure = problem.reduction, problem.leakage

@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, softmax, xlogx
 
 # Simplices that tile a simplex, halved at an edge.
 #
@@ -97,15 +97,7 @@ def free_energy(
     conditional: np.ndarray, prices: np.ndarray, lam: float | np.ndarray, theta: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(Phi (C,), q (C, X)) at `theta` (C, S); `lam` > 0 a number or one for each cell (C, 1)."""
-    return _softmax(-(prices + theta @ conditional), lam)
-
-
-def _softmax(values: np.ndarray, heat: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(heat ln sum exp(values/heat), the shares of its terms) over the last axis; an array `heat` has 1 there."""
-    top = values.max(axis=-1, keepdims=True)
-    weights = np.exp((values - top) / heat)
-    total = weights.sum(axis=-1, keepdims=True)
-    return (top + heat * np.log(total))[..., 0], weights / total
+    return softmax(-(prices + theta @ conditional), lam)
 
 
 def covariance(conditional: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -190,7 +182,7 @@ def _newton(
     exponent change by more than ln(1 + what the whole step would change), always descends.
     """
     free = theta.shape[1] - 1
-    share = _softmax(_heights(theta, vertices, convex), cold)[1]
+    share = softmax(_heights(theta, vertices, convex), cold)[1]
     weights = free_energy(conditional, prices, hot, theta)[1]
     at_cell, at_energy = (share[:, None, :] @ vertices)[:, 0], weights @ conditional.T
     slope = (at_cell - at_energy)[:, :free]
@@ -205,7 +197,7 @@ def _newton(
     safe = np.log1p(change) / np.maximum(change, EPS)
     tried = theta[:, None] + np.minimum(safe[:, None] * _LENGTHS, 1.0)[:, :, None] * step[:, None]  # (C, L, S)
     heights = tried @ vertices.transpose(0, 2, 1) + convex[:, None]
-    value = _softmax(heights, cold[:, None])[0] + free_energy(conditional, prices, hot[:, None], tried)[0]
+    value = softmax(heights, cold[:, None])[0] + free_energy(conditional, prices, hot[:, None], tried)[0]
     value = np.where(np.isfinite(value), value, np.inf)
     return tried[np.arange(len(theta)), value.argmin(axis=1)], -(step[:, :free] * slope).sum(axis=1)
 
