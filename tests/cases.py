@@ -19,6 +19,10 @@ from jaxpriv.testing import random_joint
 ROOT = Path(__file__).parents[1]
 
 
+# Why a solve ended before its goal: `Solution.stopped`.
+TIME_LIMIT, INTERRUPTED = 1, 2
+
+
 class CompilerError(Exception):
     """In the place of compiling (the fixture `no_compiler`)."""
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from jaxpriv import Certificate
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
@@ -20,6 +21,11 @@ def information(joint: Any) -> float:
         return float(-(mass * np.log(mass)).sum())
 
     return entropy(joint.sum(axis=0)) + entropy(joint.sum(axis=1)) - entropy(joint)
+
+
+def divergence(lifts: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """D(q || p) in nats of every row q/p of `lifts` (n, X)."""
+    return xlogy(lifts, lifts) @ source
 
 
 def program_on(joints: Any, cost: Any, constraints: Any, budgets: Any, form: Form, limit: float = 0.0) -> Program:

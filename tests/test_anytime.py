@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import InteriorPoint
 from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
-from jaxpriv._runtime.clock import Clock, Stop
-from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
-from jaxpriv.solvers import Goal
-from jaxpriv.solving import fallback, loops
-from jaxpriv.solving.choice import Request
-from tests.cases import CompilerError, assert_certified, budget_at, distances, refused, spent
+from jaxpriv._runtime.clock import Clock
+from jaxpriv.solving import loops
+from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, assert_certified, budget_at, distances, refused, spent
 from tests.compiling import kernels
 from tests.information import information
 
@@ -65,7 +61,6 @@ def test_the_first_interrupt_is_noted_and_the_second_raised():
         with Clock() as clock:
             signal.raise_signal(signal.SIGINT)
             assert clock.expired()
-            assert clock.stop is Stop.INTERRUPTED
             signal.raise_signal(signal.SIGINT)
             raise AssertionError
 
@@ -163,7 +158,7 @@ TWO = np.stack([JOINT, JOINT[::-1]])
 def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
     solution = jp.solve(asked, solver, time_limit=0)
     assert solution.status == "best_known"
-    assert solution.stopped == Stop.TIME_LIMIT
+    assert solution.stopped == TIME_LIMIT
     assert solution.message.startswith("Stopped by the time limit")
     assert solution.steps == 0
     assert np.isfinite(solution.value)
@@ -214,7 +209,7 @@ def test_a_utility_and_a_ball_without_any_time():
             assert quick.value <= best.value + 1e-12
             assert best.upper_bound <= quick.upper_bound + 1e-12
             assert quick.leakage[0] <= limit[1] + 1e-12
-            assert quick.stopped == Stop.TIME_LIMIT
+            assert quick.stopped == TIME_LIMIT
             assert quick.status == "best_known"
     ball = jp.solve_prior_ball(problem(), 0.2, time_limit=0)
     assert (ball.status, ball.rounds, ball.lower_bound) == ("best_known", 0, 0.0)
@@ -230,7 +225,7 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     note, records = interrupting()
     early = jp.solve(problem(), progress=note, **SLOW)
     assert early.status == "best_known"
-    assert early.stopped == Stop.INTERRUPTED
+    assert early.stopped == INTERRUPTED
     assert early.message.startswith("Stopped by an interrupt")
     assert early.steps == records[-1].step
     assert paid(early.mechanism) <= BUDGET + 1e-12
@@ -268,30 +263,10 @@ def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     assert found.lower_bound <= leaked(found.mechanism)
 
 
-def test_portions_on_an_accelerator_take_the_memory_of_the_state_before(monkeypatch):
-    whole = jp.solve(problem(), max_steps=6, **SLOW)
-    states = []
-
-    def compiled(function, *args, donated=None):
-        if function is loops.resume:
-            states.append(args[donated])
-        return compilation.compiled(function, *args, donated=donated)
-
-    monkeypatch.setattr(loops, "target_platform", lambda: "gpu")
-    monkeypatch.setattr(loops, "compiled", compiled)
-    monkeypatch.setattr(loops, "_PORTION", 1e-9)  # one step each
-    found = jp.solve(problem(), max_steps=6, progress=lambda record: None, **SLOW)
-    assert len(states) == found.steps == 6
-    assert all(leaf.is_deleted() for state in states for leaf in jax.tree.leaves(state))
-    np.testing.assert_allclose(found.mechanism, whole.mechanism, rtol=0, atol=1e-12)
-    assert found.lower_bound == pytest.approx(whole.lower_bound, abs=1e-12)
-
-
 def test_another_limit_compiles_nothing():
     jp.solve(problem(), time_limit=1e3, max_steps=20, **SLOW)
-    known = set(compilation._PROGRAMS)
-    jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
-    assert set(compilation._PROGRAMS) == known
+    again = jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
+    assert again.seconds["compile"] == 0
 
 
 def test_lines_of_progress_go_to_stderr(capsys):
@@ -360,21 +335,6 @@ def test_a_funnel_frontier_that_is_interrupted_proves_the_rest_by_the_prices_tha
         assert one.value <= elementary.value + 1e-12
 
 
-def test_a_pricer_that_the_clock_ends_gives_a_valid_bound():
-    """That of bottlenecks; those of funnels: funnels/test_boxes.py, funnels/test_pricing.py."""
-    conditional, lam = RNG.dirichlet(np.ones(3), 5).T, 0.3
-    prices = xlogx(conditional.T) - 0.02 * RNG.random(5)
-    points = np.vstack([RNG.dirichlet(np.full(5, 0.3), 20_000), np.eye(5)])
-    values = xlogx(points @ conditional.T) - lam * xlogx(points) - points @ prices
-    high = BottleneckPricer(conditional).price(prices, lam, 4, Clock(0.0))
-    assert not high.exact
-    assert values.max() <= high.bound < np.inf
-
-
-def xlogx(table):
-    return np.where(table > 0, table * np.log(np.where(table > 0, table, 1.0)), 0.0).sum(axis=1)
-
-
 def test_local_funnel_methods_end_between_rounds():
     asked = jp.FunnelProblem(JOINT, disclosure=0.7)
     note, records = interrupting()
@@ -382,7 +342,7 @@ def test_local_funnel_methods_end_between_rounds():
     assert len(records) == 1
     assert early.disclosure >= 0.7 - 1e-9
     assert early.leakage == pytest.approx(leaked(early.mechanism), abs=1e-12)
-    assert early.stopped == Stop.INTERRUPTED
+    assert early.stopped == INTERRUPTED
 
 
 # -- what cannot be interrupted --------------------------------------------------------------------
@@ -426,52 +386,9 @@ def test_nothing_is_compiled_that_ends_after_the_limit(solver, no_time_to_compil
     monkeypatch.setattr(loops, "_LONGEST", 0.0)
     found = jp.solve(problem(), solver, time_limit=1e3)
     assert no_time_to_compile
-    assert (found.status, found.stopped) == ("best_known", Stop.TIME_LIMIT)
+    assert (found.status, found.stopped) == ("best_known", TIME_LIMIT)
     assert "time limit" in found.message
     mechanism = np.asarray(found.mechanism)
     assert is_mechanism(mechanism)
     assert paid(mechanism) <= BUDGET + 1e-12
     assert found.lower_bound <= jp.solve(problem()).value
-
-
-def test_no_portion_is_begun_that_would_end_long_after_the_limit(now):
-    clock = Clock(10.0)
-    now.seconds = 6.0
-    assert not clock.too_short_for(4.9)
-    assert clock.stop is Stop.NONE
-    assert clock.too_short_for(5.0)
-    assert clock.stop is Stop.TIME_LIMIT
-    assert not Clock().too_short_for(1e9)
-
-
-def test_steps_end_before_one_that_would_be_late(now, monkeypatch):
-    taken, step = [], InteriorPoint.step
-
-    def slow(self, program, state):
-        now.seconds += 3.0
-        taken.append(now.seconds)
-        return step(self, program, state)
-
-    monkeypatch.setattr(InteriorPoint, "step", slow)
-    found = jp.solve(problem(budget=0.3, leakage=lk.Sibson(2.0)), "interior-point", tol=1e-300, time_limit=10)
-    assert taken == [3.0, 6.0, 9.0]  # the next one would end at 12
-    assert found.status == "best_known"
-
-
-def test_a_method_that_would_not_get_far_has_no_share_of_the_time(now):
-    many = jp.rate_distortion(np.full(1000, 1e-3), jp.distortion.squared(np.arange(1000.0)), budget=0.1)
-    assert fallback.first_share(problem(), Clock(60.0)) == fallback.FIRST_SHARE
-    assert fallback.first_share(problem(), Clock()) == fallback.FIRST_SHARE
-    assert fallback.first_share(problem(), Clock(20.0)) == 1.0
-    assert fallback.first_share(many, Clock(60.0)) == 1.0
-    assert fallback.first_share(many, Clock(600.0)) == fallback.FIRST_SHARE
-
-
-def test_the_next_method_is_not_begun_without_time_for_it(now, monkeypatch, no_time_to_compile):
-    """Nothing of it: no survey, no compiling, no certificate."""
-    first = jp.solve(problem(), time_limit=1e3, max_steps=1)
-    stopped = jp.solve(problem(), time_limit=0)
-    monkeypatch.setattr(fallback, "solve_streamed", lambda *_: pytest.fail("begun"))
-    for one in (first, stopped):
-        clock = Clock(10.0)
-        assert fallback.with_next_method(problem(), one, Request(clock, Goal(1e-6))) is one

@@ -194,68 +194,6 @@ def test_steep_prices_of_leakage_magnify_no_rounding(seed):
     assert least - max(bounds) < 1e-8
 
 
-def leakage_of_many(joint, mechanisms):
-    """I(S;Y) of a stack of mechanisms, by entropies."""
-
-    def entropies(p, axes):
-        return -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(axis=axes)
-
-    w = np.einsum("sx,nxy->nsy", joint, mechanisms)
-    return entropies(w.sum(axis=1), 1) + entropies(w.sum(axis=2), 1) - entropies(w, (1, 2))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_no_random_mechanism_beats_the_bound(form):
-    """10^4 feasible mechanisms, near the optimum and far from it: none below the bound, some close to it."""
-    program, optimum, best, *dual = OPTIMA[form]
-    bound = certify_program(program, best, *dual).lower_bound
-    inputs, outputs = best.shape
-    rng = default_rng(3)
-    far = random_mechanisms(rng, 10_000, inputs, outputs)
-    share = 10.0 ** rng.uniform(-5, 0, size=(len(far), 1, 1))
-    many = share * far + (1 - share) * best
-
-    # Feasible by the least mixture with a release that has slack: the data itself, or a constant.
-    feasible_point = np.eye(outputs)[np.zeros(inputs, dtype=int)] if form == "limit" else np.eye(inputs)
-    mix = np.zeros(len(many))
-    for constraint, budget in zip(program.constraints, program.budgets, strict=True):
-        used = (constraint * many).sum(axis=(1, 2))
-        mix = np.maximum(mix, (used - budget) / used)
-    if form == "limit":
-        mix = np.maximum(0.0, 1 - program.limit / leakage_of_many(program.joints[0], many))
-    mix = mix[:, None, None] + 1e-14
-    many = (1 - mix) * many + mix * feasible_point
-    assert np.all(np.einsum("rxy,nxy->nr", program.constraints, many) <= program.budgets)
-
-    leakages = np.stack([leakage_of_many(joint, many) for joint in program.joints])
-    values = np.einsum("xy,nxy->n", program.cost, many)
-    if form == "limit":
-        assert leakages[0].max() <= program.limit + 1e-15
-    else:
-        values = values + leakages.max(axis=0)
-    assert values.min() >= bound
-    assert values.min() - optimum < 1e-5  # otherwise the comparison above could not fail
-
-
-@given(SEEDS)
-def test_random_rules_stay_below_random_mechanisms(seed):
-    """On random joints with zeros, where no optimum is known, every rule is below every feasible mechanism."""
-    rng = default_rng(seed)
-    joint = random_joint(rng, 3, 4, zeros=0.4)
-    distortion = rng.random((4, 5))
-    many = random_mechanisms(rng, 400, 4, 5)
-    used = np.einsum("x,xy,nxy->n", joint.sum(axis=0), distortion, many)
-    budget = float(np.quantile(used, 0.3))
-    program = program_of(jp.DistortionProblem(joint, distortion, budget=budget))
-    least = leakage_of_many(joint, many)[used <= budget].min()
-    for mechanism in many[:20]:  # the natural rule of a mechanism, at a price
-        w = (joint @ mechanism).T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores = np.log(w / w.sum(axis=1, keepdims=True) / joint.sum(axis=1))
-        price = 10.0 ** rng.uniform(-2, 2)
-        assert certify(program, mechanism, scores[None], np.ones(1), np.array([price])).lower_bound <= least
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_every_entry_of_the_mechanism_counts(form):
     """Mutation: moving mass between any two outputs of any row shows in the value or in the violation."""

@@ -79,13 +79,6 @@ def test_duality_proves_the_binary_funnel(p, delta):
         assert dual == pytest.approx(binary_funnel_at(p, delta, rate).leakage, abs=3e-6)  # the grid's error
 
 
-def test_erasure_is_optimal_for_a_fair_bit():
-    for delta in (0.0, 0.1, 0.3, 0.5):
-        for rate in (0.1, 0.4, np.log(2)):
-            line = rate * (1 - binary_entropy(delta) / np.log(2))
-            assert binary_funnel_at(0.5, delta, rate).leakage == pytest.approx(line, abs=1e-14)
-
-
 def test_binary_bottleneck_is_attained_and_above_the_funnel():
     measure, delta = MutualInformation(), 0.1
     joint = np.array([[0.45, 0.05], [0.05, 0.45]])

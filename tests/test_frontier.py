@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
 from tests.cases import assert_one_optimum, budget_at, distances, drawn_joint, refused, thorough
 
@@ -280,59 +279,3 @@ def test_band_of_a_worst_outcome_lies_below_the_steps(measure):
     assert (upper <= curve.value[[0, 0, 1]]).all()
     assert upper[2] < curve.value[1] - 1e-3
     assert_allclose(curve.band([0.02, 0.1, 0.2])[1], curve.value, atol=1e-10)
-
-
-@pytest.fixture
-def compilers(monkeypatch, forgotten, no_whole_solves, now):
-    """(seconds of one solve in NumPy) -> a list that grows where a program would be compiled; NumPy runs it then."""
-    monkeypatch.setattr(loops, "_ENOUGH", 4.0)
-    chosen, asked = loops.suits, []
-
-    def suits(solver, program, step, watched, ready, ahead):
-        if not chosen(solver, program, step, watched, lambda: bool(asked), ahead):
-            asked.append(ahead.total - ahead.done)
-        return True
-
-    def cost(seconds):
-        now.tick = seconds
-        return asked
-
-    monkeypatch.setattr(loops, "suits", suits)
-    return cost
-
-
-# A further limit keeps points from running side by side.
-ALONE = {"leakage": lk.Sibson(2.0), "limits": [(lk.CorrectGuess(), 0.9)]}
-LIMITS = {"leakage_budgets": np.linspace(0.01, 0.1, 24)}
-
-
-@pytest.mark.parametrize(
-    ("asked", "sweep"),
-    [
-        pytest.param(problem(leakage_budget=0.1, **ALONE), LIMITS, id="one-program"),
-        pytest.param(
-            problem(budget=0.1, leakage=lk.MaxLift()),
-            {"budgets": np.linspace(0.01, 0.2, 24)},
-            id="least-worst",
-            marks=pytest.mark.thorough,
-        ),
-    ],
-)
-def test_the_last_points_are_not_compiled_for(compilers, asked, sweep):
-    """In a sweep it is known how much work is left: where NumPy does it sooner than the compiler, nothing is compiled,
-    and where a program is compiled, all later points use it.
-    """
-    compiled = compilers(0.5)  # more than `_ENOUGH` in all
-    assert (jp.frontier(asked, **sweep).status == "optimal").all()
-    assert compiled == []
-    assert sum(loops._SPENT.values()) > 2 * loops._ENOUGH
-    # The next call begins with what the first one took, and compiles at once.
-    jp.frontier(asked, **sweep)
-    assert compiled[0] == 24
-    assert len(compiled) >= 3
-
-
-def test_a_long_sweep_is_compiled_for_early(compilers):
-    compiled = compilers(2.0)
-    jp.frontier(problem(leakage_budget=0.1, **ALONE), **LIMITS)
-    assert compiled == list(range(22, 0, -1))

@@ -7,15 +7,14 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, ResourceError
 from jaxpriv.leakage import by_name, exact_values
-from jaxpriv.program.lower import tables_of
-from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
+from jaxpriv.reductions.buckets import Lanes, bucket_of, restored
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import kinds, loops, many
+from jaxpriv.solving import kinds, many
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import (
     AVERAGES,
@@ -54,18 +53,6 @@ def assert_all_proved(problems, results):
 
 
 # ------------------------------------------------------------------------------ buckets
-
-
-def test_alphabets_are_rounded_up_to_the_grid():
-    sizes = {1: 4, 4: 4, 5: 8, 21: 24, 24: 24, 25: 32, 33: 40, 64: 64, 65: 65, 1000: 1000}
-    assert {size: bucket_size(size) for size in sizes} == sizes
-
-
-def test_private_symbols_stay_where_rules_are_more_than_one_row_each():
-    for asked in ({}, {"leakage": by_name("sibson", order=2.0)}):
-        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(8, 8, 8)
-    for asked in ({"leakage": by_name("ldp")}, {"limits": [(by_name("lift"), 1.0)]}):
-        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(5, 8, 8)
 
 
 _MEASURES = [*AVERAGES, *map(by_name, ("max-information", "max-lift", "ldp"))]
@@ -244,51 +231,26 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
     assert huge.width(5000) == 0
 
 
-def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts(monkeypatch, forgotten, worth_compiling):
-    problems = [random_problem(seed) for seed in range(4)]
-    compiled = []
-
-    def compiles(*_):
-        compiled.append(1)
-        raise ZeroDivisionError  # in the place of seconds
-
-    worth_compiling(np.inf)
-    monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
-    monkeypatch.setattr(loops, "on_host", compiles)
-    first = jp.solve_many(problems)
-    assert [one.status for one in first] == ["optimal"] * len(problems)
-    assert not compiled
-    assert len(loops._SPENT) == 1
-    jp.solve_many(problems)
-    assert compiled
-
-
-def test_equal_distortions_of_different_objects_are_computed_once(monkeypatch):
-    joint, calls = random_joint(0, 3, 4), []
-    x, absolute = np.arange(4.0), jp.distortion.absolute
-    costs = absolute(x), absolute(x), jp.distortion.squared(x), absolute(2 * x)
-    problems = [jp.DistortionProblem(joint, cost, budget=1.0) for cost in costs]
-    each = [problem.tables() for problem in problems]
-    real = jp.DistortionProblem.tables
-    monkeypatch.setattr(jp.DistortionProblem, "tables", lambda self: calls.append(self) or real(self))
-    assert_array_equal(tables_of(problems), np.stack(each))
-    assert calls == [problems[0], *problems[2:]]
+def shared(counts):
+    """The kind in whose bucket the problems of each kind are computed, for so many of each."""
+    found = kinds.joined({kind: [kind] * count for kind, count in counts.items()})
+    return {one: target for target, ones in found.items() for one in ones}
 
 
 def test_kinds_that_fit_into_a_larger_bucket_share_its_program(worth_compiling):
     """Where that costs less than a program or a batch of their own, or than solving them one by one."""
     worth_compiling(_WORTH_COMPILING)
     tiny, small, large = (kind_of((n, n, n)) for n in (4, 8, 32))
-    assert kinds.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
+    assert shared({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
     assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]
     few, some = {tiny: 20, small: 20}, {tiny: 1000, small: 1000}
     assert [kind.width(1000) for kind in some] == [0, 0]
-    assert kinds.joined(few) == {tiny: small, small: small}  # one batch in NumPy
-    assert kinds.joined(some) == {tiny: tiny, small: small}
+    assert shared(few) == {tiny: small, small: small}  # one batch in NumPy
+    assert shared(some) == {tiny: tiny, small: small}
     # Three large problems are no reason to compute a thousand small ones in their size.
-    assert kinds.joined({small: 1000, large: 3}) == {small: small, large: large}
-    assert kinds.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
+    assert shared({small: 1000, large: 3}) == {small: small, large: large}
+    assert shared({small: 100_000, large: 10_000}) == {small: small, large: large}
     other = kind_of((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
-    assert kinds.joined({other: 1000, small: 1000}) == {other: other, small: small}
+    assert shared({other: 1000, small: 1000}) == {other: other, small: small}
     three, five = (kind_of((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
-    assert kinds.joined({three: 1000, five: 1000}) == {three: three, five: five}
+    assert shared({three: 1000, five: 1000}) == {three: three, five: five}

@@ -98,32 +98,6 @@ def test_projections_as_by_sorting_and_a_batch_as_one_by_one():
     assert str(batch).startswith("Minimum\n  status       6 optimal\n")
 
 
-def test_the_optimal_design_of_a_quadratic_regression():
-    """One third at each of -1, 0, 1; by Kiefer and Wolfowitz the largest variance of a prediction is 3 there."""
-    features = np.stack([np.linspace(-1, 1, 21) ** k for k in range(3)], axis=1)
-
-    def loss(x):
-        return -jnp.linalg.slogdet((features.T * x[None]) @ features)[1]
-
-    found = minimise(loss, np.full(21, 1 / 21))
-    assert_optimal(found, -np.log(4 / 27))
-    assert_allclose(np.asarray(found.x)[[0, 10, 20]], 1 / 3, atol=1e-3)
-    variance = np.einsum(
-        "ik,kl,il->i", features, np.linalg.inv((features.T * np.asarray(found.x)) @ features), features
-    )
-    assert found.gap <= variance.max() - 3 + 1e-12
-
-
-def test_the_weights_of_a_mixture_as_by_em():
-    draws = np.concatenate([RNG.normal(0, 1, 60), RNG.normal(4, 1, 90)])
-    likelihood = np.exp(-0.5 * (draws[:, None] - np.array([0.0, 2.0, 4.0, 6.0])) ** 2)
-    found = minimise(lambda x: -jnp.log(likelihood @ x).mean(), UNIFORM)
-    x = np.full(4, 0.25)
-    for _ in range(5000):
-        x = x * (likelihood / (likelihood @ x)[:, None]).mean(0)
-    assert_optimal(found, -np.log(likelihood @ x).mean())
-
-
 def test_the_price_of_a_return_is_the_slope_of_the_least_variance():
     factors = RNG.normal(size=(30, 8))
     covariance, mean = factors.T @ factors / 30, np.linspace(0.0, 0.14, 8)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from time import process_time
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from jaxpriv._runtime.progress import History, Progress
 from jaxpriv._runtime.types import ScalarLike
 from jaxpriv._runtime.validation import is_traced, scalar
 from jaxpriv.errors import InputError
+
+T = TypeVar("T")
 
 # Programs that this process has compiled, as far as `Clock.allows` was asked for them.
 _COMPILED: set[Hashable] = set()
@@ -249,13 +251,18 @@ def clock_of(time_limit: float | None, progress: ProgressLike) -> Clock:
         raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")
     if time_limit is not None:
         time_limit = scalar(time_limit, "time_limit", low=0.0, infinite=True)
+    return Clock(time_limit, listener(progress, "jaxpriv.Progress"))
+
+
+def listener(progress: bool | Callable[[T], object] | None, record: str) -> "Callable[[T], object] | Lines | None":
+    """The function that the argument `progress` stands for; `record`: the name of what it is called with."""
     if progress is None or progress is False:
-        return Clock(time_limit)
+        return None
     if progress is True:
-        return Clock(time_limit, Lines())
+        return Lines()
     if not callable(progress):
-        raise InputError("progress must be True (lines on stderr) or callable: progress(record), a jaxpriv.Progress")
-    return Clock(time_limit, progress)
+        raise InputError(f"progress must be True (lines on stderr) or callable: progress(record), a {record}")
+    return progress
 
 
 class Lines:

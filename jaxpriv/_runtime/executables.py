@@ -71,6 +71,14 @@ class UnusableError(Exception):
         self.unsafe = unsafe
 
 
+class _File(NamedTuple):
+    """A file that is kept: when it was used last, its bytes, and its path in our folder."""
+
+    used: float
+    size: int
+    name: str
+
+
 class Contents(NamedTuple):
     """What is kept: how many executables, and their bytes on disk."""
 
@@ -129,9 +137,7 @@ def prepare() -> None:
 def contents() -> Contents:
     """What is kept now; raises `UnusableError` as `folder`."""
     with _opened(create=False) as place:
-        sizes = [entry.stat(follow_symlinks=False).st_size for entry in _files(place)]
-        with _kept_by_jax(place) as (_, others):
-            sizes += [size for _, size, _ in others]
+        sizes = [size for _, size, _ in (*_files(place), *_kept_by_jax(place))]
     return Contents(len(sizes), sum(sizes))
 
 
@@ -141,17 +147,12 @@ def clear() -> Contents:
     Raises `UnusableError` as `folder`, and for a folder that is not ours.
     """
     with _opened(create=False, safe=False) as place:
-        found = _files(place)
-        sizes = [entry.stat(follow_symlinks=False).st_size for entry in found]
-        with _kept_by_jax(place) as (inside, others):
-            sizes += [size for _, size, _ in others]
-            for _, _, name in others:
-                _remove(inside, name)
+        found = [*_kept_by_jax(place), *_files(place)]
+        for name in [*(name for _, _, name in found), _SECRET, _MARK]:
+            _remove(place, name)
         with suppress(OSError):  # there is none, or it has files of others
             os.rmdir(_FOLDER_OF_JAX, dir_fd=place)
-        for name in [*(entry.name for entry in found), _SECRET, _MARK]:
-            _remove(place, name)
-    return Contents(len(sizes), sum(sizes))
+    return Contents(len(found), sum(size for _, size, _ in found))
 
 
 def has(key: str) -> bool:
@@ -210,7 +211,7 @@ def keep(key: str, executable: jax.stages.Compiled) -> None:
             secret = _secret(place, create=True)
             if secret is not None:
                 _write(place, key + _SUFFIX, _code(secret, key, packed) + packed)
-                _evict(place)
+                _evict(place, _files(place))
     except (UnusableError, OSError) as error:
         _say_unsafe(error)
 
@@ -240,12 +241,8 @@ def by_jax() -> Iterator[None]:
         yield
     finally:
         _count_inside(-1, None)
-        with suppress(UnusableError), _opened(create=False) as ours, _kept_by_jax(ours) as (inside, others):
-            size = 0
-            for _, one, name in sorted(others, reverse=True):  # beyond the limit the oldest ones are removed
-                size += one
-                if size > MOST_BYTES:
-                    _remove(inside, name)
+        with suppress(UnusableError), _opened(create=False) as ours:
+            _evict(ours, _kept_by_jax(ours))
 
 
 def _count_inside(change: int, place: str | None) -> None:
@@ -258,23 +255,9 @@ def _count_inside(change: int, place: str | None) -> None:
         _inside += change
 
 
-@contextmanager
-def _kept_by_jax(place: int) -> Iterator[tuple[int, list[tuple[float, int, str]]]]:
-    """A descriptor of JAX's folder inside of ours, and (time, bytes, name) of its files; -1 where there is none."""
-    try:
-        inside = os.open(_FOLDER_OF_JAX, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
-    except OSError:
-        yield -1, []
-        return
-    try:
-        found = []
-        for entry in _files(inside, _OF_JAX):
-            with suppress(FileNotFoundError):  # another process removed it
-                status = entry.stat(follow_symlinks=False)
-                found.append((status.st_mtime, status.st_size, entry.name))
-        yield inside, found
-    finally:
-        os.close(inside)
+def _kept_by_jax(place: int) -> list[_File]:
+    """The files of JAX's folder inside of ours; none where there is no such folder."""
+    return _files(place, _FOLDER_OF_JAX, _OF_JAX)
 
 
 def discard(key: str, reason: str) -> None:
@@ -401,29 +384,34 @@ def _secret(place: int, *, create: bool) -> bytes | None:
     return _read(place, _SECRET)  # another process's, if that was first
 
 
-def _files(place: int, names: re.Pattern[str] = _OURS) -> list[os.DirEntry[str]]:
-    with os.scandir(place) as entries:
-        return [entry for entry in entries if names.fullmatch(entry.name)]
+def _files(place: int, inner: str = ".", names: re.Pattern[str] = _OURS) -> list[_File]:
+    """The files with such names in our folder, or in one inside of it; none where it is no folder."""
+    try:
+        inside = os.open(inner, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    except OSError:
+        return []
+    found = []
+    try:
+        for name in filter(names.fullmatch, os.listdir(inside)):
+            with suppress(FileNotFoundError):  # another process removed it
+                status = os.stat(name, dir_fd=inside, follow_symlinks=False)
+                found.append(_File(status.st_mtime, status.st_size, os.path.join(inner, name)))
+    finally:
+        os.close(inside)
+    return found
 
 
-def _evict(place: int) -> None:
+def _evict(place: int, files: list[_File]) -> None:
     """Remove the least recently used executables beyond the limit, and what killed processes have left behind."""
-    used: list[tuple[float, int, str]] = []
-    for entry in _files(place):
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # another process removed it
-            continue
-        if not entry.name.endswith(_TEMPORARY):
-            used.append((status.st_mtime, status.st_size, entry.name))
-        elif time.time() - status.st_mtime > _ABANDONED:
-            _remove(place, entry.name)
-    size = sum(one for _, one, _ in used)
-    for _, bytes_of_it, name in sorted(used):
-        if size <= MOST_BYTES:
-            return
-        _remove(place, name)
-        size -= bytes_of_it
+    size = 0
+    for used, one, name in sorted(files, reverse=True):
+        if name.endswith(_TEMPORARY):
+            goes = time.time() - used > _ABANDONED
+        else:
+            size += one
+            goes = size > MOST_BYTES
+        if goes:
+            _remove(place, name)
 
 
 def _remove(place: int, name: str) -> None:

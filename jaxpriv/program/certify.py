@@ -111,14 +111,14 @@ def most_excess(dtype: DTypeLike) -> float:
     return _MOST_EXCESS[np.dtype(dtype)]
 
 
-def excess_of(leaks: Sequence[float], limits: Sequence[tuple[object, float]]) -> float:
+def excess_of(leaks: Sequence[ScalarLike], limits: Sequence[tuple[object, ScalarLike]]) -> np.ndarray:
     """By how much measured values exceed their limits, relative to 1 + limit; 0 up to rounding.
 
     The terms of a limit e on a log-ratio contain e^-e: from 30 nats on that is below their own rounding, and a
     release that excludes a symbol (an infinite ratio) would pass.
     """
-    over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)]
-    return max((one for one in over if not one <= most_excess(np.float64)), default=0.0)
+    over = np.array([(leak - value) / (1.0 + value) for leak, (_, value) in zip(leaks, limits, strict=True)])
+    return np.where(over <= most_excess(np.float64), 0.0, over).max(axis=0, initial=0.0)
 
 
 def column_values(term: Term, w: Arr) -> Arr:
@@ -204,7 +204,7 @@ def _weighted(rules: Arr, numbers: Arr) -> Arr:
     return (rules @ numbers[..., None])[..., 0]
 
 
-def _into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
+def into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
     """k (..., Y, T) moved into price * G; `price` (..., Y), ones in role OBJECTIVE."""
     r, price = xp.asarray(term.reference), price[..., None]
     if not term.smooth:
@@ -280,7 +280,7 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
             weight = eta[..., at.worst]
             cost = cost + term.offset[..., None] * weight[..., None, :]
             size = size + (abs(term.offset)[..., None] * weight[..., None, :]).max(axis=-1).sum(axis=-1)
-        valid = _into_set(xp, term, own, weight)
+        valid = into_set(xp, term, own, weight)
         cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
         size = size + (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.

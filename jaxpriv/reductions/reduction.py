@@ -306,7 +306,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
     """
     terms: list[Term] = []
-    known = program.xp.zeros((), program.cost.dtype)
+    known: ScalarLike = 0.0
     for term in program.terms:
         prior = term.rows.sum(axis=1)
         if not term.smooth or not (program.traced or (prior > 0).all()):

@@ -12,8 +12,7 @@ Sources: Chambolle and Pock 2011; Applegate et al. 2021 (PDLP); Lu and Yang 2024
 Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,7 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.types import Arr, ArrLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
@@ -46,9 +45,6 @@ from jaxpriv.solvers.linear_program import improved_linear
 # direction, which alone would set the length of the steps; the best a takes it out.
 
 
-T = TypeVar("T", "Primal", "Dual")
-
-
 class Primal(NamedTuple):
     """Outputs first."""
 
@@ -63,6 +59,40 @@ class Dual(NamedTuple):
     price: Arr  # (B,)
 
 
+class LinearMap(NamedTuple):
+    """K: what the primal variables make of the rows of the dual ones."""
+
+    a: Array  # (T, X) with its part along the references taken out
+    reference: Array  # (T, J), negative
+    excess: Array  # (T,) -1 where v exists
+    c: Arr  # (R, Y, X)
+    sums: Array  # (B, J) t of a limit
+    over: Array  # (B, T) cap of a limit
+    marks: Arr  # (B,), negative
+
+    def forward(self, u: Primal) -> Dual:
+        """K u."""
+        seen = jnp.matmul(u.w, self.a.T, precision="highest")
+        k = seen + jnp.matmul(u.t, self.reference.T, precision="highest") + self.excess * u.v
+        use = self.sums @ u.t.sum(axis=0) + self.over @ u.v.sum(axis=0) + self.marks * u.peak
+        if budgets := len(self.c):
+            use = use.at[:budgets].add(jnp.tensordot(self.c, u.w, 2, precision="highest"))
+        return Dual(k, use)
+
+    def backward(self, p: Dual) -> Primal:
+        """K' p."""
+        return jax.linear_transpose(self.forward, self.each(1.0, 1.0, 1.0, 1.0))(p)[0]
+
+    def each(self, w: ArrLike, t: ArrLike, v: ArrLike, peak: ArrLike) -> Primal:
+        """Numbers of the variables of one output as those of all outputs."""
+        outputs, dtype = self.c.shape[1], self.a.dtype
+        sizes = self.a.shape[1], self.reference.shape[1], self.a.shape[0]
+        w, t, v = (
+            jnp.broadcast_to(jnp.asarray(part, dtype), (outputs, n)) for part, n in zip((w, t, v), sizes, strict=True)
+        )
+        return Primal(w, t, v, jnp.asarray(peak, dtype))
+
+
 class Scales(NamedTuple):
     """Squared scales of the variables."""
 
@@ -74,12 +104,8 @@ class Saddle(NamedTuple):
     """The parts of the program that the step uses."""
 
     data: Data
-    a: Array  # (T, X) with its part along the references taken out
-    reference: Array  # (T, J)
+    map: LinearMap
     charge: Array  # (J,) 1 for an objective
-    sums: Array  # (B, J) t of a limit
-    over: Array  # (B, T) cap of a limit
-    excess: Array  # (T,) 1 where v exists
     top: Array  # (T,) the largest k
     bounds: Array  # (B,)
     scales: Scales
@@ -99,20 +125,18 @@ def saddle(data: Data, scales: Scales | None = None) -> Saddle:
         rows_j, shift = _without_reference(term)
         parts.append(rows_j)
         if term.normalised:
-            reference = reference.at[place.rows, j].set(term.reference)
+            reference = reference.at[place.rows, j].set(-term.reference)
             charge = charge.at[j].set(float(term.role is Role.OBJECTIVE))
         if place.limit is not None:
             bounds.append((term.bound - shift.sum())[None])
             sums = sums.at[place.limit, j].set(float(term.normalised))
             if term.cap is not None:
                 over = over.at[place.limit, place.rows].set(term.cap)
-                excess = excess.at[place.rows].set(1.0)
+                excess = excess.at[place.rows].set(-1.0)
         elif term.cap is not None:
             top = top.at[place.rows].set(term.cap)
-    a = jnp.concatenate(parts)
-    if scales is None:
-        scales = _scales(data, a, reference, sums, over, excess)
-    return Saddle(data, a, reference, charge, sums, over, excess, top, jnp.concatenate(bounds), scales)
+    linear = LinearMap(jnp.concatenate(parts), reference, excess, data.c, sums, over, -data.marks)
+    return Saddle(data, linear, charge, top, jnp.concatenate(bounds), _scales(linear) if scales is None else scales)
 
 
 def _without_reference(term: Term) -> tuple[Arr, Arr]:
@@ -126,31 +150,9 @@ def _without_reference(term: Term) -> tuple[Arr, Arr]:
     return term.rows - term.reference[:, None] * shift, shift
 
 
-def forward(s: Saddle, u: Primal) -> Dual:
-    """K u."""
-    seen = jnp.matmul(u.w, s.a.T, precision="highest")
-    k = seen - jnp.matmul(u.t, s.reference.T, precision="highest") - s.excess * u.v
-    use = (s.sums * u.t.sum(axis=0)).sum(axis=1) + (s.over * u.v.sum(axis=0)).sum(axis=1) - s.data.marks * u.peak
-    budgets = s.data.c.shape[0]
-    if budgets:
-        use = use.at[:budgets].add(jnp.tensordot(s.data.c, u.w, 2, precision="highest"))
-    return Dual(k, use)
-
-
-def backward(s: Saddle, p: Dual) -> Primal:
-    """K' p."""
-    budgets = s.data.c.shape[0]
-    w = jnp.matmul(p.k, s.a, precision="highest")
-    if budgets:
-        w = w + jnp.tensordot(p.price[:budgets], s.data.c, 1, precision="highest")
-    t = p.price @ s.sums - jnp.matmul(p.k, s.reference, precision="highest")
-    v = s.excess * (p.price @ s.over - p.k)
-    return Primal(w, t, v, -(s.data.marks * p.price).sum())
-
-
 def gradient(s: Saddle, p: Dual) -> Primal:
     """Of the Lagrangian in the primal variables."""
-    g = backward(s, p)
+    g = s.map.backward(p)
     return Primal(g.w + s.data.cost, g.t + s.charge, g.v, g.peak + float(s.data.program.peaked))
 
 
@@ -162,7 +164,7 @@ def primal_step(s: Saddle, u: Primal, g: Primal, tau: ScalarLike, level: Arr) ->
         Primal(
             w,
             u.t - tau * theta.t * g.t,
-            s.excess * jnp.maximum(u.v - tau * theta.v * g.v, 0.0),
+            abs(s.map.excess) * jnp.maximum(u.v - tau * theta.v * g.v, 0.0),
             u.peak - tau * theta.peak * g.peak,
         ),
         level,
@@ -171,7 +173,7 @@ def primal_step(s: Saddle, u: Primal, g: Primal, tau: ScalarLike, level: Arr) ->
 
 def dual_step(s: Saddle, p: Dual, u: Primal, sigma: ScalarLike) -> Dual:
     """p + sigma phi (K u - bounds), projected."""
-    slope, phi = forward(s, u), s.scales.phi
+    slope, phi = s.map.forward(u), s.scales.phi
     k = jnp.clip(p.k + sigma * phi.k * slope.k, 0.0, s.top)
     return Dual(k, jnp.maximum(p.price + sigma * phi.price * (slope.price - s.bounds), 0.0))
 
@@ -199,62 +201,37 @@ def onto_simplices(w: Arr, support: Arr, level: Arr) -> tuple[Arr, Arr]:
     return projected / projected.sum(axis=0), level
 
 
-def _scales(data: Data, a: Arr, reference: Arr, sums: Arr, over: Arr, excess: Arr) -> Scales:
-    """Squared scales: Ruiz equilibration in the largest entries, then Pock and Chambolle's with the sums.
+# Rounds of the scaling by norms of columns and rows, and the order of these norms, in which the largest entries count
+# nearly alone. Choices.
+_ROUNDS, _ORDER = 10, 8
 
-    Entries of K of all outputs are the same, so that a row of A has one scale and a column of A, that is a
-    row of W, has one: the projection on the simplex stays the Euclidean one.
+
+def _scales(linear: LinearMap) -> Scales:
+    """Squared scales: columns and rows are divided by their norms, so many times, then by the sums of their entries,
+    which leaves a map of norm one at most (Pock and Chambolle 2011).
+
+    The variables of all outputs have one scale, that of the largest size: the projection on the simplex stays the
+    Euclidean one.
     """
-    outputs = data.cost.shape[0]
-    a, reference, sums, over = abs(a), abs(reference), abs(sums), abs(over)
-    tallest, total = abs(data.c).max(axis=1, initial=0.0), abs(data.c).sum(axis=1)  # (R, X)
-    limits = data.marks.shape[0]
-    budgets = data.c.shape[0]
-    pad = jnp.zeros((limits - budgets, a.shape[1]), a.dtype)
-    tallest, total = jnp.concatenate([tallest, pad]), jnp.concatenate([total, pad])
-    marks = abs(data.marks)
 
-    def sizes(
-        theta: Primal,
-        phi: Dual,
-        norm: Callable[[Arr, int], Arr],
-        join: Callable[[Arr, Arr], Arr],
-        budget: Arr,
-        many: float,
-    ) -> tuple[Primal, Dual]:
-        """What `norm` (of an axis) and `join` make of every column and row of the scaled map.
+    def divided(count: Arr, scales: Scales) -> Scales:
+        order = jnp.where(count < _ROUNDS, _ORDER, 1.0).astype(linear.a.dtype)
+        sizes = jax.tree.map(lambda part: abs(part) ** order, linear)
+        roots = jax.tree.map(lambda scale: scale ** (0.5 * order), scales)
+        rows = sizes.forward(sizes.each(*roots.theta))
+        columns = sizes.backward(Dual(jnp.broadcast_to(roots.phi.k, rows.k.shape), roots.phi.price))
+        w, t, v = (part.max(axis=0) for part in (columns.w, columns.t, columns.v))
+        largest = Scales(Primal(w, t, v, columns.peak), Dual(rows.k[0], rows.price))
 
-        A row of `budget` holds the column's entries over the outputs, a limit's t and v occur `many` times.
-        """
-        f, k = jnp.sqrt(theta.w), jnp.sqrt(phi.k)
-        ft, fv, fp = jnp.sqrt(theta.t), jnp.sqrt(theta.v), jnp.sqrt(theta.peak)
-        kp = jnp.sqrt(phi.price)
-        columns = Primal(
-            f * join(norm(a * k[:, None], 0), norm(tallest * kp[:, None], 0)),
-            ft * join(norm(reference * k[:, None], 0), norm(sums * kp[:, None], 0)),
-            fv * join(excess * k, norm(over * kp[:, None], 0)),
-            fp * norm(marks * kp, 0),
-        )
-        row = join(join(norm(a * f, 1), norm(reference * ft, 1)), excess * fv)
-        limit = join(join(norm(budget * f, 1), many * norm(sums * ft, 1)), many * norm(over * fv, 1))
-        return columns, Dual(k * row, kp * join(limit, marks * fp))
+        def divide(scale: Arr, root: Arr, size: Arr) -> Arr:
+            return scale / jnp.where(size > 0, (root * size) ** (1.0 / order), 1.0)
 
-    def divide(scales: T, size: T) -> T:
-        return jax.tree.map(lambda s, n: s / jnp.where(n > 0, n, 1.0), scales, size)
+        return jax.tree.map(divide, scales, roots, largest)
 
-    one = jnp.ones((), a.dtype)
-    theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(reference[0]), jnp.ones_like(excess), one)
-    phi = Dual(jnp.ones_like(excess), jnp.ones_like(marks))
-    largest = lambda array, axis: array.max(axis=axis, initial=0.0)  # noqa: E731
-
-    def equilibrated(_: ScalarLike, scales: Scales) -> Scales:
-        columns, rows = sizes(*scales, largest, jnp.maximum, tallest, 1.0)
-        return Scales(divide(scales.theta, columns), divide(scales.phi, rows))
-
-    theta, phi = lax.fori_loop(0, 10, equilibrated, Scales(theta, phi))
-    added = lambda array, axis: array.sum(axis=axis)  # noqa: E731
-    columns, rows = sizes(theta, phi, added, jnp.add, total, float(outputs))
-    return Scales(divide(theta, columns), divide(phi, rows))
+    a, one = linear.a, jnp.ones((), linear.a.dtype)
+    theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(linear.reference[0]), jnp.ones_like(a[:, 0]), one)
+    first = Scales(theta, Dual(jnp.ones_like(a[:, 0]), jnp.ones_like(linear.marks)))
+    return lax.fori_loop(0, _ROUNDS + 1, divided, first)
 
 
 class _Iterate(NamedTuple):
@@ -408,7 +385,7 @@ def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Arr, omega: Arr) 
     """|z - T z| in the norm in which T is firmly non-expansive."""
     du = jax.tree.map(jnp.subtract, u, z.u)
     dp = jax.tree.map(jnp.subtract, p, z.p)
-    across = sum(jax.tree.leaves(jax.tree.map(lambda a, b: (a * b).sum(), forward(s, du), dp)))
+    across = sum(jax.tree.leaves(jax.tree.map(lambda a, b: (a * b).sum(), s.map.forward(du), dp)))
     square = omega * _size(du, s.scales.theta) ** 2 + _size(dp, s.scales.phi) ** 2 / omega - 2.0 * eta * across
     return jnp.sqrt(jnp.maximum(square, 0.0))
 
@@ -418,17 +395,12 @@ def spectral_norm(s: Saddle) -> Arr:
 
     def once(_: ScalarLike, u: Primal) -> Primal:
         size = _size(u, s.scales.theta)
-        image = jax.tree.map(lambda p, f: p * f, forward(s, jax.tree.map(lambda a: a / size, u)), s.scales.phi)
-        return jax.tree.map(lambda g, f: g * f, backward(s, image), s.scales.theta)
+        image = jax.tree.map(jnp.multiply, s.map.forward(jax.tree.map(lambda a: a / size, u)), s.scales.phi)
+        return jax.tree.map(jnp.multiply, s.map.backward(image), s.scales.theta)
 
     outputs, inputs = s.data.cost.shape
     wave = jnp.sin(1.0 + jnp.arange(outputs * inputs, dtype=s.data.a.dtype)).reshape(outputs, inputs)
-    u = Primal(
-        1.0 + 0.5 * wave,
-        jnp.ones((outputs, s.reference.shape[1]), wave.dtype),
-        s.excess * jnp.ones((outputs, 1), wave.dtype),
-        jnp.ones((), wave.dtype),
-    )
+    u = s.map.each(1.0 + 0.5 * wave, 1.0, abs(s.map.excess), 1.0)
     # 60 iterations from below: 2 % above what they reach. A norm that is still too small lets the steps diverge, which
     # the certificate shows; a choice.
     return jnp.minimum(1.0, 1.02 * jnp.sqrt(_size(lax.fori_loop(0, 60, once, u), s.scales.theta)))

@@ -105,11 +105,11 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     or cannot fit into memory.
     """
     _check_measures(problem)
-    notes: tuple[str, ...] = ()
+    notes, newton = (), newton_bytes(problem)
     if isinstance(solver, Solver):
         name, chosen = type(solver).__name__, solver
     elif isinstance(solver, str) and solver in SOLVER_NAMES:
-        name, notes = _choose(problem, goal) if solver == "auto" else (solver, ())
+        name, notes = _choose(problem, goal, newton) if solver == "auto" else (solver, ())
         chosen = SOLVERS[name]
     else:
         if isinstance(solver, type) and issubclass(solver, Solver):
@@ -134,9 +134,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         )
     if isinstance(chosen, PrimalDualHybridGradient) and (reason := not_by_hybrid(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
-    _check_memory(name, chosen, problem)
-    for form, measure in problem.measures:
-        measure.check(form, problem.sizes[1])
+    _check_memory(name, chosen, problem, newton)
     return name, chosen, notes
 
 
@@ -187,11 +185,13 @@ def pick_for_start(problem: DistortionProblem, request: Request) -> tuple[str, S
 
 
 def _check_measures(problem: DistortionProblem) -> None:
+    private = problem.sizes[1]
     for form, measure in problem.measures:
         if not measure.designable:
             raise InputError(f"{form}: {measure.instead}")
-        if is_traced(problem) and measure.untraceable is not None:
+        if measure.untraceable is not None and is_traced(problem):
             raise InputError(f"{form}: {measure.untraceable}")
+        measure.check(form, private)
     if problem.form.minimax and problem.leakage.unbudgeted is not None:
         raise InputError(f"leakage: {problem.leakage.unbudgeted}")
     if not problem.of_information:
@@ -199,11 +199,14 @@ def _check_measures(problem: DistortionProblem) -> None:
     if problem.form.prices_distortion:
         if problem.leakage.worst_outcome:
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
-        if not problem.leakage.scale_for(problem.sizes[1]).proportional:
+        if not problem.leakage.scale_for(private).proportional:
             raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
 
 
-def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None:
+def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton: float) -> None:
+    """Refuse a solver that would need more memory than there is; `newton`: what the interior-point method would."""
+    if isinstance(chosen, LinearProgram) or (isinstance(chosen, InteriorPoint) and _fits(newton)):
+        return
     groups, private, inputs, outputs = problem.sizes
     if isinstance(chosen, STREAMING):
         held = problem.data.held if isinstance(problem.data, Sharded) else inputs
@@ -211,16 +214,12 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         need = (_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs
         other = f"{MERGE}: the adversary's rule alone is this large"
     elif isinstance(chosen, InteriorPoint):
-        need = newton_bytes(problem) / 8.0
-        if _fits(8.0 * need):
-            return
+        need = newton / 8.0
         by_blocks = problem.streams and problem.leakage.smooth
         smaller = "accelerated" if by_blocks else "mirror-descent" if problem.of_information else "hybrid-gradient"
         other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, PrimalDualHybridGradient):
         need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
-    elif isinstance(chosen, LinearProgram):
-        return
     else:
         need, other = _TABLE_ARRAYS * groups * inputs * outputs, STREAM if problem.streams else MERGE
     if not _fits(8.0 * need):
@@ -279,17 +278,14 @@ def newton_bytes(problem: DistortionProblem) -> float:
     return _KERNEL_SETS * one + others
 
 
-def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
-    groups, private, inputs, outputs = problem.sizes
-    fits = _fits(newton_bytes(problem), _AUTO_SHARE)
+def _choose(problem: DistortionProblem, goal: Goal, newton: float) -> tuple[str, tuple[str, ...]]:
+    """The name of the method that `auto` takes, with notes; `newton`: the bytes that the interior point would hold."""
+    fits = _fits(newton, _AUTO_SHARE)
     if not problem.of_information:
         wanted = not fits or _compiles_sooner(problem, goal)
         return ("hybrid-gradient" if wanted and not_by_hybrid(problem) is None else "interior-point"), ()
-    work = 2.0 * outputs * inputs**2
-    if not _diagonal(problem):
-        work *= groups * private * (1.0 + private / inputs)
-    quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
-    if problem.streams and not is_traced(problem) and (quick or not fits):
+    quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and _operations(problem) >= _LARGE_STEP
+    if (quick or not fits) and problem.streams and not is_traced(problem):
         try:
             grid = grid_of(problem.distortions)
         except InputError as reason:
@@ -297,6 +293,13 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
         how = "numbered" if grid.numbered else "ordered"
         return "two-grid", (f"auto: two-grid first, because the symbols are {how}",)
     return ("interior-point" if fits else "mirror-descent"), ()
+
+
+def _operations(problem: DistortionProblem) -> float:
+    """About those of a Newton step on mutual information."""
+    groups, private, inputs, outputs = problem.sizes
+    work = 2.0 * outputs * inputs**2
+    return work if _diagonal(problem) else work * groups * private * (1.0 + private / inputs)
 
 
 def _compiles_sooner(problem: DistortionProblem, goal: Goal) -> bool:

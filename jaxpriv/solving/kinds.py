@@ -6,8 +6,7 @@ of small problems are worth; fewer are computed side by side by NumPy, or one by
 
 import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.lower import stacked, tables_of
 from jaxpriv.reductions.buckets import Bucket, Measures, bucket_of, grows, numeric
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
@@ -50,9 +48,7 @@ _BY_KERNEL, _TABLES = (0.01, 2e-6), 12
 STEPS, _NUMPY_STEPS, _LEAST_WORST, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
-# Entries of a mechanism up to which lanes of an average make fewer mirror steps and corrections.
-_SMALL_TABLE = 12**2
-# Those up to which problems that a kernel solves make fewer mirror steps.
+# Entries of a mechanism up to which problems that a kernel solves make fewer mirror steps.
 _FEW_MIRROR_STEPS = 24**2
 # Entries of all arrays of a problem up to which its kind follows from sizes: memory is not estimated there.
 _ALIKE = 2**20
@@ -190,29 +186,29 @@ class Kind(NamedTuple):
         return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
 
 
-def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
-    """The kind in whose bucket the problems of each kind are computed, for so many of each.
+def joined(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
+    """The positions of problems by the kind in whose bucket they are computed, from those by their own kinds.
 
     Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as
     that takes no longer than solving them one by one; others where it takes less time than compiling would.
     """
-    members = {kind: [kind] for kind in counts}
-    total = dict(counts)
-    for kind in sorted(counts, key=lambda one: (np.prod(one.bucket), one.bucket)):
-        own, count = kind.width(total[kind]), total[kind]
-        larger = [one for one in total if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
+    together = {kind: list(own) for kind, own in places.items()}
+    for kind in sorted(places, key=lambda one: (np.prod(one.bucket), one.bucket)):
+        count = len(together[kind])
+        own = kind.width(count)
+        larger = [one for one in together if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
         if own:
-            larger = [one for one in larger if one.width(total[one])]
+            larger = [one for one in larger if one.width(len(together[one]))]
         if not larger:
             continue
         target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
+        others = len(together[target])
         extra = count * (target.lane_seconds - kind.lane_seconds)
-        if kind.lanes_uncompiled and not target.width(total[target] + count):
-            extra = target.uncompiled_seconds(total[target] + count) - target.uncompiled_seconds(total[target])
+        if kind.lanes_uncompiled and not target.width(others + count):
+            extra = target.uncompiled_seconds(others + count) - target.uncompiled_seconds(others)
         if extra < (COMPILE if own else kind.uncompiled_seconds(count)):
-            total[target] += total.pop(kind)
-            members[target] += members.pop(kind)
-    return {one: target for target, ones in members.items() for one in ones}
+            together[target] += together.pop(kind)
+    return together
 
 
 def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
@@ -244,10 +240,9 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
     waits for those of any other, but not where a kernel solves one after another.
 
     A trial point of a program with limits on smooth measures asks for their boundaries, many times in a step, and costs
-    more than the factors that correctors save. Measured at 8 and 16 symbols. Small averages take more steps with fewer
-    correctors and mirror steps, but less time: measured at 4 to 12 symbols; at 16 it makes no difference. Two
-    correctors in place of three take a sixth less for the least log-ratios of 8 symbols. Those of the kernel: measured
-    at 8, 16, 32 and 64.
+    more than the factors that correctors save. Measured at 8 and 16 symbols. Averages take more steps with fewer
+    correctors and mirror steps, but less time: measured at 4 to 24 symbols. Two correctors in place of three take a
+    sixth less for the least log-ratios of 8 symbols. Those of the kernel: measured at 8, 16, 32 and 64.
     """
     method, form, bucket = kind.solver, kind.form, kind.bucket
     measure, *limits = kind.measures.values
@@ -258,12 +253,7 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
         return dataclasses.replace(method, correctors=2)
     if measure.linear or any(one.linear for one in limits):
         return method
-    if form.limits_leakage:
-        return dataclasses.replace(method, correctors=0)
-    if measure.worst_outcome:
-        return dataclasses.replace(method, correctors=1)
-    small = bucket.inputs * bucket.outputs <= _SMALL_TABLE
-    return dataclasses.replace(method, correctors=1, warm_steps=25) if small else method
+    return dataclasses.replace(method, correctors=0 if form.limits_leakage else 1, warm_steps=25)
 
 
 class Kinds:
@@ -308,35 +298,3 @@ def _likeness(problem: DistortionProblem) -> Hashable:
     targets = (problem.form.target, *(value for _, value in problem.limits))
     finite = all(np.isfinite(target).all() for target in targets)
     return (problem.sizes, len(problem.distortions), type(problem.form), finite, *parameters)
-
-
-def in_order(problems: Sequence[DistortionProblem], places: Iterable[int], *, wait: bool) -> list[int]:
-    """Places of problems of one kind, by sizes, since one pass certifies those of a batch that have equal ones, then
-    so that those of a batch take about as many steps, if they `wait` for each other.
-
-    That is by budgets as shares of the way from the least distortion to that of the best constant release, and by
-    prices and leakage budgets as they are.
-    """
-    alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for i in places:
-        alike[problems[i].sizes].append(i)
-    ordered = []
-    if not wait:
-        return [i for _, own in sorted(alike.items()) for i in own]
-    for _, own in sorted(alike.items()):
-        parts = [own[start : start + _MOST] for start in range(0, len(own), _MOST)]
-        slacks = np.concatenate([_slacks([problems[i] for i in part]) for part in parts])
-        ordered += [own[j] for j in np.lexsort(slacks.T[::-1])]
-    return ordered
-
-
-def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
-    """The numbers that problems of equal sizes are ordered by, (N, M)."""
-    form = stacked(problems)
-    target = form.target.reshape(len(problems), -1)
-    if not form.limits_distortion:
-        return target
-    masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
-    weighted = masses[:, None, :, None] * tables_of(problems)
-    least, idle = weighted.min(axis=3).sum(axis=2), weighted.sum(axis=2).min(axis=2)
-    return (target - least) / np.where(idle > least, idle - least, 1.0)

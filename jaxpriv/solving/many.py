@@ -14,8 +14,9 @@ their number.
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -47,7 +48,7 @@ from jaxpriv.reductions.closed_forms import cheapest_release, independent_releas
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import Request, pick_for_start, step_limit
-from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, in_order, joined
+from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, joined
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
 from jaxpriv.solving.stages import inner_goal, own_goal
@@ -233,10 +234,7 @@ class _SharedOut:
     mesh: Mesh
 
     def __call__(self, solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-        def own(lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-            return _solve_all(solver, lanes, tol, rtol, limit)
-
-        shares, same = PartitionSpec("x"), PartitionSpec()
+        own, shares, same = partial(_solve_all, solver), PartitionSpec("x"), PartitionSpec()
         # Unchecked: JAX's check does not cover the results of a kernel.
         run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
         return run(lanes, tol, rtol, limit)
@@ -322,9 +320,10 @@ def _solved(
         except JaxprivError as error:
             raise _at(i, error) from error
         alike.setdefault(id(kind), (kind, []))[1].append(i)
-    kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    kinds: defaultdict[Kind, list[int]] = defaultdict(list)
+    others: list[int] = []
     for kind, places in alike.values():
-        kinds[kind] += places
+        (others if kind is None else kinds[kind]).extend(places)
     results: list[Any] = [None] * len(asked)
     done = 0
     with request.clock as clock:
@@ -337,12 +336,14 @@ def _solved(
             certified = [one for one in found if isinstance(one, Solution)]
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
-        for kind, places in _together(kinds).items():
+        together: dict[Kind | None, list[int]] = {**joined(kinds), None: others}
+        for kind, places in together.items():
             width = 0 if kind is None else kind.width(len(places), spent(kind), mesh)
             size = width if kind is None or width else kind.width_uncompiled(len(places))
             alone = places
             if kind is not None and size:
-                ordered = in_order(asked, places, wait=width > 0 or not kind.by_kernel)
+                # One pass certifies those of a batch that have equal sizes.
+                ordered = sorted(places, key=lambda i: asked[i].sizes)
                 batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
@@ -360,15 +361,6 @@ def _solved(
                 for i in alone:
                     take([i], [_alone(i, asked[i], requests[i])])
     return results
-
-
-def _together(kinds: Mapping[Kind | None, list[int]]) -> dict[Kind | None, list[int]]:
-    """The positions by the kind in whose bucket they are computed."""
-    target = joined({kind: len(places) for kind, places in kinds.items() if kind is not None})
-    together: defaultdict[Kind | None, list[int]] = defaultdict(list)
-    for kind, places in kinds.items():
-        together[None if kind is None else target[kind]] += places
-    return together
 
 
 def _alone(i: int, problem: object, request: Request) -> "Solution | FunnelSolution":

@@ -504,7 +504,7 @@ class Stages:
         if not limits:
             return 0.0
         finite = finite_limits(limits)
-        return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
+        return float(excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite))
 
     def leak(self, mechanism: np.ndarray) -> float:
         return self._leaks((self.problem.leakage,), mechanism)[0]

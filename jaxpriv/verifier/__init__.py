@@ -32,6 +32,7 @@ from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependenc
 from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
     TABLES,
+    Columns,
     ConformityResult,
     Receipt,
     chance_of_order,
@@ -350,7 +351,7 @@ def _release(
         raise IntegrityError(f"{name} has another number of records than the receipt states")
     if design is None or records is None:
         return rows, None, None, None
-    table = plain_csv(read_file(records), str(records), read)
+    table = columns_of(plain_csv(read_file(records), str(records), read), str(records))
     return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
 
 
@@ -360,7 +361,7 @@ def _compared(
     outputs: Sequence[tuple[int, ...]],
     data: bytes,
     name: str,
-    table: bytes,
+    table: Columns,
     records: str,
     order: str | Path | None,
     identity: Sequence[str],
@@ -380,7 +381,7 @@ def _compared(
     groups = list(zip(parts, by_group, zip(*outputs, strict=True), strict=True))
     if permuted and any(chance_of_order(part.alone, x, y) < _ORDERED / len(parts) for part, x, y in groups):
         raise IntegrityError(f"{disorder}follow those of {records}")
-    columns = columns_of(table, records)
+    columns = dict(table)
     for column in identity:
         if column not in columns:
             raise InputError(f"{records} has no column {column!r}, by which rows are paired")

@@ -101,18 +101,8 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     except SystemExit as end:  # --help, or a usage error, which argparse has printed
         return end.code if isinstance(end.code, int) else 2
     try:
-        found = verify(
-            given.file,
-            private=given.private,
-            design=given.design,
-            receipt=given.receipt,
-            after=given.after,
-            released=given.released,
-            records=given.records,
-            read=given.read,
-            order=given.order,
-            identity=given.id,
-        )
+        files = {name: getattr(given, name) for name in FILES}
+        found = verify(given.file, **files, read=given.read, identity=given.id)
         text = json.dumps(found.record, indent=2) + "\n"
         emit(text if given.json == "-" else found.text)
         if given.json not in (None, "-"):

@@ -22,7 +22,7 @@ PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 FORMATS = ("csv", "parquet")
 
-Form: TypeAlias = Callable[[Json, str], None]
+Form: TypeAlias = Callable[[Json, str], object]
 
 
 def unsealed(content: bytes, name: str, kind: str) -> dict[str, Any]:
@@ -168,14 +168,6 @@ _tool = _matching(re.compile(r"jaxpriv [0-9][0-9A-Za-z.+!]{0,63}"), "the release
 _texts = _list(_text)
 
 
-def _number(value: Json, place: str) -> None:
-    number(value, place)
-
-
-def _measure(value: Json, place: str) -> None:
-    Measure.of(value, place)
-
-
 def _label(value: Json, place: str) -> None:
     """The label of a class for other or missing values."""
     if value is not None and not (isinstance(value, str) and value.strip() and value.isprintable()):
@@ -290,7 +282,7 @@ _ABSENT |= {(LEDGER, 1): ("unseen",), (LEDGER, 2): ("unseen",)}
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
         "tool": _tool,
-        "asked": _fields(problem=_one_of(PROBLEMS), target=_number, leakage=_measure),
+        "asked": _fields(problem=_one_of(PROBLEMS), target=number, leakage=Measure.of),
         "codebook": _codebook,
         "released": _columns(_fields(column=_text, labels=_labels(1))),
         "unseen": _one_of(UNSEEN),
@@ -318,7 +310,7 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "released": _fields(sha256=_hash, bytes=_whole, rows=_whole, format=_one_of(FORMATS)),
         "after": _fields(
             design=_hash,
-            limit=_optional(_number),
+            limit=_optional(number),
             guarantees=_by_coalition(_fields(**{"maximal-leakage": _bounds, "ldp": _bounds})),
             leakage=_optional(_by_coalition(_optional(_decimal))),
         ),

@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import accumulate, combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import decompressed, digest
@@ -265,15 +265,19 @@ def records_of(
         raise error(f"{name} is not well-formed CSV in UTF-8") from None
 
 
-def columns_of(data: bytes, name: str) -> dict[str, list[str]]:
-    """The texts of every column of the records."""
+# The name and the texts of every column of a table, in which a name may occur twice.
+Columns: TypeAlias = list[tuple[str, list[str]]]
+
+
+def columns_of(data: bytes, name: str) -> Columns:
+    """The name and the texts of every column of the records; `InputError` for what is no CSV table in UTF-8."""
     rows = records_of(data, name, InputError)
-    columns: list[tuple[str, list[str]]] = [(column, []) for column in next(rows)]
+    columns: Columns = [(column, []) for column in next(rows)]
     known: dict[str, str] = {}  # one object for equal texts
     for fields in rows:
         for (_, texts), text in zip(columns, fields, strict=True):
             texts.append(known.setdefault(text, text))
-    return dict(columns)
+    return columns
 
 
 def reading(settings: Sequence[str]) -> dict[str, Any]:
@@ -362,24 +366,21 @@ BOOLEANS = {spelling: form for form in ("false", "true") for spelling in (form, 
 SUPPRESSED = -1
 
 
-def symbols_of(design: DesignFile, data: bytes, name: str, unseen: str) -> list[int]:
+def symbols_of(design: DesignFile, columns: Columns, name: str, unseen: str) -> list[int]:
     """The row x for every record; SUPPRESSED where the rule `unseen` is "suppress" and there is none.
 
-    Raises `InputError` for what is no CSV table in UTF-8, a table without the useful columns, a value without a class,
-    or with "refuse" a combination without a symbol, naming the row.
+    Raises `InputError` for a table without the useful columns, a value without a class, or with "refuse" a combination
+    without a symbol, naming the row.
     """
-    entries = design.record["codebook"]["useful"]
-    rows = records_of(data, name, InputError)
-    header = next(rows)
-    for entry in entries:
-        if header.count(entry["column"]) != 1:
+    coded = []
+    for entry in design.record["codebook"]["useful"]:
+        texts = [values for column, values in columns if column == entry["column"]]
+        if len(texts) != 1:
             raise InputError(f"{name} does not have exactly one column {entry['column']!r}")
-    places = [header.index(entry["column"]) for entry in entries]
-    code_of = [_coder(entry["rule"], entry["labels"]) for entry in entries]
+        coded.append(map(_coder(entry["rule"], entry["labels"]), texts[0]))
     place: dict[tuple[int, ...], int] = {tuple(codes): x for x, codes in enumerate(design.useful)}
     found = []
-    for row, fields in enumerate(rows):
-        codes = tuple(code(fields[column]) for code, column in zip(code_of, places, strict=True))
+    for row, codes in enumerate(zip(*coded, strict=True)):
         if -1 in codes:
             raise InputError(f"{name}, row {row} (from 0): a value has no class in the design")
         if codes not in place:

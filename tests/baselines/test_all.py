@@ -86,12 +86,3 @@ def test_privacy_is_at_most_asked_and_leakage_grows_with_epsilon(name, low, more
     assert ldp(FAMILIES[name](low + more), asked) >= ldp(table, asked) - 1e-12
     # The prior-free cap of the whole table follows from LDP over all pairs.
     assert float(lk.prior_free_cap(table)) <= ldp(table) + 1e-12
-
-
-@pytest.mark.parametrize("name", ["geometric", "staircase, width 2", "laplace", "randomised response"])
-def test_post_processing_by_a_baseline_reveals_no_more(name):
-    table = FAMILIES[name](1.3)
-    joint = np.random.default_rng(3).dirichlet(np.ones(3 * len(table))).reshape(3, -1)
-    after = table @ baselines.merge(np.arange(table.shape[1]) // 2)
-    for measure in (lk.MutualInformation(), lk.Sibson(2.0), lk.MaximalLeakage(), lk.Lift(), lk.CorrectGuess()):
-        assert value_of(measure, joint, after) <= value_of(measure, joint, table) + 1e-12

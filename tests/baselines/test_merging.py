@@ -37,13 +37,6 @@ def test_erasure_in_closed_form(probability):
         assert_values({lk.Sibson(order): sibson, lk.Arimoto(order): arimoto}, joint, table, abs=1e-13)
 
 
-def test_two_erasures_are_one():
-    again = np.zeros((4, 4))
-    again[:3] = baselines.erasure(3, 0.5)
-    again[3, 3] = 1  # the erasure stays erased
-    assert_array_equal(baselines.erasure(3, 0.5) @ again, baselines.erasure(3, 0.75))
-
-
 def test_complete_merging_is_one_output():
     assert_array_equal(baselines.merging(4), np.ones((4, 1)))
     assert lk.prior_free_cap(baselines.merging(4)) == 0

@@ -51,29 +51,6 @@ def test_geometric_on_two_symbols_is_randomized_response():
         assert_allclose(baselines.geometric(2, epsilon), baselines.randomized_response(2, epsilon), rtol=1e-14)
 
 
-@given(
-    size=st.integers(1, 12),
-    epsilon=st.floats(0, 800),
-    sensitivity=st.integers(1, 9),
-    data=st.data(),
-)
-def test_clamped_mechanisms_are_mirrored(size, epsilon, sensitivity, data):
-    width = data.draw(st.integers(1, sensitivity))
-    values = np.cumsum(data.draw(st.lists(st.floats(0.01, 5), min_size=size, max_size=size)))
-    for table in (
-        baselines.geometric(size, epsilon, sensitivity),
-        baselines.staircase(size, epsilon, sensitivity, width),
-    ):
-        assert_allclose(table.sum(axis=1), 1.0, rtol=0, atol=2e-15)
-        assert_allclose(table[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
-    table = baselines.truncated_laplace(values, epsilon, sensitivity)
-    turned = baselines.truncated_laplace(-values[::-1], epsilon, sensitivity)
-    assert_allclose(turned[::-1, ::-1], table, rtol=1e-13, atol=1e-320)
-    # Another unit changes nothing; a power of two rounds nothing but subnormal rates.
-    scaled = baselines.truncated_laplace(4 * values, epsilon, 4 * sensitivity)
-    assert_allclose(scaled, table, rtol=1e-15, atol=1e-320)
-
-
 def steps(epsilon, sensitivity, width):
     """P(Z = z) up to a factor, step by step from the definition in words."""
     heights = [1.0] * width
@@ -160,12 +137,6 @@ def test_laplace_is_exactly_private_at_every_distance(epsilon):
     assert ends < 7 * epsilon
 
 
-def test_laplace_on_two_values_hides_more_than_asked():
-    for epsilon in (0.1, 1.0, 5.0):
-        expected = math.log(2 * math.exp(epsilon / 2) - 1)
-        assert ldp(baselines.truncated_laplace([0.0, 1.0], epsilon)) == pytest.approx(expected, rel=1e-12)
-
-
 def test_laplace_at_the_edge_of_the_number_range():
     close = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
     assert_array_equal(baselines.truncated_laplace(close, math.inf), np.eye(3))
@@ -199,12 +170,6 @@ def test_exponential_is_its_definition_and_private(seed, epsilon, x, y):
     moved = costs[rows][:, columns] + 2.0 ** rng.integers(0, 3)
     if x > 1:
         assert_allclose(baselines.exponential(moved, epsilon), table[rows][:, columns], rtol=1e-10)
-
-
-def test_exponential_attains_epsilon_only_in_the_limit():
-    # Two inputs that prefer opposite halves of one output against many: the totals differ as much as they can.
-    costs = np.stack([np.array([0.0] + [1.0] * 2000), np.array([1.0] + [0.0] * 2000)])
-    assert 0.98 < ldp(baselines.exponential(costs, 4.0)) / 4.0 <= 1.0
 
 
 def test_exponential_without_sensitivity():

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from benchmarks.cases import FAMILIES, Case, budget_at
-from benchmarks.objective import MOST_ENTRIES, Refused
 from benchmarks.solvers import SOLVERS
 from benchmarks.suites import SUITES, Options
 
@@ -72,26 +71,6 @@ def test_a_budget_is_a_share_of_the_way_to_an_independent_release():
     joint, table = np.full((2, 2), 0.25), np.array([[1.0, 2.0], [3.0, 1.0]])
     assert budget_at(joint, table, 0.0) == 1.0
     assert budget_at(joint, table, 1.0) == 1.5
-
-
-def test_a_finer_grid_is_the_same_ordered_problem():
-    coarse, fine = (
-        Case.of("ordered", n=n, S=3, distortion="absolute", multiplier=2.0, seed=3).build() for n in (512, 1024)
-    )
-    assert_allclose(coarse.joint.sum(axis=1), fine.joint.sum(axis=1), rtol=1e-4)
-    assert_allclose(coarse.joint.cumsum(axis=1)[:, ::32], fine.joint.cumsum(axis=1)[:, 1::64], atol=1e-4)
-
-
-def test_what_is_too_large_to_write_out_is_not_judged():
-    n = int(MOST_ENTRIES**0.5) + 1
-    instance = Case.of("ordered", n=n, S=1, distortion="absolute", multiplier=2.0, seed=3).build()
-    with pytest.raises(Refused, match="too large"):
-        instance.objective()
-
-
-def test_an_unknown_family_is_named():
-    with pytest.raises(ValueError, match="no family 'cone'"):
-        Case.of("cone", n=3)
 
 
 @pytest.mark.parametrize("name", SUITES)

@@ -5,11 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import report, run, suites
+from benchmarks import run
 from benchmarks.cases import Case
 from benchmarks.solvers import SOLVERS, Unable
 from benchmarks.solvers.ours import problem_of
-from benchmarks.suites import Options
 from tests.cases import drawn_joint
 
 JOINT = drawn_joint(0, 3, 4)
@@ -55,12 +54,6 @@ def test_a_row_has_one_target(mine, row, message):
         run.instances_of(mine / "many.csv", None, None)
 
 
-def test_arrays_that_do_not_fit_are_refused(tmp_path):
-    np.savez(tmp_path / "wrong.npz", joint=JOINT, distortion=np.eye(3))
-    with pytest.raises(ValueError, match=r"joint must be \(S, X\)"):
-        run.instances_of(tmp_path / "wrong.npz", 0.1, None)
-
-
 def test_functions_and_solvers_are_run_as_they_are(mine):
     (case,) = run.instances_of(mine / "mine.npz", 0.2, None)
     instance = case.build()
@@ -80,18 +73,3 @@ def test_functions_and_solvers_are_run_as_they_are(mine):
     assert not bad.supports(Case.of("funnel-heart", bits=1.0))
     with pytest.raises(KeyError):
         SOLVERS["nothing"]
-
-
-@pytest.mark.slow
-def test_a_run_ends_as_a_page_with_a_picture(mine, monkeypatch):
-    monkeypatch.setattr(run, "START_LIMIT", 600.0)
-    monkeypatch.setattr(suites, "GAPS", (1e-2,))
-    options = Options(seed=1, instances=run.instances_of(mine / "mine.npz", 0.2, None))
-    out = mine / "given.json"
-    found = run.run_suite("given", options, ("interior-point", "mine_solvers:itself"), None, float("inf"), out)
-    rows = [row for row in found.rows if row.solver == "mine_solvers:itself"]
-    assert [row.status for row in rows] == ["ok"]
-    assert rows[0].gap > 1e-3
-    page = report.write(found, out).read_text()
-    assert "mine_solvers:itself" in page
-    assert (mine / "given-problems.png").exists()

@@ -15,19 +15,6 @@ def test_a_power_law_returns_its_exponent(exponent):
     assert law.error == pytest.approx(0, abs=1e-6)
 
 
-def test_only_the_largest_sizes_count_in_any_order():
-    values = [5.0, *(size**2 for size in SIZES[1:])]  # a fixed cost hides the law at the smallest size
-    law = growth.fit(SIZES[::-1], values[::-1])
-    assert law.sizes == SIZES[1:]
-    assert law.exponent == pytest.approx(2, rel=1e-12)
-
-
-def test_every_point_of_a_fitted_size_counts():
-    law = growth.fit((8, 16, 16, 32, 32), (1.0, 2.0, 8.0, 8.0, 32.0), upper=2)
-    assert law.sizes == (16, 32)
-    assert law.exponent == pytest.approx(2, rel=1e-12)
-
-
 def test_the_error_is_that_of_least_squares():
     noise = np.array([0.1, -0.2, 0.1])
     law = growth.fit(SIZES[1:], np.exp(2 * np.log(SIZES[1:]) + noise))
@@ -35,12 +22,6 @@ def test_the_error_is_that_of_least_squares():
     design = np.stack([x, np.ones(3)], axis=1)
     _, squares, *_ = np.linalg.lstsq(design, 2 * x + noise)
     assert law.error == pytest.approx(np.sqrt(squares[0] * np.linalg.inv(design.T @ design)[0, 0]))
-
-
-def test_two_points_have_a_slope_without_error_and_one_has_none():
-    assert growth.fit((2, 4), (1, 8)) == growth.PowerLaw(pytest.approx(3), None, (2, 4))
-    assert growth.fit((2,), (1,)) is None
-    assert growth.fit((2, 2), (1, 3)) is None
 
 
 def test_predictions_follow_the_operation_count_of_a_step():

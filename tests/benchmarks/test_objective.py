@@ -36,11 +36,6 @@ def test_identity_leaks_the_whole_information():
     assert score.repair == 0
 
 
-def test_rows_are_normalised_and_negative_entries_clipped():
-    objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
-    assert objective.score(7 * np.eye(3) - 1e-9 * (1 - np.eye(3))) == objective.score(np.eye(3))
-
-
 def test_a_multiplier_charges_the_distortion():
     constant = np.tile([0.0, 1.0, 0.0], (3, 1))
     used = float(JOINT.sum(axis=0) @ TABLE[:, 1])
@@ -100,15 +95,6 @@ def test_a_limit_is_met_after_the_repair_and_what_meets_it_stays(name):
     assert_allclose(same, constant, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_a_share_is_no_larger_than_one_output_in_excess_needs(name):
-    # A whisker over the limit costs a whisker: the repair judges solvers, it must not drown them.
-    limit = LIMITED[name]
-    feasible, _ = limit.repaired(np.eye(3), cheapest=1)
-    _, share = limit.repaired((1 - 1e-9) * feasible + 1e-9 * np.eye(3), cheapest=1)
-    assert share <= 1e-7
-
-
 @given(seed=st.integers(0, 2**32 - 1), sharpness=st.floats(0.01, 10))
 def test_whatever_a_solver_returns_is_valued_inside_the_limit(seed, sharpness):
     rng = np.random.default_rng(seed)
@@ -120,14 +106,6 @@ def test_whatever_a_solver_returns_is_valued_inside_the_limit(seed, sharpness):
         score = LimitObjective(TABLE, limit).score(candidate)
         assert score.repair == share
         assert score.values[0] == pytest.approx(float((weighted * repaired_mechanism).sum()), rel=1e-14)
-
-
-def test_private_symbols_without_mass_change_nothing():
-    joint = np.vstack([JOINT[:1], np.zeros(3), JOINT[1:]])
-    for name, kind in LIMITS.items():
-        one, two = LIMITED[name], kind(joint, 0.1)
-        assert two.leaked(np.eye(3)) == pytest.approx(one.leaked(np.eye(3)), rel=1e-14)
-        assert_allclose(two.repaired(np.eye(3), 1)[0], one.repaired(np.eye(3), 1)[0], rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -143,15 +121,6 @@ def test_private_symbols_without_mass_change_nothing():
 def test_what_is_no_mechanism_is_refused(candidate, reason):
     with pytest.raises(Refused, match=reason):
         DistortionObjective(JOINT, TABLE, budget=BUDGET).score(candidate)
-
-
-def test_an_operator_is_written_out():
-    class Operator:
-        def matrix(self):
-            return np.eye(3)
-
-    objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
-    assert objective.score(Operator()) == objective.score(np.eye(3))
 
 
 def test_a_funnel_that_discloses_too_little_is_mixed_with_x_itself():

@@ -1,11 +1,9 @@
 """From a suite to the page: processes, limits and absences end as rows, never as an abort."""
 
-import numpy as np
 import pytest
 
-from benchmarks import report, results, run, worker
+from benchmarks import report, results, run
 from benchmarks.cases import Case
-from benchmarks.solvers import SOLVERS
 from benchmarks.suites import Options, Part
 from tests.cases import run_python
 
@@ -59,24 +57,6 @@ def test_a_crash_is_recorded_with_its_reason(start_limit):
     assert run._last_words(-4, "") == "killed by signal 4"
 
 
-def test_a_solver_that_is_not_installed_is_recorded(monkeypatch):
-    monkeypatch.setattr(type(SOLVERS["qif"]), "missing", lambda self: "qif not installed")
-    case = Case.of("source", n=4, distortion="absolute", multiplier=2.0, seed=1)
-    part = Part("S = X", (case,), ("qif",), targets=(1e-2,))
-    _, rows = run.run_case(part, case, None, {}, late=lambda: True)
-    assert {(row.solver, row.status) for row in rows} == {("qif", "unavailable"), ("interior-point", "skipped")}
-
-
-def test_an_accuracy_that_a_part_leaves_out_is_a_row_that_says_so(monkeypatch):
-    monkeypatch.setattr(type(SOLVERS["clarabel"]), "missing", lambda self: None)
-    part = Part("cube, absolute", (CASE,), ("clarabel",), axis="n", rungs={"clarabel": ("1e-06",)})
-    _, rows = run.run_case(part, CASE, None, {"clarabel": {"1e-06"}, "interior-point": {"1e-09"}}, late=lambda: False)
-    assert {row.status for row in rows} == {"skipped"}
-    reasons = {row.accuracy: row.reason for row in rows if row.solver == "clarabel"}
-    assert reasons.pop("1e-06") == "a smaller case exceeded the time limit"
-    assert set(reasons.values()) == {run.CUT}
-
-
 def test_gaps_are_against_the_best_bound_of_all_solvers():
     rows = [
         (results.Row("c", "a", "1", "ok"), [1.0], [0.7]),
@@ -88,17 +68,6 @@ def test_gaps_are_against_the_best_bound_of_all_solvers():
     assert record.bound == 0.8
     assert record.bound_by == "b 1"
     assert [row.gap for row in judged] == [pytest.approx(0.2), pytest.approx(0.1), pytest.approx(0.15), None]
-
-
-def test_what_is_not_finite_never_reaches_the_file():
-    rows = [(results.Row("c", "a", "1", "ok"), [np.inf], [-np.inf])]
-    record, (judged,) = run._compared(CASE, rows)
-    assert record.bound is judged.gap is None
-
-
-def test_messages_lose_their_paths():
-    assert worker.without_paths("error in /usr/lib/x.py:\n  no") == "error in <path>: no"
-    assert worker.without_paths("a/b is 1/2") == "a/b is 1/2"
 
 
 _HOLDS = """

@@ -182,14 +182,20 @@ def test_releases_of_others_on_real_records(shared, tmp_path, data, names):
     assert found["rr"]["optimum"] < 0.5 * found["rr"]["leakage"]
 
 
-def test_a_full_disk_behind_standard_output_is_named(people):
+def test_a_full_disk_behind_standard_output_is_named_and_the_old_result_stays(people):
     """Tables are laid out in memory: nothing but the writer of results meets the fault, and says what it is."""
+    old = people / "audit.json"
+    old.write_text("{}")
+    old.chmod(0o640)
+    before = sorted(people.iterdir())
     line = [sys.executable, "-m", "jaxpriv", "audit", "m.npz", "--joint", "t.csv", *COLUMNS.split()]
-    line += ["--measures", "mutual-information"]
+    line += ["--measures", "mutual-information", "--json", "audit.json"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6
     assert "cannot write to standard output: No space left on device" in done.stderr
+    assert (old.read_text(), old.stat().st_mode & 0o777) == ("{}", 0o640)
+    assert sorted(people.iterdir()) == before
 
 
 def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(people):

@@ -4,15 +4,14 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from jaxpriv._runtime import compilation, executables
+from jaxpriv._runtime import executables
 from jaxpriv.solving import precompile
 from tests.cli.conftest import answered, mistaken, printed, refused, run
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, no_programs):
     monkeypatch.setenv(executables.SWITCH, str(tmp_path / "kept"))
-    monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
@@ -65,7 +64,6 @@ def test_switched_off(monkeypatch):
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(place, monkeypatch):
-    monkeypatch.setattr(precompile, "precompile", lambda *_: pytest.fail("compiled"))
     place.write_text("a file of the user's")
     refused(run("cache --warm 2x2x2"), 6, "nothing was compiled")
     refused(run("cache --clear"), 6, "nothing was removed")

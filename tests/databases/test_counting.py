@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import comb
 
 import jaxpriv.leakage as lk
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import jaxpriv.leakage as lk
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 
 from .conftest import mechanisms, random_mechanism
@@ -72,74 +72,6 @@ def test_group_privacy_bounds_what_dependence_costs(case):
     assert values == sorted(values)
     for k, value in enumerate(values, start=1):
         assert value <= db.group_privacy_bound(one, k) + 1e-12
-
-
-@given(mechanisms())
-def test_all_three_conditions_of_proposition_4(case):
-    """No prior exceeds the maximal ratio; near-point priors reach it, for one record and for the whole sequence."""
-    mechanism, sizes, rng = case
-    total = len(mechanism)
-    everything = db.all_priors_privacy(mechanism)
-    for concentration in (0.02, 0.3, 3.0):
-        prior = rng.dirichlet(np.full(total, concentration)) + 1e-12
-        prior /= prior.sum()
-        assert db.information_privacy(mechanism, prior, sizes).value <= everything.value + 1e-9
-        assert db.group_information(mechanism, prior, sizes, range(len(sizes))) <= everything.value + 1e-9
-    near = np.zeros(total)
-    near[everything.witness.raised] += 1e-9
-    near[everything.witness.lowered] += 1 - 1e-9
-    # Attained in the limit only: 1e-9 short of it in the weights is e^eps 1e-9 in the ratio.
-    slack = 1e-8 * np.exp(everything.value) + 1e-12
-    if slack < 1e-3:
-        for value in (
-            db.information_privacy(mechanism, near, sizes).value,
-            db.group_information(mechanism, near, sizes, range(len(sizes))),
-        ):
-            assert everything.value - slack <= value <= everything.value + 1e-12
-
-
-@given(mechanisms())
-def test_independent_records_reach_differential_privacy_and_no_product_prior_exceeds_it(case):
-    mechanism, sizes, rng = case
-    found = db.dependent_records_privacy(mechanism, sizes, 1)
-    for _ in range(5):
-        prior = db.independent_prior([rng.dirichlet(np.full(size, 0.4)) for size in sizes])
-        assert np.all(db.information_privacy(mechanism, prior, sizes).per_record <= found.per_record + 1e-9)
-    # Near-point product priors: the best one of all corners comes close for every record.
-    corners = db.sequences(sizes)
-    best = np.zeros(len(sizes))
-    for corner in corners:
-        marginals = [np.where(np.arange(m) == c, 1 - (m - 1) * 1e-9, 1e-9) for m, c in zip(sizes, corner, strict=True)]
-        best = np.maximum(best, db.information_privacy(mechanism, db.independent_prior(marginals), sizes).per_record)
-    slack = 1e-7 * np.exp(np.minimum(found.per_record, 30)) + 1e-12
-    assert np.all(best >= found.per_record - slack)
-
-
-@given(mechanisms())
-def test_blocks_of_two_dependent_records(case):
-    """Theorem 1: priors that are products over blocks of two never exceed the value at k = 2."""
-    mechanism, sizes, rng = case
-    if len(sizes) != 3:
-        return
-    limit = db.dependent_records_privacy(mechanism, sizes, 2)
-    for lone in range(3):
-        pair = [i for i in range(3) if i != lone]
-        both = rng.dirichlet(np.full(sizes[pair[0]] * sizes[pair[1]], 0.2)).reshape(sizes[pair[0]], sizes[pair[1]])
-        prior = np.multiply.outer(rng.dirichlet(np.full(sizes[lone], 0.2)), both)
-        prior = np.moveaxis(prior, [0, 1, 2], [lone, *pair]).ravel()
-        assert np.all(db.information_privacy(mechanism, prior, sizes).per_record <= limit.per_record + 1e-9)
-
-
-def test_randomised_response_is_personal():
-    # Different universes, one eps: k records cost k eps, exactly.
-    mechanism = db.perturbed_records((2, 3, 2), 0.4)
-    for k in (1, 2, 3):
-        np.testing.assert_allclose(db.dependent_records_privacy(mechanism, (2, 3, 2), k).per_record, 0.4 * k)
-    # A mechanism that reads one record only protects the other completely.
-    reads_first = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
-    np.testing.assert_allclose(
-        db.dependent_records_privacy(reads_first, (2, 2)).per_record, [np.log(4), 0.0], atol=1e-15
-    )
 
 
 def test_zeros_and_single_symbols():

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 
-import jaxpriv.models.databases as db
-from jaxpriv.models.databases.entropy_bounded import LeastPrior, Multipliers
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 from tests.funnels.cases import entropy
 
@@ -81,70 +80,6 @@ def test_the_two_ends_of_the_entropy(sizes, outputs, seed):
     bounds = [db.entropy_bounded_privacy(mechanism, sizes, f * math.log(total)) for f in (0.2, 0.5, 0.8, 0.95)]
     for less, more in zip(bounds[1:], bounds, strict=False):
         assert less.lower <= more.upper
-
-
-@pytest.mark.parametrize(("seed", "share"), [(0, 0.5), (3, 0.8), (8, 0.9)])
-def test_no_other_optimiser_does_better(seed, share):
-    """Sequential quadratic programs from many priors, for the symbol that was found and all others."""
-    sizes, rng = (2, 2), np.random.default_rng(seed)
-    mechanism = random_mechanism(seed, 4, 2)
-    b = share * math.log(4)
-    found = db.entropy_bounded_privacy(mechanism, sizes, b)
-    best = 0.0
-    for i, a, r in np.ndindex(2, 2, 2):
-        group = db.sequences(sizes)[:, i] == a
-
-        def loss(p, group=group, r=r):
-            joint = p * mechanism[:, r]
-            return math.log(p[group].sum()) + math.log(joint.sum()) - math.log(joint[group].sum())
-
-        for _ in range(8):
-            result = minimize(
-                loss,
-                uncertain(rng.dirichlet(np.full(4, 0.7)), b),
-                method="SLSQP",
-                bounds=[(1e-12, 1.0)] * 4,
-                constraints=[
-                    {"type": "eq", "fun": lambda p: p.sum() - 1},
-                    {"type": "ineq", "fun": lambda p: entropy(p) - b},
-                ],
-            )
-            prior = uncertain(np.clip(result.x, 0, None) / np.clip(result.x, 0, None).sum(), b)
-            best = max(best, db.information_privacy(mechanism, prior, sizes).value)
-    assert best <= found.upper + 1e-9
-    assert best >= found.lower - 2e-3  # the optimiser comes close: the bound is of the right problem
-
-
-def test_the_worst_prior_may_nearly_exclude_the_symbol():
-    """A search over P(x_i) that stops at 1e-3 misses it."""
-    sizes = (3, 3, 2)
-    mechanism = random_mechanism(3, 18, 5)
-    b = 0.6 * math.log(18)
-    found = db.entropy_bounded_privacy(mechanism, sizes, b)
-    share = found.prior.reshape(sizes).take(found.symbol, axis=found.record).sum()
-    assert share < 1e-4
-    case = LeastPrior(mechanism[:, found.output], db.sequences(sizes)[:, found.record] == found.symbol, b)
-    reached = [case.log_ratio(case.solve(z)[1]) for z in np.linspace(1e-3 * math.exp(found.upper), 0.999, 200)]
-    assert max(reached) < found.lower - 1e-4
-
-
-def test_any_multipliers_bound_the_least_prior():
-    rng = np.random.default_rng(4)
-    column, group = rng.random(6), np.arange(6) < 2
-    b = 1.2
-    case = LeastPrior(column, group, b)
-    for _ in range(300):
-        prior = uncertain(rng.dirichlet(np.full(6, 0.5)), b)
-        joint = prior * column
-        z = joint[group].sum() / joint.sum()
-        multipliers = Multipliers(rng.exponential(2.0), rng.exponential(1.0) if rng.random() < 0.8 else 0.0)
-        # 1e-9: the entropy of the mixture meets b to the precision of its root only.
-        assert prior[group].sum() >= case.dual(z, multipliers) - 1e-9
-    for z in (0.01, 0.3, 0.6):
-        multipliers, prior = case.solve(z)
-        assert case.dual(z, multipliers) == pytest.approx(prior[group].sum(), rel=1e-6)
-    # No P with this entropy gives the posterior 0.95: the multipliers prove it by a bound above 1.
-    assert case.dual(0.95, case.solve(0.95)[0]) > 1
 
 
 def test_certainty_is_infinite_and_shown_by_a_prior():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, linprog
 
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 from tests.funnels.cases import h
 

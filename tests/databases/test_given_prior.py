@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import jaxpriv.leakage as lk
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 
 from .conftest import mechanisms, random_mechanism

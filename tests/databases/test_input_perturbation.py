@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from jaxpriv.data.probability import mutual_information
 from tests.cases import assert_refused
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from tests.cases import assert_refused
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-import jaxpriv.models.databases as db
+from jaxpriv import databases as db
 from jaxpriv.data.probability import mutual_information
 from tests.cases import assert_refused
 

@@ -8,13 +8,9 @@ import pytest
 from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._runtime.numerics import divergence
-from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
-from jaxpriv.extremal.search import attempt
-from jaxpriv.extremal.types import split_at
-from jaxpriv.extremal.utility import posteriors
 from tests.cases import drawn_joint
 from tests.funnels.cases import information
+from tests.information import divergence
 
 LDP, PML, LIFT = leakage.LocalDifferentialPrivacy(), leakage.MaxLift(), leakage.Lift()
 RNG = np.random.default_rng(3)
@@ -65,18 +61,12 @@ def test_agrees_with_the_listed_vertices(eps):
             assert result.gap < 1e-10
 
 
-@pytest.mark.parametrize("heavy", [0, 1, 3, 6])
-@pytest.mark.parametrize("eps", [0.5, 2.0])
-def test_pooling_brackets_the_optimum(heavy, eps):
-    p = np.random.default_rng(heavy).dirichlet(np.ones(11))
-    low, high = math.exp(-eps), math.exp(eps)
-    for make in (lambda s: RatioPricer(s, eps), lambda s: BoxPricer(s, 0.0, high), lambda s: BoxPricer(s, low, high)):
-        exact = attempt(make(split_at(p, 2**16)), 1e-9)
-        pooled = attempt(make(split_at(p, 2**16, heavy)), 1e-9)
-        assert exact.upper_bound - exact.value < 1e-9
-        assert pooled.value <= exact.upper_bound
-        assert pooled.upper_bound >= exact.value
-        np.testing.assert_allclose(pooled.weights @ pooled.lifts, 1.0, atol=1e-9)
+@pytest.mark.parametrize("eps", [1.5, 3.0])
+def test_column_generation_agrees_with_the_listed_vertices(eps):
+    p = np.random.default_rng(0).dirichlet(np.ones(13))
+    result = maximum_utility(p, (LDP, eps))
+    assert (result.method, result.status) == ("column generation", "optimal")
+    assert result.value == pytest.approx(by_listing(staircase(p, eps), p), abs=1e-8)
 
 
 @pytest.mark.parametrize("measure", [LDP, PML, LIFT])
@@ -94,19 +84,6 @@ def test_limits_on_s(measure):
             while leakage.evaluate(measure, joint, mechanism).value > 0.3:
                 mechanism = 0.8 * mechanism + 0.2 * (p @ mechanism)
             assert information(p[:, None] * mechanism) <= result.upper_bound
-
-
-def test_vertices_of_an_identity_joint_are_those_of_the_closed_forms():
-    p, eps = np.array([0.4, 0.3, 0.2, 0.1]), 0.7
-    relative = np.diag(1 / p)
-    cases = [
-        (posteriors(relative, 0.0, math.exp(eps)), box_vertices(p, 0.0, math.exp(eps))),
-        (posteriors(relative, math.exp(-eps), math.exp(eps)), box_vertices(p, math.exp(-eps), math.exp(eps))),
-        (posteriors(relative, 0.0, 1.0, math.exp(eps)), staircase(p, eps)),
-    ]
-    for found, wanted in cases:
-        lifts = {tuple(row) for row in np.round(found / p, 9)}
-        assert {tuple(row) for row in np.round(wanted, 9)} <= lifts
 
 
 def test_large_ratios_lose_no_vertex():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._runtime.numerics import divergence
 from jaxpriv.testing import heart_disease
+from tests.information import divergence
 
 LDP = leakage.LocalDifferentialPrivacy()
 SKEWED = (0.5, 0.25, 0.15, 0.1)

@@ -90,11 +90,6 @@ def psi(posteriors, conditional, lam, prices=0.0):
     return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1) - posteriors @ free
 
 
-def turned(joint, prices, lam):
-    """The prices nu of `psi` that make it a - lambda b less `prices`, of divergences a to P(S) and b to P(X)."""
-    return prices + np.log(joint.sum(axis=1)) @ conditional_of(joint) - lam * np.log(source_of(joint))
-
-
 def erasure(source, lost):
     """P(S,X): S is X, or an erasure with probability `lost` (a number, or one for each x)."""
     source = np.asarray(source)

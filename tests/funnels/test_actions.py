@@ -11,9 +11,6 @@ import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.funnels.actions import VertexGeneration
-from jaxpriv.funnels.actions.search import ActionSearch
-from jaxpriv.funnels.actions.vertices import least_on_faces, neighbours, rounded
-from jaxpriv.funnels.gains import gains_of, worth_of
 from tests.cases import assert_refused, drawn_joint, thorough
 
 from .cases import entropy, entropy_of, proved, source_of, xlogx
@@ -170,62 +167,6 @@ def test_a_budget_that_allows_no_better_guess_is_met():
     assert at.value == pytest.approx(least, abs=1e-6)
     with pytest.raises(InfeasibleError):
         jp.solve(jp.FunnelProblem(joint, leakage_budget=least - 1e-3, leakage=GUESS))
-
-
-@pytest.mark.parametrize("single", [True, False])
-@pytest.mark.parametrize("least", [1e-7, -1e-3])
-def test_a_search_has_the_least_value_of_all_vertices(single, least):
-    rng = np.random.default_rng(11)
-    for _ in range(6):
-        table = rng.normal(size=(3, 6)) * 0.3
-        prices, lam = rng.normal(size=6) * 0.1, float(rng.uniform(0.02, 0.3))
-        points = vertices(table, single)
-        values = phi(table, single, points) - lam * xlogx(points).sum(axis=1) - points @ prices
-        shifted = prices + values.min() - least
-        found = ActionSearch(table, single, shifted, lam, -1e-7).go(10**5, jp.funnels.FunnelGoal().clock)
-        assert found.closed
-        assert bool(len(found.points)) == (least < 0)
-        if least < 0:
-            assert least - 1e-10 <= found.bound <= least + 1e-12
-        else:
-            assert -1.1e-7 <= found.bound <= 0
-
-
-@pytest.mark.parametrize("single", [True, False])
-def test_small_faces_have_the_least_value_of_their_vertices(single):
-    rng = np.random.default_rng(12)
-    table, costs = rng.normal(size=(5, 3, 4)), rng.normal(size=(5, 4))
-    costs[4] = costs[3] = 0.0
-    table[3, 1] = table[3, 0]  # an action twice
-    table[4, :, 1] = table[4, :, 0]  # a symbol twice
-    faces = least_on_faces(table, single, costs, 0.3, np.ones((5, 3), dtype=bool))
-    assert faces.sure.all()
-    for number in range(5):
-        points = vertices(table[number], single)
-        values = phi(table[number], single, points) - 0.3 * xlogx(points).sum(axis=1) + points @ costs[number]
-        assert values.min() - 1e-11 <= faces.values[number] <= values.min() + 1e-14
-    nearly = np.array([[[0.1, 0.2], [0.1 + 3e-17, 0.2 - 3e-17]]])
-    assert not least_on_faces(nearly, True, np.zeros((1, 2)), 0.3, np.ones((1, 2), dtype=bool)).sure.any()
-
-
-def test_neighbours_and_rounded_posteriors_are_vertices():
-    joint = drawn_joint(13, 3, 6)
-    problem = jp.FunnelProblem(joint, disclosure=0.5, leakage=GUESS)
-    worth = worth_of(gains_of(problem), problem.useful, problem.reduction.source)
-    known = vertices(worth.table, True)
-    near = neighbours(worth, np.eye(6), np.random.default_rng(0))
-    assert len(near)
-    for q in near:
-        assert np.abs(known - q).max(axis=1).min() <= 1e-12
-    prices, lam = np.zeros(6), 0.1
-    q = np.random.default_rng(1).dirichlet(np.ones(6))
-    vertex = rounded(worth, prices, lam, q)
-    assert np.abs(known - vertex).max(axis=1).min() <= 1e-9
-
-    def f(q):
-        return worth.cost(q[None])[0] - lam * xlogx(q).sum()
-
-    assert f(vertex) <= f(q)
 
 
 def test_symbols_without_mass_rare_ones_and_equal_ones_change_nothing():

@@ -1,7 +1,6 @@
 """Branch and bound over boxes of posteriors: nothing is cut off that could be best, in C and in NumPy alike."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from jaxpriv._runtime import native
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
-from jaxpriv.funnels.pricing.box_steps import Search, relaxed, stepped
+from jaxpriv.funnels.pricing.box_steps import Search, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.shapes import Entropy
 from tests.cases import drawn_joint, thorough
@@ -88,18 +87,6 @@ def test_boxes_about_a_minimiser_keep_it(seed, step):
         assert (spans[1] >= r - 1e-6).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_relaxation_is_below_f_in_the_whole_box(seed):
-    conditional, prices, lam = instance(20 + seed, 3, 7)
-    rng = np.random.default_rng(seed)
-    points = rng.dirichlet(np.full(7, 0.5), 80)
-    low, high, start = np.split(rows_about(points, 3, rng)[:, :21], 3, axis=1)
-    values = psi(points, conditional, lam, prices)
-    for level in (values.min() - 1e-3, values.max()):
-        search = Search(np.ascontiguousarray(conditional.T), prices, lam, float(level), 1e-9, Entropy(len(conditional)))
-        assert (relaxed(search, low, high, start).bounds <= values + 1e-15).all()
-
-
 @kernels
 @pytest.mark.parametrize("seed", range(8))
 def test_the_kernel_computes_what_numpy_does(seed):
@@ -121,16 +108,6 @@ def test_the_kernel_computes_what_numpy_does(seed):
     assert_allclose(other.cut[open_], one.cut[open_], atol=1e-7)
     assert_allclose(other.gap[open_], one.gap[open_], atol=1e-7)
     assert_allclose(other.values[open_], one.values[open_], atol=1e-7)
-
-
-def test_without_kernels_the_bound_is_the_same(monkeypatch):
-    conditional, prices, lam = instance(3, 4, 8)
-    sure = BoxFunnelPricer(conditional).price(prices, lam, 3)
-    monkeypatch.setattr(native, "absence", lambda: "switched off by this test")
-    monkeypatch.setattr(native, "chosen", lambda: "off")
-    slow = BoxFunnelPricer(conditional).price(prices, lam, 3)
-    assert slow.exact
-    assert slow.bound == pytest.approx(sure.bound, abs=2e-8)
 
 
 def test_an_aim_that_holds_is_proved_and_no_more():
@@ -165,21 +142,6 @@ def test_columns_that_are_equal_but_for_rounding_are_one_symbol():
     both = pricer.price(more, lam, 3)
     assert both.bound == pytest.approx(BoxFunnelPricer(conditional).price(prices, lam, 3).bound, abs=2e-8)
     assert both.posteriors[:, 6:].max() == 0.0
-
-
-@pytest.mark.parametrize("private", [2, 3, 5])
-def test_no_face_of_few_symbols_is_below(private):
-    """Some minimiser has at most |S| symbols: a fine grid on every face, for |S| = 2 the exact pricer."""
-    conditional, prices, lam = instance(13 + private, private, 6)
-    bound = BoxFunnelPricer(conditional).price(prices, lam, 1).bound
-    w = np.linspace(0, 1, 41)
-    grid = np.array([(a, b, 1 - a - b) for a in w for b in w if a + b <= 1 + 1e-12])
-    for face in itertools.combinations(range(6), 3):
-        points = np.zeros((len(grid), 6))
-        points[:, list(face)] = np.maximum(grid, 0)
-        assert bound <= psi(points, conditional, lam, prices).min() + 1e-15
-    if private == 2:
-        assert abs(BinaryFunnelPricer(conditional).price(prices, lam, 1).bound - bound) <= 2 * TOLERANCE
 
 
 @functools.cache

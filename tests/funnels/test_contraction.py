@@ -7,10 +7,9 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv.funnels import proved_line
 from jaxpriv.funnels.bounds import contraction_coefficient, contraction_proofs
-from jaxpriv.funnels.pricing.bottleneck import risen
 from tests.cases import drawn_joint
 
-from .cases import CHANNELS, conditional_of, entropy_of, erasure, information, proved, released, turned
+from .cases import CHANNELS, conditional_of, entropy_of, information, proved, released
 
 
 def _divergence(q, p):
@@ -122,15 +121,6 @@ def test_a_frontier_of_an_erasure_channel_is_a_line():
 def test_small_counts(counts):
     joint = np.array(counts) / np.sum(counts)
     proved(jp.BottleneckProblem(joint, multiplier=0.4))
-
-
-def test_points_without_one_stationary_neighbour_rise():
-    # At lambda = 1 - e all posteriors of an erasure channel are equally good: Newton's system is singular.
-    joint = erasure([0.5, 0.5], 0.3)
-    conditional = conditional_of(joint)
-    start = np.log(np.random.default_rng(0).dirichlet(np.ones(3), 8))
-    values = risen(conditional, turned(joint, 0.0, 0.7), 0.7, start)[2]
-    assert_allclose(values, 0.0, atol=1e-9)
 
 
 def test_tables_of_too_many_pairs_have_the_bound_of_doeblin():

@@ -6,10 +6,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv._runtime.clock import Stop
-from jaxpriv.funnels import FunnelGoal
-from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.atoms.column_generation import BlockProgram
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused
 
 from .cases import block_joint, entropy, entropy_of, information, released
 
@@ -91,22 +89,6 @@ def test_census_curve_is_solved_globally():
     assert set(curve.status) == {"optimal"}
     assert curve.gap.max() <= 1e-6
     assert max(solution.mechanism.shape[1] for solution in curve.solutions) <= joint.shape[1] + 1
-
-
-def test_prices_proved_for_one_target_serve_the_next():
-    """A target asked for once more needs no round: its prices and its proof are known."""
-    joint = drawn_joint(4, 3, 6)
-    most = entropy_of(joint)
-    first = jp.FunnelProblem(joint, disclosure=0.9 * most)
-    find = ColumnGeneration().prepare(first)
-    found = find(first, FunnelGoal(1e-6))
-    assert found.steps > 0
-    again = find(first, FunnelGoal(1e-6))
-    assert again.steps == 0
-    assert found.proof is not None
-    assert again.proof is not None
-    assert again.proof.bound == found.proof.bound
-    np.testing.assert_array_equal(again.proof.prices, found.proof.prices)
 
 
 def test_a_target_that_takes_long_goes_on_after_the_others(monkeypatch):

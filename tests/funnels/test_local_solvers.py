@@ -18,7 +18,6 @@ from tests.cases import assert_refused, drawn_joint, value_of
 from .cases import binary_symmetric, conditional_of, entropy_of, information
 
 DESCENT, EM, TISHBY = DifferenceOfConvex(max_steps=600), Alternating(), BottleneckIteration(max_steps=600)
-LN2 = np.log(2.0)
 
 
 @pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)

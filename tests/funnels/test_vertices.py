@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv._runtime.clock import Clock
-from jaxpriv.funnels.atoms import perfect
 from jaxpriv.funnels.atoms.perfect import perfect_release
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import blocks_of
@@ -96,20 +95,6 @@ def test_what_is_told_without_leakage_is_below_the_elementary_bound(shape):
         assert value <= silent_bound(joint) <= hidden + 1e-12
         if shape[0] == 2:
             assert silent_bound(joint) <= -(source @ np.log(source))
-
-
-def test_vertices_that_are_searched_for_are_as_good_as_those_that_are_listed(monkeypatch):
-    joint = drawn_joint(5, 3, 9)
-    (block,) = blocks_of(joint)
-    listed = perfect_release(block)
-    monkeypatch.setattr(perfect, "vertices_of", lambda _: None)
-    searched = perfect_release(block)
-    assert 0.999 * listed.value <= searched.value <= listed.bound
-    assert searched.bound == silent_bound(block.joint) >= listed.value
-    assert_allclose(searched.weights @ searched.posteriors, block.source, atol=1e-12)
-    assert_allclose(searched.posteriors @ block.conditional.T, np.tile(block.prior, (len(searched.weights), 1)))
-    early = perfect_release(block, enough=0.5 * listed.value)
-    assert 0.5 * listed.value <= early.value <= listed.bound
 
 
 def test_a_large_table_tells_much_without_leakage():

@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
@@ -39,25 +38,6 @@ def test_binary_symmetric_channel(d):
     assert_values(ratios, joint, channel, abs=1e-14)
 
 
-def test_sibson_on_the_binary_symmetric_channel():
-    orders = np.array([0.01, 0.1, 0.5, 0.9, 0.999999, 1.0, 1.000001, 1.1, 2.0, 5.0, 100.0, 1e6, math.inf])
-    for d in (0.1, 0.25, 0.49):
-        values = jax.jit(jax.vmap(lambda a, c: lk.Sibson(a)(uniform(2), c), in_axes=(0, None)))(orders, bsc(d))
-        for order, value in zip(orders.tolist(), values, strict=True):
-            # ln 2 - H_a(d), a Rényi entropy; near order 1 its logarithm is that of 1 + (small).
-            if order == 1:
-                renyi = h(d)
-            elif order > 1e5:
-                renyi = -math.log(1 - d) * (1 if order == math.inf else order / (order - 1))
-            elif abs(order - 1) > 0.05:
-                renyi = math.log(d**order + (1 - d) ** order) / (1 - order)
-            else:
-                excess = sum(q * math.expm1((order - 1) * math.log(q)) for q in (d, 1 - d))
-                renyi = math.log1p(excess) / (1 - order)
-            expected = math.log(2) - renyi
-            assert float(value) == pytest.approx(expected, abs=1e-12), (d, order)
-
-
 def test_binary_erasure_channel():
     e, p = 0.3, 0.2
     expected = {
@@ -72,18 +52,6 @@ def test_binary_erasure_channel():
         lk.AverageCostGain(lk.BrierLoss()): (1 - e) * 2 * p * (1 - p),
     }
     assert_values(expected, np.diag([p, 1 - p]), np.array([[1 - e, e, 0.0], [0.0, e, 1 - e]]), abs=1e-15)
-
-
-def test_z_channel():
-    p, d, order = 0.4, 0.25, 3.0  # P(S=1) = p; a 1 is read as 0 with probability d
-    sums = (1 - p + p * d**order) ** (1 / order) + (p * (1 - d) ** order) ** (1 / order)
-    expected = {
-        lk.MutualInformation(): h(p * (1 - d)) - p * h(d),
-        lk.MaximalLeakage(): math.log(2 - d),
-        lk.Sibson(order): order / (order - 1) * math.log(sums),
-        lk.LocalDifferentialPrivacy(): math.inf,
-    }
-    assert_values(expected, np.diag([1 - p, p]), np.array([[1.0, 0.0], [d, 1 - d]]), abs=1e-15)
 
 
 def one(values_of, joint, mechanism):

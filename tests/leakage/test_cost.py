@@ -53,17 +53,6 @@ def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
         assert float(accuracy(w)) <= 1e-9 * w.sum()
 
 
-@pytest.mark.parametrize("proper", [True, *thorough(False)])
-def test_custom_gain_is_the_closed_form_gain(proper, instances):
-    joints, mechanisms = instances(0)
-    for gain, closed in (
-        (lk.AverageCostGain, lk.MutualInformation()),
-        (lk.MaxCostGain, lk.MaxInformation()),
-    ):
-        custom = jax.jit(jax.vmap(gain(lk.CustomLoss(log_loss, proper=proper))))
-        assert_allclose(custom(joints, mechanisms), jax.jit(jax.vmap(closed))(joints, mechanisms), atol=2e-8)
-
-
 @pytest.mark.thorough
 def test_inner_minimum_with_many_symbols_and_tiny_masses():
     w = np.random.default_rng(0).dirichlet(np.full(50, 0.1))

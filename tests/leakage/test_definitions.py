@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv.leakage as lk
-from tests.cases import value_of
 
 from .definitions import definitions
 
@@ -126,26 +125,3 @@ def test_orders_close_to_one_and_far_from_it(interior, measures):
         for order, value in zip(orders, values.tolist(), strict=True):
             if name == "sibson" or order <= 1e3:
                 assert value == pytest.approx(expected[f"{name} {order}"], rel=rel, abs=rel * 1e-4), order
-
-
-def test_limits_of_the_order(interior):
-    joint, mechanism = interior(4)
-    step = 1e-4
-    at = np.array([1.0, 1 - step, 1 + step, 1e9, np.inf])
-    one, before, after, large, endless = jax.jit(jax.vmap(lambda a: lk.Sibson(a)(joint, mechanism)))(at)
-    one_, *_, endless_ = jax.jit(jax.vmap(lambda a: lk.Arimoto(a)(joint, mechanism)))(at)
-    information = value_of(lk.MutualInformation(), joint, mechanism)
-    assert float(one) == pytest.approx(information, abs=1e-15)
-    assert float(one_) == pytest.approx(information, abs=1e-15)
-    # The slope at 1: the difference quotient of the two sides agrees with the derivative in the order.
-    slope = float(jax.jit(jax.grad(lambda a: lk.Sibson(a)(joint, mechanism)))(1.0))
-    assert slope == pytest.approx(float(after - before) / (2 * step), rel=1e-6)
-    maximal = value_of(lk.MaximalLeakage(), joint, mechanism)
-    assert float(large) == pytest.approx(maximal, abs=1e-8)
-    assert float(endless) == pytest.approx(maximal, abs=1e-15)
-    assert float(endless_) == pytest.approx(value_of(lk.MinEntropyLeakage(), joint, mechanism), abs=1e-15)
-    # Order -> 0: -ln max_y P_S(the symbols that y leaves possible).
-    z = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.3, 0.0, 0.7]])
-    p = np.array([0.5, 0.3, 0.2])
-    near_zero = value_of(lk.Sibson(1e-6), np.diag(p), z)
-    assert near_zero == pytest.approx(-math.log(0.8), abs=1e-4)

@@ -2,7 +2,6 @@
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -190,21 +189,6 @@ def test_witnesses_attain_the_value():
     assert lk.evaluate(lk.MutualInformation(), JOINT, MECHANISM).witness is None
 
 
-def test_host_values_of_log_ratios_are_the_measures(measures, instances):
-    joints, mechanisms = instances(2)
-    named = {name: m for name, m in measures.items() if isinstance(m, lk.AbstractPointwiseLeakage)}
-    assert len(named) == 6
-    for i in range(14):
-        if i % 8 == 7 and i % 7 == 5:
-            continue
-        for measure, result in zip(
-            named.values(), lk.evaluate_all(tuple(named.values()), joints[i], mechanisms[i]), strict=True
-        ):
-            assert result.value == pytest.approx(
-                float(eqx.filter_jit(measure)(joints[i], mechanisms[i])), rel=1e-9, abs=1e-13
-            )
-
-
 def test_infinite_values_name_the_excluded_symbol():
     joint = np.array([[0.2, 0.2], [0.0, 0.1], [0.0, 0.0], [0.0, 0.5]])
     mechanism = np.array([[0.0, 0.4, 0.6], [0.0, 1.0, 0.0]])
@@ -341,30 +325,21 @@ def test_values_of_many_joints_are_those_of_each(measures, instances, monkeypatc
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_large_arrays_and_measures_of_a_user_are_compiled(monkeypatch):
+def test_large_arrays_and_measures_of_a_user_have_the_same_values():
     class Own(lk.MutualInformation):
         """Written with `jax.numpy` alone."""
 
         def outcome(self, w, prior):
             return jnp.max(w / jnp.sum(w) / prior)
 
-    programs = []
-    compiled = evaluation._compiled_values
-    monkeypatch.setattr(
-        evaluation, "_compiled_values", lambda which, *args: programs.append(which) or compiled(which, *args)
-    )
     measures = (lk.MaxInformation(), Own(), lk.FInformation(lk.ChiSquared()))
     found = lk.evaluate_all(measures, JOINT, MECHANISM[:, :3])
-    assert programs == [(measures[1],)]
-    monkeypatch.setattr(evaluation, "_SMALL", JOINT.shape[0] * 3 - 1)
-    again = lk.evaluate_all(measures, JOINT, MECHANISM[:, :3])
-    assert programs[1:] == [measures]
+    # The same outputs in 2^15 equal parts: so many numbers are left to compiled code.
+    parts = 2**15
+    many = np.repeat(MECHANISM[:, :3] / parts, parts, axis=1)
+    again = lk.evaluate_all(measures, JOINT, many)
     for one, other in zip(found, again, strict=True):
-        assert one.value == pytest.approx(other.value, rel=1e-13)
-        assert one.witness == other.witness
-
-
-def test_parameters_that_are_arrays_of_jax_compile_nothing(monkeypatch):
-    monkeypatch.setattr(evaluation, "_compiled_values", None)
-    value = value_of(lk.Sibson(jnp.asarray(2.0)), JOINT, MECHANISM)
-    assert value == value_of(lk.Sibson(2.0), JOINT, MECHANISM)
+        assert one.value == pytest.approx(other.value, rel=1e-12)
+        assert (one.witness is None) == (other.witness is None)
+        if one.witness is not None:
+            assert one.witness.output == other.witness.output // parts

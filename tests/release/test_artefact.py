@@ -13,10 +13,16 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import Evidence, Mechanism, fit
-from jaxpriv.release.mechanism import array_bytes
+from jaxpriv.release.mechanism import members_of
 from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import archive, read_audit, read_design
+from tests.cases import refused
 from tests.release.conftest import COLUMNS, TARGETS, resealed, saved
+
+
+def npy(values):
+    """The bytes of an array in a file."""
+    return members_of(values=values)["values.npy"]
 
 
 @pytest.mark.parametrize("problem", TARGETS)
@@ -134,17 +140,6 @@ def test_the_hash_of_the_counts_is_not_guessed_without_the_key(fitted):
 # -- damage ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep", [0, 1, 30, 0.5, -1, "more", "twice"])
-def test_no_other_length_is_accepted(fitted, keep):
-    data = fitted.mechanism.to_bytes()
-    if isinstance(keep, str):
-        changed = data + (b"\0" if keep == "more" else data)
-    else:
-        changed = data[: int(keep * len(data)) if isinstance(keep, float) else keep]
-    with pytest.raises(IntegrityError):
-        Mechanism.from_bytes(changed)
-
-
 def _edit(path, value):
     """Another value at a path of the record."""
     *path, last = (int(key) if key.isdigit() else key for key in path.split("."))
@@ -237,7 +232,7 @@ def test_other_counts_scores_and_designs_are_refused(every, fitted):
     data, design = fitted.evidence.to_bytes(fitted.mechanism), read_design(fitted.mechanism.to_bytes(), "design")
     counts = fitted.evidence.counts.copy()
     counts[0, 0] += 1
-    for arrays in ({"counts": array_bytes(counts)}, {"scores": array_bytes(fitted.evidence.duals["scores"] + 1)}):
+    for arrays in ({"counts": npy(counts)}, {"scores": npy(fitted.evidence.duals["scores"] + 1)}):
         with pytest.raises(IntegrityError, match="not those that the design was made with"):
             read_audit(resealed(data, **arrays), design, "audit")
     other = read_design(every["watchdog"].mechanism.to_bytes(), "design")
@@ -268,7 +263,7 @@ def test_swapped_rows_and_symbols_are_another_design(fitted):
     """Consistent in themselves: they are refused by whoever has the audit, or the hash."""
     mechanism = fitted.mechanism
     order = np.roll(np.arange(len(mechanism.table)), 1)
-    forged = resealed(mechanism.to_bytes(), table=array_bytes(mechanism.table[order]))
+    forged = resealed(mechanism.to_bytes(), table=npy(mechanism.table[order]))
     accepted = read_design(forged, "design")
     assert accepted.sha256 != mechanism.sha256
     with pytest.raises(IntegrityError, match="another design"):
@@ -291,9 +286,9 @@ def test_members_twice_in_another_order_or_compressed(fitted):
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
+    with refused("does not exist"):
         Mechanism.load(tmp_path / "absent.zip")
-    with pytest.raises(InputError, match="not a regular file"):
+    with refused("not a regular file"):
         Mechanism.load(tmp_path)
     with pytest.raises((ResourceError, InputError)):
         Mechanism.load("/dev/stdin")
@@ -337,7 +332,7 @@ def test_combinations_that_have_no_symbol(table):
     codes[1] = next(
         [a, t] for a in range(len(mechanism.codebook.rules["age"].labels)) for t in range(2) if (a, t) not in known
     )
-    with pytest.raises(InputError, match=r"row 1 \(from 0\).*such rows: 1"):
+    with refused(r"row 1 \(from 0\).*such rows: 1"):
         mechanism.locate_codes(codes)
     nearest = mechanism.locate_codes(codes, "nearest")
     apart = (mechanism.useful != codes[1]).sum(axis=1)
@@ -345,7 +340,7 @@ def test_combinations_that_have_no_symbol(table):
     assert apart[nearest[1]] == 1
     drawn = {int(mechanism.locate_codes(codes, "suppress")[1]) for _ in range(200)}
     assert len(drawn) > 5
-    with pytest.raises(InputError, match="unseen must be"):
+    with refused("unseen must be"):
         mechanism.locate_codes(codes, "guess")
 
 
@@ -354,7 +349,7 @@ def test_samples_need_symbols(fitted):
     assert fitted.mechanism.sample([]).shape == (0,)
     assert fitted.mechanism.sample(0).shape == (1,)
     for bad in ([size], [-1], [0.5], [[0]], [True]):
-        with pytest.raises(InputError, match="symbols"):
+        with refused("symbols"):
             fitted.mechanism.sample(bad)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.verifier.claims import ONE
+from tests.information import information
 
 
 def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
@@ -28,10 +29,7 @@ def by_force(private, symbols, counts, tables) -> float:
         for g, table in enumerate(tables):
             record = np.multiply.outer(record, table[x[g]] / ONE)
         joint[s] += record
-    joint = joint.reshape(3, -1)
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    some = joint > 0
-    return float((joint[some] * np.log(joint[some] / apart[some])).sum())
+    return information(joint.reshape(3, -1))
 
 
 @pytest.mark.parametrize("seed", range(12))

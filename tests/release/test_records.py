@@ -17,7 +17,6 @@ from tests.release.conftest import flipped, resealed, saved, write
 
 # One value of each type of JSON, and texts that are no number, no label and no hash.
 VALUES = (None, True, 0, 7, -1, 10**40, "", "x", "nan", "1e999", [], ["x"], [None], {}, {"x": 1})
-TYPES = (type(None), bool, int, str, list, dict)
 
 
 @pytest.fixture(scope="module")

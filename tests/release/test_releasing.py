@@ -22,8 +22,8 @@ from jaxpriv.release import table as tables
 from jaxpriv.release.releasing import locked
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import conformity, csv_line, escaped
-from tests.cases import thorough
+from jaxpriv.verifier.releases import csv_line, escaped
+from tests.cases import refused, thorough
 from tests.release.conftest import COLUMNS, Released, resealed, saved, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,7 +119,7 @@ def test_files_that_do_not_go_together(files):
         (files.design, {"records": files.records}, "goes with released"),
         (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             verify(file, **others)
 
 
@@ -133,32 +133,6 @@ def test_a_design_that_exceeds_its_target_is_not_certified(every, tmp_path):
 
 
 # -- the pairs of a release ------------------------------------------------------------------------
-
-
-def test_a_leak_is_found_and_an_honest_release_is_not(files, mechanism):
-    symbols = mechanism.symbols(files.records)
-    rows, own = mechanism.table.tolist(), [int(x) for x in range(len(mechanism.table))]
-    honest = [
-        conformity(rows, symbols.tolist(), mechanism.sample(symbols).tolist(), own, tables=199).p_value
-        for _ in range(10)
-    ]
-    assert sum(p <= 0.01 for p in honest) <= 4  # chance 2e-6
-    leaky = mechanism.sample(symbols)
-    leaky[: len(leaky) // 2] = symbols[: len(leaky) // 2]  # released as they are
-    found = conformity(rows, symbols.tolist(), leaky.tolist(), own)
-    assert found.p_value <= 0.001
-    assert found.detectable < 0.5
-    constant = np.full(len(symbols), int(mechanism.table[symbols].min(axis=0).argmax()))
-    assert conformity(rows, symbols.tolist(), constant.tolist(), None).p_value <= 0.001
-
-
-def test_a_forged_release_with_a_receipt_of_its_own_is_found(files, mechanism):
-    """The records themselves, released as they are, with hashes that are right."""
-    symbols = mechanism.symbols(files.records)
-    files.forge(content(mechanism, symbols))
-    assert files.verify().rows == len(symbols)
-    with pytest.raises(IntegrityError, match="does not come from the design"):
-        everything(files)
 
 
 @pytest.mark.usefixtures("surely")
@@ -181,21 +155,14 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
         (other, ["encoding=nowhere"], "cannot be read"),
         (other, [], "not well-formed CSV in UTF-8"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             files.verify(order=files.order, records=path, read=read)
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(InputError, match="complete gzip"):
+    with refused("complete gzip"):
         files.verify(order=files.order, records=packed)
     for option in ({"read": settings}, {"order": files.order}, {"identity": ["age"]}):
-        with pytest.raises(InputError, match=r"go(es)? with records"):
+        with refused(r"go(es)? with records"):
             files.verify(**option)
-
-
-def test_an_impossible_pair_is_named():
-    one = 2**62
-    found = conformity([[one, 0], [one // 2, one // 2]], [0, 1, 0], [0, 1, 1], None)
-    assert found.p_value == 0
-    assert found.impossible == (2,)
 
 
 @pytest.mark.usefixtures("surely")
@@ -206,7 +173,7 @@ def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule):
     files = Released(tmp_path, table, fit(few, **fixed, unseen=rule, budget=0.15))
     assert files.done.unseen > 20
     assert files.verify(records=files.records).conformity.p_value > 1e-6
-    with pytest.raises(InputError, match=r"\(from 0\)"):
+    with refused(r"\(from 0\)"):
         release(files.records, files.mechanism, tmp_path / "2.csv", tmp_path / "2.json", unseen="refuse")
     assert not (tmp_path / "2.csv").exists()
 
@@ -221,7 +188,7 @@ def test_a_second_release_is_refused(files, mechanism):
 
     before = contents()
     for out in (files.out, files.out.with_name("new.csv")):
-        with pytest.raises(InputError, match="second draw"):
+        with refused("second draw"):
             release(files.records, mechanism, out, files.receipt)
     release(files.records, mechanism, files.out, files.receipt, force=True)
     assert before == contents()  # by the ledger the same draws
@@ -250,7 +217,7 @@ def test_parquet(tmp_path, table, mechanism):
 def test_kept_columns_are_named_and_private_ones_are_not_kept(tmp_path, table, fitted):
     more = {**table, "visits": np.arange(len(table["age"])), "note": np.array(["+1", "-2", "@x", "ok"] * 300, object)}
     for names, words in ((["income"], "private"), (["age"], "another form"), (["note", "note"], "twice")):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             Released(tmp_path, more, fitted, keep=names)
     files = Released(tmp_path, more, fitted, keep=["visits", "note"])
     found, (header, *rows) = files.done, files.rows
@@ -338,7 +305,7 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     assert second.served == 700
     np.testing.assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
     changed = {**people, "town": np.roll(people["town"], 1)}
-    with pytest.raises(InputError, match="other values or by another design"):
+    with refused("other values or by another design"):
         released("third", changed)
     twice = {name: np.concatenate([values[:5], values[:5]]) for name, values in people.items()}
     twice["id"] = twice["id"] + 9000
@@ -346,7 +313,7 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     np.testing.assert_array_equal(found[:5], found[5:])
     twice["town"] = np.where(np.arange(10) == 7, "south", np.where(np.arange(10) == 2, "north", twice["town"]))
     twice["id"] = twice["id"] + 90
-    with pytest.raises(InputError, match="row 7"):
+    with refused("row 7"):
         released("fifth", {**twice, "town": twice["town"].astype(object)})
     # Without columns that say who a record is: the table itself.
     again = [anonymous(name, table).outputs for name in ("sixth", "seventh")]
@@ -356,7 +323,7 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
 
 def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     releasing("a", ledger="ledger")
-    with pytest.raises(InputError, match="another design"):
+    with refused("another design"):
         releasing("b", by=every["watchdog"].mechanism, ledger="ledger")
     assert not (tmp_path / "b.csv").exists()
 
@@ -423,11 +390,11 @@ def test_without_a_ledger(tmp_path, releasing, files):
     assert any("no ledger was kept" in sentence for sentence in checked)
     assert not any("ledger" in sentence for sentence in verify(files.receipt).checked)
     releasing("second")
-    with pytest.raises(InputError, match="no_ledger: 1200 of these records"):
+    with refused("no_ledger: 1200 of these records"):
         releasing("third", no_ledger=True)
     assert not (tmp_path / "third.csv").exists()
     for options in ({"ledger": "l"}, {"identity": ["id"]}):
-        with pytest.raises(InputError, match="no_ledger goes without"):
+        with refused("no_ledger goes without"):
             releasing("third", no_ledger=True, **options)
     assert releasing("third", no_ledger=True, force=True).served == 0
 
@@ -548,7 +515,7 @@ def test_rows_are_in_a_random_order(in_order, mechanism):
 
 @pytest.mark.usefixtures("surely")
 def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanism, tmp_path):
-    with pytest.raises(InputError, match="order_out goes without"):
+    with refused("order_out goes without"):
         in_order(keep_order=True, order_out=tmp_path / "order.zip")
     files = in_order(keep_order=True)
     found = files.done
@@ -561,7 +528,7 @@ def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanis
     known = files.verify(records=files.records)
     assert known.paired == "table"
     assert any("order of the table" in sentence for sentence in known.checked)
-    with pytest.raises(InputError, match="order is about rows in a random order"):
+    with refused("order is about rows in a random order"):
         files.verify(records=files.records, order=another(files).order_file)
     # The same file with a receipt that says otherwise.
     files.forge(files.out.read_bytes(), order="permuted")
@@ -588,9 +555,9 @@ def test_rows_are_paired_by_a_column(in_order, tmp_path):
         ({"identity": ["town"]}, "'town' was not kept"),
         ({"identity": ["town"], "order": order}, "identify no record"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             files.verify(records=files.records, **options)
-    with pytest.raises(InputError, match=r"order\.zip exists"):
+    with refused(r"order\.zip exists"):
         another(files, order_out=order)
     # Two values exchanged: a file with a receipt of its own.
     lines = files.out.read_text().splitlines()

@@ -3,7 +3,6 @@
 import pytest
 
 from jaxpriv import InteriorPoint
-from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving import loops
 
 
@@ -13,9 +12,3 @@ def only_kernels(monkeypatch, no_compiler, worth_compiling):
     monkeypatch.setattr(InteriorPoint, "step", None)
     monkeypatch.setattr(loops, "_ENOUGH", 0.0)
     worth_compiling(0.0)
-
-
-@pytest.fixture
-def no_loop(monkeypatch):
-    """The loop of the method is not traced."""
-    monkeypatch.setattr(whole, "last_state", None)

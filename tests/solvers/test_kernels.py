@@ -219,14 +219,6 @@ def test_a_rule_without_curvature_is_given_a_little(columns):
     assert all(np.isfinite(part).all() for part in blind)
 
 
-def test_little_curvature_costs_digits_as_stated():
-    a, lines, di, d, n = system(9, 1, 9, 4, 1, seed=13, spread=1.0)
-    d = d.at[2, 3].set(1e-9 * float(a[3] ** 2 @ di[2]))
-    sides = right_hand_sides((a, lines, di, d, n), 2)
-    by_inputs, by_rows = (SYSTEMS[form](a, lines, di, d, n).solve(*sides) for form in ("inputs", "rows"))
-    close(by_inputs[1], by_rows[1], 3e-5)
-
-
 @kernels
 @each
 @pytest.mark.parametrize("inputs", [60, 20])

@@ -10,6 +10,7 @@ from jaxpriv import DistortionProblem, leakage, solve
 from jaxpriv._runtime import resources
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
+from tests.cases import refused
 from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
 
@@ -73,10 +74,10 @@ def test_the_gap_is_computed_again_from_the_problem(found):
             )
             assert audited.rows[0].gap == pytest.approx(float(solution.gap), abs=1e-12)
             assert audited.rows[0].stated_gap is None
-    with pytest.raises(InputError, match="another mechanism"):
+    with refused("another mechanism"):
         audit(solution=solution, problem=problem, **options)
     other = DistortionProblem(COUNTS / COUNTS.sum(), 1.0 - np.eye(4), budget=0.1)
-    with pytest.raises(InputError, match="does not solve problem"):
+    with refused("does not solve problem"):
         audit_mechanism(solution.mechanism, counts=COUNTS, solution=solution, problem=other, **options)
 
 
@@ -108,7 +109,7 @@ def test_the_bootstrap_is_an_estimate_apart(found):
     assert none.bootstrap is None
     assert "no resampling" in none.why["bootstrap"]
     for bad in (-1, 1.5, 10**9):
-        with pytest.raises(InputError, match="bootstrap"):
+        with refused("bootstrap"):
             audit(measures=["lift"], bootstrap=bad)
 
 
@@ -121,12 +122,12 @@ def test_a_solution_of_something_else_is_refused(found):
         ({"value": value, "leakage": value, "gap": -1.0}, "gap"),
         ({"value": "a", "leakage": value, "gap": 0.0}, "solution.value"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             audit(solution=SimpleNamespace(**parts))
     solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
-    with pytest.raises(InputError, match="not among the measures"):
+    with refused("not among the measures"):
         audit(solution=solved, objective=leakage.Sibson(3.0))
-    with pytest.raises(InputError, match="no solution"):
+    with refused("no solution"):
         audit(objective=leakage.Sibson(2.0))
 
 
@@ -188,5 +189,5 @@ def test_more_symbols_than_memory(monkeypatch):
 
 @pytest.mark.parametrize("orders", ["x", 2, [True, False], np.ones((1, 2))])
 def test_orders_that_are_no_numbers(orders):
-    with pytest.raises(InputError, match="orders"):
+    with refused("orders"):
         audit(orders=orders)

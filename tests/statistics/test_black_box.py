@@ -191,17 +191,6 @@ def test_lower_bounds_approach_the_truth(measures, truth):
             assert measure.lower_bound(bounds) > 0.85 * values[repr(measure)]
 
 
-def test_choosing_and_counting_on_the_same_records_is_caught():
-    """Without the split the bounds are wrong far too often: the coverage test is able to fail."""
-    joint = np.full((3, 40), 1 / 120)
-    wrong = split_wrong = 0
-    for k, one in enumerate(tables(joint, 120, 100)):
-        wrong += SampleLowerBounds(one, one, 0.05).max_lift > 0
-        split_wrong += SampleLowerBounds(*split(one, k), 0.05).max_lift > 0
-    assert split_wrong <= binom.isf(ALPHA, 100, 0.05)
-    assert wrong > binom.isf(ALPHA, 100, 0.05)
-
-
 # -- conformity ------------------------------------------------------------------------------------
 
 CLAIMED = np.array([[0.5, 0.2, 0.2, 0.1], [0.1, 0.5, 0.2, 0.2], [0.2, 0.1, 0.5, 0.2], [0.2, 0.2, 0.1, 0.5]])

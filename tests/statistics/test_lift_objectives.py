@@ -22,15 +22,11 @@ from jaxpriv.statistics.lift import (
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
     Trimmed,
-    _doubts,
     estimate,
     f_divergence,
     from_symbols,
-    named,
-    over_splits,
 )
 from jaxpriv.statistics.lift._base import AbstractScorer, ceilings, project
-from jaxpriv.statistics.lift.objectives import clip_inwards
 from tests.information import information
 
 JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
@@ -102,43 +98,12 @@ def test_the_trimmed_maximiser_is_the_trimmed_log_lift():
     assert scores == pytest.approx(np.clip(LIFT, -limit, limit), abs=1e-4)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=name)
-def test_the_maximum_is_the_f_information(form):
-    measure = f_rules.FInformation(DIVERGENCES[form])
-    assert float(population(form, LIFT)) == pytest.approx(evaluate(measure, JOINT, np.eye(4)).value, abs=1e-14)
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-def test_the_donsker_varadhan_maximum_is_the_mutual_information(normalise):
-    value = float(population(DonskerVaradhan(normalise=normalise), LIFT))
-    assert value == pytest.approx(information(JOINT), abs=1e-14)
-
-
-@pytest.mark.parametrize("form", FORMS, ids=name)
-def test_parts_follow_from_f_by_differentiation(form):
-    """a(h) = f'(e^h) and b(h) = e^h f'(e^h) - f(e^h)."""
-    f = DIVERGENCES[form]
-
-    @jax.jit
-    def parts(h):
-        t = jnp.exp(h)
-        slope = jax.vmap(jax.grad(lambda one: f(one)))(t)
-        return form.joint(h), form.product(h), slope, t * slope - f(t)
-
-    joint, product, slope, rest = map(np.asarray, parts(jnp.linspace(-3.0, 2.0, 11)))
-    # f is fixed up to a multiple of t - 1: E_P and E_Q of that multiple agree.
-    shift = (joint - slope)[0]
-    assert joint == pytest.approx(slope + shift, abs=1e-9)
-    assert product == pytest.approx(rest + shift, abs=1e-9)
-
-
-@pytest.mark.parametrize("objective", [*EVERY, Trimmed(5.0)], ids=name)
-def test_no_normalised_critic_beats_the_log_lift(objective):
-    rng = np.random.default_rng(1)
-    best = float(population(objective, LIFT))
-    for scale in (0.1, 1.0, 3.0):
-        other = project(LIFT + scale * rng.normal(size=LIFT.shape), PRIOR)
-        assert float(population(objective, np.clip(other, -5.0, 5.0))) <= best + 1e-15
+@pytest.mark.parametrize("form", EVERY, ids=name)
+def test_the_maximum_is_the_divergence(form):
+    truth = information(JOINT)
+    if form in DIVERGENCES:
+        truth = evaluate(f_rules.FInformation(DIVERGENCES[form]), JOINT, np.eye(4)).value
+    assert float(population(form, LIFT)) == pytest.approx(truth, abs=1e-14)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 20.0))
@@ -157,34 +122,7 @@ def test_projection(seed, scale):
     )
 
 
-def test_clip_keeps_only_gradients_that_lead_back():
-    h = jnp.array([-2.0, -2.0, 0.5, 0.5, 2.0, 2.0])
-    slope = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # a descent step is -slope
-    value, back = jax.vjp(lambda x: clip_inwards(x, jnp.asarray(1.0)), h)
-    assert np.asarray(value).tolist() == [-1.0, -1.0, 0.5, 0.5, 1.0, 1.0]
-    assert np.asarray(back(slope)[0]).tolist() == [0.0, -1.0, 1.0, -1.0, 1.0, 0.0]
-
-
 # -- estimates that contradict themselves ----------------------------------------------------------
-
-
-def doubts(means, spread=0.5, rows=400):
-    """What is said of splits with these means, of terms that differ by `spread`."""
-    noise = np.resize([-spread, spread], rows)
-    gains = [mean + noise for mean in means]
-    return _doubts(over_splits(gains, "a method", "I(S;X)", "nats"), gains)
-
-
-def test_a_value_below_zero_and_splits_apart_are_doubted():
-    """One standard error is 0.025."""
-    assert doubts([0.1, 0.12, 0.08]) == ()
-    assert doubts([-0.04, -0.05, -0.04]) == ()
-    (said,) = doubts([-0.06, -0.05, -0.06])
-    assert "more than 2 standard errors below 0" in said
-    (said,) = doubts([0.1, 0.12, 0.24, 0.09, 0.11])
-    assert "split 2 is more than 5 standard errors from the median split (1 such splits)" in said
-    assert len(doubts([0.1, -7.2, 0.12])) == 2
-    assert doubts([0.1]) == ()
 
 
 class Negated(AbstractScorer):
@@ -230,8 +168,3 @@ def test_the_reverse_divergence_is_learnt_from_a_channel_with_rare_pairs():
     assert report.doubts == ()
     assert np.all(np.abs(report.per_split - truth) < 3 * report.information.standard_error)
     assert report.information.agrees(truth)
-
-
-def test_the_paper_estimator_says_what_it_is():
-    assert "for comparison" in named("donsker-varadhan-paper").name
-    assert named("donsker-varadhan").name == "Donsker-Varadhan"

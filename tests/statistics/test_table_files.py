@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Quantiles, TableFile, count_table, csv_files
 from jaxpriv.statistics.tables.readers import read_columns
 from jaxpriv.verifier.releases import plain_csv
+from tests.cases import refused
 
 ROWS = [("Köln", "1"), ("Brühl", "2"), ("Köln", "3")]
 
@@ -77,20 +78,20 @@ def test_a_number_in_other_marks_is_an_error(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("town;n\nx;1,5\ny;12.5\n")
     for marks in ({"decimal": ","}, {"decimal": ",", "thousands": "."}):
-        with pytest.raises(InputError, match=r"column 'n', row 1 \(from 0\) is a number in other marks") as caught:
+        with refused(r"column 'n', row 1 \(from 0\) is a number in other marks") as caught:
             read_columns(TableFile(path, delimiter=";", **marks), ["n"])
         assert "12" not in str(caught.value)
-    with pytest.raises(InputError, match=r"row 0 .* is not a finite decimal number .* --read decimal=,"):
+    with refused(r"row 0 .* is not a finite decimal number .* --read decimal=,"):
         Quantiles(2).fit(read_columns(TableFile(path, delimiter=";"), ["n"])["n"])
     for marks in ({"decimal": ";"}, {"decimal": ",", "thousands": ","}, {"thousands": "5"}, {"thousands": ".."}):
-        with pytest.raises(InputError, match="decimal must be a point or a comma"):
+        with refused("decimal must be a point or a comma"):
             TableFile(path, **marks)
 
 
 def test_a_blank_line_between_records_and_a_blank_value_are_no_end(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n\n3,4\n\n")
-    with pytest.raises(InputError, match=r"line 3, row 1 .*: 0 fields, 2 needed"):
+    with refused(r"line 3, row 1 .*: 0 fields, 2 needed"):
         read_columns(TableFile(path, blanks=True), ["a"])
     path.write_text('a\n1\n" "\n')  # a value of one column
     assert read_columns(TableFile(path, blanks=True), ["a"])["a"].values.tolist() == ["1", ""]
@@ -114,13 +115,13 @@ def test_what_was_not_said_is_not_done(tmp_path):
 def test_errors_name_the_place(tmp_path):
     path, packed = tmp_path / "t.csv", tmp_path / "t.csv.gz"
     path.write_bytes(text(";").encode())
-    with pytest.raises(InputError, match=r"has ';': name the delimiter, on the command line --read 'delimiter=;'$"):
+    with refused(r"has ';': name the delimiter, on the command line --read 'delimiter=;'$"):
         values(path)
     path.write_bytes(text().encode("latin-1"))
-    with pytest.raises(InputError, match=r"t\.csv, line 2, is not utf-8 text"):
+    with refused(r"t\.csv, line 2, is not utf-8 text"):
         values(path)
     packed.write_bytes(gzip.compress(text().encode("latin-1")))
-    with pytest.raises(InputError, match="line 2, is not utf-8 text"):
+    with refused("line 2, is not utf-8 text"):
         values(packed)
     packed.write_bytes(gzip.compress(text().encode())[:-9])
     with pytest.raises(IntegrityError, match="gzip"):
@@ -129,10 +130,10 @@ def test_errors_name_the_place(tmp_path):
     with pytest.raises(IntegrityError, match="gzip"):
         values(packed)
     path.write_bytes(text(header=False).encode() + b"y,4,5\n")
-    with pytest.raises(InputError, match=r"line 4, row 3 \(from 0\): 3 fields, 2 needed"):
+    with refused(r"line 4, row 3 \(from 0\): 3 fields, 2 needed"):
         values(TableFile(path, names=["town", "n"]))
     (tmp_path / "t.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match="about CSV files"):
+    with refused("about CSV files"):
         values(TableFile(tmp_path / "t.parquet", nfc=True))
 
 
@@ -140,24 +141,24 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monke
     monkeypatch.setattr(csv_files, "_LONGEST", 2**16)
     packed = tmp_path / "bomb.csv.gz"
     packed.write_bytes(gzip.compress(b"town,n\n" + b"," * 2**18))
-    with pytest.raises(InputError, match="line 2: longer than 65536 characters"):
+    with refused("line 2: longer than 65536 characters"):
         values(packed)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"delimiter": "ab"},
-        {"delimiter": '"'},
-        {"encoding": "klingon"},
-        {"names": []},
-        {"names": ["a", "a"]},
-        {"names": "ab"},
-    ],
-)
-def test_bad_dialects(options):
-    with pytest.raises(InputError, match=next(iter(options))):
-        TableFile("t.csv", **options)
+BAD = [
+    ("delimiter", "ab"),
+    ("delimiter", '"'),
+    ("encoding", "klingon"),
+    ("names", []),
+    ("names", ["a", "a"]),
+    ("names", "ab"),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), BAD)
+def test_bad_dialects(option, value):
+    with refused(option):
+        TableFile("t.csv", **{option: value})
 
 
 def test_rare_classes_are_merged_by_the_stated_rule():
@@ -173,7 +174,7 @@ def test_rare_classes_are_merged_by_the_stated_rule():
     named = Categories(least=10, other="elsewhere").fit(read_columns(rows, ["town"])["town"])
     assert named.labels == ("a", "b", "elsewhere")
     for bad in ({"least": 0}, {"least": True}, {"least": 2.5}, {"least": 3, "values": ["a"]}):
-        with pytest.raises(InputError, match="least"):
+        with refused("least"):
             Categories(**bad)
 
 
@@ -188,7 +189,7 @@ def test_survey_weights_are_those_of_the_joint():
         (["x", *["1"] * 19], r"row 0 .* not a finite decimal"),
         ([0.0, 0.0, 1.0, 1.0] * 5, "weight 0"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             count_table({**rows, "w": bad}, private="s", useful="x", weights="w")
-    with pytest.raises(InputError, match="private or useful"):
+    with refused("private or useful"):
         count_table(rows, private="s", useful="x", weights="x")

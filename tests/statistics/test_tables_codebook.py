@@ -14,6 +14,7 @@ from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
 from jaxpriv.statistics.tables.rules import _prices
+from tests.cases import refused
 from tests.statistics.conftest import column
 
 INF = math.inf
@@ -26,7 +27,7 @@ INF = math.inf
 def test_quantile_classes_are_the_quantiles(values, count):
     source, smallest = column(np.array(values)), min(values)
     if values.count(smallest) * count >= (count - 1) * len(values):  # the last quantile is the smallest value
-        with pytest.raises(InputError, match="smallest value"):
+        with refused("smallest value"):
             Quantiles(count).fit(source)
         return
     rule = Quantiles(count).fit(source)
@@ -88,7 +89,7 @@ def test_edges_are_closed_below_and_at_the_very_end():
     assert Edges((-INF, 3, INF)).labels == ("<3", ">=3")
     assert Edges((-INF, INF)).labels == ("any",)
     for value in (-1e-9, 2.5000001):
-        with pytest.raises(InputError, match=r"row 1 \(from 0\) is outside of the edges"):
+        with refused(r"row 1 \(from 0\) is outside of the edges"):
             rule.encode(column([0.5, value]))
     assert Edges((0, 1), other="else").encode(column([0.5, -1.0, 1.0, 7.0])).tolist() == [0, 1, 0, 1]
 
@@ -97,7 +98,7 @@ def test_edges_are_closed_below_and_at_the_very_end():
 def test_text_that_is_no_decimal_number(text):
     rule = Edges((0, 100), tokens=())
     assert rule.encode(column([" 1.5 ", "2e1", ".5", "+3."])).tolist() == [0] * 4
-    with pytest.raises(InputError, match=r"column 'a', row 1 \(from 0\) is not a finite decimal number") as caught:
+    with refused(r"column 'a', row 1 \(from 0\) is not a finite decimal number") as caught:
         rule.encode(column(["1", text]))
     assert "secret" not in str(caught.value)
 
@@ -109,9 +110,7 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
         assert len(Categories().fit(column(["ä", "a\u0308"])).labels) == 2
     rule = Categories(("b", "a"))
     assert rule.encode(column(["a", "b", "a"])).tolist() == [1, 0, 1]
-    with pytest.raises(
-        InputError, match=r"column 'a', row 1 \(from 0\) is not among the categories \(such rows: 2\)"
-    ) as caught:
+    with refused(r"column 'a', row 1 \(from 0\) is not among the categories \(such rows: 2\)") as caught:
         rule.encode(column(["a", "secret", "secret"]))
     assert "secret" not in str(caught.value)
     open_rule = Categories(("b", "a"), other="else", missing="none", tokens=("?", ""))
@@ -121,7 +120,7 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
 
 def test_whole_numbers_in_floats_are_whole_numbers():
     assert Categories().fit(column([2.0, 10.0, 2.0])).labels == ("2", "10")
-    with pytest.raises(InputError, match=r"row 1 \(from 0\) is not a whole number"):
+    with refused(r"row 1 \(from 0\) is not a whole number"):
         Categories().fit(column([2.0, 2.5]))
 
 
@@ -168,7 +167,7 @@ RULES = {"weight": Quantiles(2, missing="unknown"), "age": Edges((18, 35, INF), 
 @pytest.fixture(scope="module")
 def table():
     return count_table(
-        TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"], rules={"age": RULES["age"]}
+        TABLE, private=["income", "age"], useful=["age", "town"], shared="age", rules={"age": RULES["age"]}
     )
 
 
@@ -237,10 +236,10 @@ def test_every_damaged_codebook_is_refused(tmp_path):
     (tmp_path / "book.json").write_bytes(b"\xff\xfe")
     with pytest.raises(IntegrityError, match="UTF-8"):
         Codebook.load(tmp_path / "book.json")
-    with pytest.raises(InputError, match="does not exist"):
+    with refused("does not exist"):
         Codebook.load(tmp_path / "absent.json")
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(InputError, match="not a regular file"):  # to open it would wait for ever
+    with refused("not a regular file"):  # to open it would wait for ever
         Codebook.load(tmp_path / "pipe.json")
 
 
@@ -261,28 +260,23 @@ BAD_TABLES = {
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_bad_choices_of_columns(case):
     options, message = BAD_TABLES[case]
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         fit_codebook(TABLE, **{"private": "income", "useful": "age", **options})
-
-
-def test_one_shared_column_by_name():
-    book = fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared="age")
-    assert book == fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"])
 
 
 def test_constant_columns_and_single_classes():
     source = {**TABLE, "one": ["secret"] * 80}
-    with pytest.raises(InputError, match="column 'one': it is constant") as caught:
+    with refused("column 'one': it is constant") as caught:
         fit_codebook(source, private="income", useful=["age", "one"])
     assert "secret" not in str(caught.value)
-    with pytest.raises(InputError, match="column 'one': all rows are of one class"):
+    with refused("column 'one': all rows are of one class"):
         fit_codebook(source, private="one", useful="age")
-    with pytest.raises(InputError, match="column 'age': it is constant"):
+    with refused("column 'age': it is constant"):
         fit_codebook(TABLE, private="income", useful="age", rules={"age": Edges((0, 100))})
 
 
 def test_too_few_rows_for_the_symbols():
-    with pytest.raises(InputError, match="80 rows make 24 useful symbols"):
+    with refused("80 rows make 24 useful symbols"):
         count_table(TABLE, private="income", useful=["age", "town", "weight"], rules=RULES | {"age": Categories()})
     rules = RULES | {"age": Categories()}
     found = count_table(TABLE, private="income", useful=["age", "town", "weight"], rules=rules, sparse=True)
@@ -296,9 +290,9 @@ def test_a_codebook_or_columns():
         count_table(TABLE, codebook=book).dataset.counts,
         count_table(TABLE, private="income", useful="town").dataset.counts,
     )
-    with pytest.raises(InputError, match="either a codebook or columns"):
+    with refused("either a codebook or columns"):
         count_table(TABLE, codebook=book, useful="town")
-    with pytest.raises(InputError, match=r"row 1 \(from 0\) is not among the categories"):
+    with refused(r"row 1 \(from 0\) is not among the categories"):
         count_table({"income": ["low", "low"], "town": ["a", "z"]}, codebook=book)
 
 
@@ -324,7 +318,7 @@ def test_new_rows_have_symbols_without_their_private_columns(table):
     symbols = table.symbols_of(new)
     assert [table.dataset.useful_labels[x] for x in symbols] == [("young", "c"), ("old", "a")]
     assert np.array_equal(table.symbols_of(TABLE), table.useful_symbols)
-    with pytest.raises(InputError, match=r"row 1 \(from 0\) combines the classes of 'age', 'town'"):
+    with refused(r"row 1 \(from 0\) combines the classes of 'age', 'town'"):
         table.symbols_of({"age": [19, 3], "town": ["c", "a"]})
 
 
@@ -370,14 +364,6 @@ def test_the_census_through_tables_is_the_census(shared):
     assert found.private_labels == census.private_labels
 
 
-def test_no_edge_of_quantiles_is_a_value_of_a_record():
-    generator = np.random.default_rng(0)
-    for values in (generator.integers(0, 9, 200), generator.normal(size=200), [1, 2, 2, 3], [0.5, 0.25, 0.75, 1.0]):
-        values = np.asarray(values)
-        edges = Quantiles(3).fit(column(values)).edges
-        assert not set(edges) & set(values.astype(float).tolist())
-
-
 # -- whole numbers that float64 would round ----------------------------------------------------------
 
 LARGE = {
@@ -394,7 +380,7 @@ def test_large_whole_numbers_are_exact(case, as_text):
     """Distances of classes and of intervals, edges and quantiles: a float would make two neighbours one."""
     numbers = LARGE[case]
     if case == "31 digits" and not as_text:
-        with pytest.raises(InputError, match="beyond 64 bits"):
+        with refused("beyond 64 bits"):
             column(numbers)
         return
     source = column([str(number) for number in numbers] if as_text else np.array(numbers))
@@ -409,7 +395,7 @@ def test_large_whole_numbers_are_exact(case, as_text):
     edges = Edges(numbers)
     assert edges.encode(source).tolist() == [0, 1, 2, 2]
     np.testing.assert_array_equal(_prices("absolute", edges, "a"), apart[:3, :3])
-    with pytest.raises(InputError, match=r"row 0 \(from 0\) is outside of the edges"):
+    with refused(r"row 0 \(from 0\) is outside of the edges"):
         Edges(numbers[1:]).encode(source)
     fitted = Quantiles(2).fit(source)
     assert fitted.encode(source).tolist() == [0, 1, 1, 1]
@@ -426,7 +412,7 @@ def test_distances_that_no_float_is_are_refused_with_the_reason():
         (["1e-200", "3e-200"], "squared", "nearer to or farther from"),
         (["1_000", "2"], "absolute", "no number"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             _prices(kind, Categories().fit(column(values)), "a")
     same = _prices("absolute", Categories(("01", "1", "1.0", "0e9999999999")), "a")
     assert same.tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 1, 0]]
@@ -434,11 +420,11 @@ def test_distances_that_no_float_is_are_refused_with_the_reason():
 
 def test_floats_that_may_be_rounded_whole_numbers_are_no_categories():
     for value in (2.0**53, 1e30):
-        with pytest.raises(InputError, match=r"row 1 \(from 0\) is beyond 2\^53 and a float"):
+        with refused(r"row 1 \(from 0\) is beyond 2\^53 and a float"):
             Categories().fit(column([1.0, value]))
-    with pytest.raises(InputError, match="floats would round"):
+    with refused("floats would round"):
         column([2**60 + 1, 2.5])
-    with pytest.raises(InputError, match="beyond 64 bits"):
+    with refused("beyond 64 bits"):
         column([2**63, -1])  # NumPy makes floats of these
     assert column([2**62 + 1, None]).values.tolist() == [2**62 + 1, 0]
 
@@ -466,9 +452,9 @@ def test_the_rest_has_a_label_that_is_no_class():
     assert rare.labels == ("a", "b", "other")
     # A name that was chosen is not changed.
     for bad in ({"other": "a"}, {"missing": "other"}):
-        with pytest.raises(InputError, match=r"column 'a': .* repeats an earlier label; other=LABEL"):
+        with refused(r"column 'a': .* repeats an earlier label; other=LABEL"):
             Categories(least=5, **bad).fit(column(values))
-    with pytest.raises(InputError, match="different labels"):
+    with refused("different labels"):
         Categories(other="x", missing="x")
 
 
@@ -488,7 +474,7 @@ def test_a_published_codebook_does_not_say_that_a_private_value_is_called_other(
 def test_too_few_rows_for_the_private_symbols():
     rows = {"s": [f"{k}.25" for k in range(40)], "job": [f"j{k}" for k in range(40)], "x": ["0", "1"] * 20}
     for name, repair in (("s", "quantiles:4"), ("job", "categories:10")):
-        with pytest.raises(InputError, match=rf"40 private symbols, fewer than 5 .* --bins {name}={repair}"):
+        with refused(rf"40 private symbols, fewer than 5 .* --bins {name}={repair}"):
             count_table(rows, private=name, useful="x")
         assert count_table(rows, private=name, useful="x", sparse=True).sparse
     assert not count_table(rows, private="s", useful="x", rules={"s": Quantiles(4)}).sparse

@@ -56,9 +56,10 @@ SOURCES = {
     "columns": lambda rows, _: rows,
     "arrays": lambda rows, _: {name: np.array(values) for name, values in rows.items()},
     "pandas": lambda rows, _: pd.DataFrame(rows),
+    "objects": lambda rows, _: {name: np.array(values, dtype=object) for name, values in rows.items()},
+    "pandas of objects": lambda rows, _: pd.DataFrame(rows, dtype=object),
     "pandas nullable": lambda rows, _: pd.DataFrame(rows).convert_dtypes(),
     "pandas categories": lambda rows, _: pd.DataFrame(rows).astype({"town": "category", "income": "category"}),
-    "pandas objects": lambda rows, _: pd.DataFrame(rows).astype({"town": object, "member": object}),
     "polars": lambda rows, _: pl.DataFrame(rows),
     "polars categories": lambda rows, _: pl.DataFrame(rows).with_columns(pl.col("town").cast(pl.Categorical)),
     "arrow": lambda rows, _: pa.table(rows),
@@ -411,25 +412,12 @@ def test_a_nul_character_in_a_file_is_refused_with_its_line(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["x\0", "\0", "x\0y", HALF, f"x{HALF}"])
-@pytest.mark.parametrize("kind", ["list", "objects", "pandas", "polars", "parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["columns", "objects", "pandas of objects", "polars", "parquet", "arrow"])
 def test_a_text_that_no_file_can_hold_is_refused_with_its_row(text, kind, tmp_path):
     values = ["x", text, "y"]
     if kind in ("polars", "parquet", "arrow") and HALF in text:
         pytest.skip("such a frame cannot be made")
-    if kind == "list":
-        source = {"a": values}
-    elif kind == "objects":
-        source = {"a": np.array(values, dtype=object)}
-    elif kind == "pandas":
-        source = pd.DataFrame({"a": pd.Series(values, dtype=object)})
-    elif kind == "arrow":
-        source = pa.table({"a": values})
-    else:
-        source = pl.DataFrame({"a": values})
-    if kind == "parquet":
-        source.write_parquet(tmp_path / "t.parquet")
-        source = tmp_path / "t.parquet"
-    refused(source, r"column 'a', row 1 \(from 0\) holds a NUL character")
+    refused(SOURCES[kind]({"a": values}, tmp_path), r"column 'a', row 1 \(from 0\) holds a NUL character")
 
 
 @pytest.mark.parametrize("text", ["x\0", HALF])

@@ -77,13 +77,6 @@ def test_a_relative_tolerance_counts_the_whole_objective():
     assert solution.steps < jp.solve(problem, tol=1e-8).steps
 
 
-def test_the_price_of_the_budget_is_the_slope():
-    problem = smooth_problem(40, 4, budget=0.1)
-    solution = jp.solve(problem, "accelerated", tol=1e-6)
-    exact = jp.solve(problem, tol=1e-9)
-    assert_allclose(solution.multipliers, exact.multipliers, rtol=2e-2)
-
-
 @pytest.mark.parametrize("single", [True, *thorough(False)])
 def test_single_precision_passes_give_a_float64_proof(single):
     problem = smooth_problem(40, 4, multiplier=2.0)
@@ -91,13 +84,6 @@ def test_single_precision_passes_give_a_float64_proof(single):
     assert solution.status == "optimal"
     agree(problem, solution, 2e-3 * solution.value)
     assert solution.mechanism.matrix().dtype == np.float64
-
-
-def test_float64_takes_over_where_float32_gets_no_further():
-    problem = smooth_problem(40, 4, multiplier=2.0)
-    solution = jp.solve(problem, "accelerated", tol=1e-6)
-    assert solution.status == "optimal"
-    assert any("float64 passes from step" in note for note in solution.notes)
 
 
 def test_few_steps_give_a_wide_interval_and_say_so():
@@ -142,6 +128,7 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
     seen = []
     problem = smooth_problem(40, 4, multiplier=2.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6, progress=seen.append)
+    assert solution.status == "optimal"
     changed = int(next(note for note in solution.notes if "float64" in note).split("from step ")[1].split()[0])
     assert seen[0].step < changed < seen[-1].step
     for before, after in itertools.pairwise(seen):
@@ -152,13 +139,9 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
 
 
 def test_a_changed_budget_never_recompiles():
-    from jaxpriv._runtime import compilation
-
     joint, d = smooth_joint(40, 4), DISTORTIONS["absolute"](40)
     jp.solve(jp.DistortionProblem(joint, d, budget=0.1), "accelerated", tol=1e-7)
-    before = set(compilation._PROGRAMS)
     second = jp.solve(jp.DistortionProblem(joint, d, budget=0.15), "accelerated", tol=1e-5)
-    assert set(compilation._PROGRAMS) == before
     assert second.seconds["compile"] == 0
 
 

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.data.channel import Gibbs
-from jaxpriv.data.joints import Stored
 from jaxpriv.program.certificates import certify_streamed
 from jaxpriv.program.lower import measured_program
 from tests.information import certify
@@ -68,19 +67,3 @@ def test_junk_from_a_solver_costs_tightness_only(rough, junk):
     for rule, price in ((scores, multipliers), (solution.scores[0], np.full(1, junk))):
         got = certify_streamed(stated(problem), mechanism, rule, price)
         assert 0 <= got.lower_bound <= solution.value
-
-
-def test_the_rule_of_another_solver_proves_the_same(rough):
-    problem = jp.DistortionProblem(*rough, budget=0.2)
-    solution = jp.solve(problem, "interior-point", tol=1e-7)
-    got = certify_streamed(stated(problem), mechanism_of(problem, 0), solution.scores[0], solution.multipliers)
-    assert_allclose(got.lower_bound, solution.lower_bound, atol=1e-11)
-
-
-def test_a_violated_budget_is_told(rough):
-    joint, table = rough
-    problem = jp.DistortionProblem(joint, table, budget=0.05)
-    mechanism = Gibbs(Stored(joint), problem.distortions, joint.sum(axis=1), np.zeros((19, 5)), np.zeros(1))
-    got = certify_streamed(stated(problem), mechanism, np.zeros((19, 5)), np.ones(1))
-    used = joint.sum(axis=0) @ table.mean(axis=1)
-    assert_allclose(got.violation, (used - 0.05) / (used + 0.05), rtol=1e-9)

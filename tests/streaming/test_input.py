@@ -179,19 +179,11 @@ def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
     def broken(*args, **more):
         raise jax.errors.JaxRuntimeError(text)
 
-    monkeypatch.setattr(streamed, "iterate", broken)
-    monkeypatch.setattr(solve_module, "solve_dense", broken)
+    for owner, name in ((streamed, "iterate"), (solve_module, "solve_dense")):
+        monkeypatch.setattr(owner, name, broken)
     for solver in ("accelerated", "interior-point", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match=message):
             jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), solver)
-
-
-def test_distortions_know_whether_they_are_sound():
-    assert jp.distortion.absolute(line(5)).known
-    assert jp.distortion.changed_attributes(np.eye(3)).known
-    assert not jp.distortion.squared([0.0, 1e200]).known
-    assert not custom(lambda a, b: abs(a[0] - b[0])).known
-    assert not jp.distortion.as_distortion(np.eye(3)).known
 
 
 def test_single_precision_keeps_what_a_rule_sees():

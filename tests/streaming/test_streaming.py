@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 import jaxpriv as jp
 from jaxpriv import streaming
 from jaxpriv.data.joints import Stored
-from jaxpriv.program.certificates import average_leakage
 
 from .conftest import stated
 
@@ -71,34 +70,12 @@ def test_the_survey_reads_everything(rough, blocks):
     assert not np.any(got.faults)
 
 
-def test_leakage_and_scores_of_an_output_joint(rough):
-    joint, table = rough
-    w = np.exp(-3 * table)
-    w /= w.sum(axis=1, keepdims=True)
-    columns = jnp.asarray((joint @ w).T)
-    program = stated(jp.DistortionProblem(joint, table, budget=0.1))
-    value = program.leakage(columns)
-    assert_allclose(value, average_leakage(joint, w), rtol=1e-12)
-    scores = program.rules(columns)
-    # The posterior's own scores are tight and valid.
-    assert_allclose((scores * columns).sum(), value, rtol=1e-12)
-    assert_allclose(program.slack(scores), 0.0, atol=1e-12)
-
-
 def test_an_output_without_mass_says_nothing():
     columns = jnp.asarray([[0.2, 0.3], [0.0, 0.0], [0.0, 0.5]])
     program = stated(jp.DistortionProblem(np.diag([0.2, 0.8]), np.ones((2, 3)), budget=1.0))
     scores = program.rules(columns)
     assert_array_equal(scores[1], [0.0, 0.0])
     assert np.isfinite(np.asarray(scores)).all()
-
-
-def test_block_sizes_follow_the_budget():
-    sizes = [streaming.block_size(n, 8) for n in (1, 10**3, 10**5, 10**7)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert all(1 <= s <= 2**13 and s & (s - 1) == 0 for s in sizes)
-    assert streaming.block_size(65536, 8) >= 64  # products with fewer rows are slow
-    assert streaming.block_size(10**7, 8) * 10**7 * 8 <= 2**27
 
 
 def test_peak_memory_of_a_pass_does_not_grow_with_the_useful_alphabet():

@@ -6,11 +6,10 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from jaxpriv.solvers.two_grid import coarsen, grid_of
 from jaxpriv.solving import choice
 from tests.cases import assert_one_optimum, refused, thorough
 
-from .conftest import CELLS, DISTORTIONS, line, smooth_joint, smooth_problem, stated
+from .conftest import CELLS, DISTORTIONS, line, smooth_joint, smooth_problem
 
 RNG = default_rng(4)
 SIZE = 128
@@ -104,26 +103,6 @@ def test_an_alphabet_finer_than_the_data_is_refined_to_its_symbols(x, y, price):
     solution = jp.solve(problem, "two-grid", tol=1e-9, rtol=2e-3)
     assert solution.status == "optimal"
     check(problem, solution)
-
-
-def test_cells_of_any_two_alphabets_are_intervals_in_order():
-    rng = default_rng(3)
-    for i in range(6):  # every shape is compiled
-        spread, power = 10.0 ** rng.uniform(-2, 2), rng.integers(1, 4)
-        x, y = (np.unique(rng.normal(size=rng.integers(2, 90)) ** power) for _ in range(2))
-        y = rng.permutation(spread * y + rng.normal())
-        joint = rng.dirichlet(np.ones(len(x)), 2) / 2
-        program = stated(jp.DistortionProblem(joint, jp.distortion.absolute(x, y), multiplier=1.0))
-        coarse = coarsen(program, int(rng.integers(1, 12)), None)
-        cells = coarse.y
-        assert (np.diff(cells.centres) > 0).all()
-        assert (np.diff(cells.starts) > 0).all()
-        assert cells.starts[-1] <= len(y)
-        assert np.isfinite(coarse.rule(rng.normal(size=(len(cells.centres), 2)))).all()
-        if i:
-            continue
-        rows = coarse.lift(np.full((len(coarse.x.centres), len(cells.centres)), 1 / len(cells.centres))).matrix()
-        assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_the_order_of_the_symbols_does_not_matter():
@@ -232,15 +211,6 @@ def test_auto_takes_the_quick_way_for_loose_relative_tolerances(few_cells):
     assert jp.solve(problem, rtol=1e-5).solver == "interior-point"
 
 
-def test_cells_of_equal_symbols_merge_the_joint():
-    joint = smooth_joint(10, 3)
-    program = stated(jp.DistortionProblem(joint, jp.distortion.absolute(line(10)), multiplier=1.0))
-    coarse = coarsen(program, 4, None)
-    table = np.asarray(coarse.program.joint.matrix())
-    assert_allclose(table.T, [joint[:, i : i + 4].sum(axis=1) for i in (0, 4, 8)], atol=1e-15)
-    assert_allclose(coarse.x.centres, (np.array([1.5, 5.5, 9.5]) + 0.5) / 10)
-
-
 @pytest.mark.parametrize(
     ("distortion", "message"),
     [
@@ -263,14 +233,3 @@ def test_unordered_data_is_refused(distortion, message):
     problem = jp.DistortionProblem(smooth_joint(8, 2), given, multiplier=price)
     with refused(message):
         jp.solve(problem, "two-grid")
-
-
-def test_a_grid_knows_its_line():
-    for distortion, shared, even, numbered in (
-        (jp.distortion.absolute(line(8)), True, True, False),
-        (jp.distortion.hamming([1.0, 5.0, 6.0]), True, False, True),
-        (jp.distortion.absolute([1.0, 5.0, 6.0]), True, False, False),
-        (jp.distortion.absolute(line(8), line(9)), False, True, False),
-    ):
-        grid = grid_of((distortion,))
-        assert (grid.shared, grid.even, grid.numbered) == (shared, even, numbered)

@@ -248,38 +248,3 @@ def test_both_sides_of_the_tight_bound_are_attained(sign, released, rare):
     assert log_lift(joint)[0, 1] == pytest.approx(side, abs=1e-12)
     if sign > 0:
         assert dog.leakage == pytest.approx(dog.bounds.tight, abs=1e-9)
-
-
-@given(seeds)
-def test_lemma_1_as_corrected(seed):
-    """eps-lift privacy gives P(s|x) <= e^{2 eps} P(s|x'); the e^eps of the paper's (5) is too small."""
-    joint = random_joint(seed)
-    epsilon = float(scores(joint).max())
-    posterior = joint / joint.sum(axis=0)
-    ratio = float((posterior.max(axis=1) / posterior.min(axis=1)).max())
-    assert math.log(ratio) <= 2 * epsilon + 1e-12
-
-
-def test_lemma_1_as_printed_is_wrong():
-    joint = np.array([[0.3, 0.2], [0.2, 0.3]])
-    epsilon = float(scores(joint).max())
-    posterior = joint / joint.sum(axis=0)
-    assert math.exp(epsilon) < posterior[0, 0] / posterior[0, 1] <= math.exp(2 * epsilon)
-
-
-@given(seeds, st.sampled_from([0.1, 0.4, 1.0]))
-def test_proposition_1(seed, epsilon):
-    """The exact lift leakage bounds the measures of Proposition 1 of the mechanism."""
-    joint = random_joint(seed, private=2, useful=6)
-    dog = watchdog(joint, epsilon=epsilon)
-    outputs = joint @ dog.mechanism
-    private, total = joint.sum(axis=1), outputs.sum(axis=0)
-    outputs, total = outputs[:, total > 0], total[total > 0]
-    lift = outputs / private[:, None] / total
-    maximal = math.log((total * lift.max(axis=0)).sum())
-    information = float((outputs * np.log(lift)).sum())
-    assert dog.information == pytest.approx(information, abs=1e-12)
-    guess = outputs.max(axis=0).sum()
-    assert information <= maximal + 1e-12
-    assert maximal <= dog.leakage + 1e-12
-    assert guess <= private.max() * math.exp(dog.leakage) + 1e-12

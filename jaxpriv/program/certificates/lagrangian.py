@@ -8,7 +8,7 @@ At a mechanism W, with rules k_j(y), prices of the limits and prices eta of wors
 price_j = 1 in role OBJECTIVE. By the envelope theorem (Danskin 1967; Milgrom and Segal 2002, Theorem 5) the derivative
 of the least value is that of Lambda at the fixed optimum, where primal and dual optima are unique. A smooth phi is
 differentiated itself: where it has one gradient, that is the one of its rule. A piecewise linear one has several where
-outputs tie, as at the optimum they do; there the rule of the dual decides, rows and weights fixed.
+outputs tie, as at the optimum they do; there the rule of the dual decides, moved into its set as in the certificate.
 
 Of mutual information, for ANY scores g_y(s) of the adversary (how much output y is evidence for s),
 
@@ -22,7 +22,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -46,7 +45,7 @@ from jaxpriv.leakage.rule_sets import Role, Term, entropic_rules
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.certify import Certificate, column_values, most_excess, nonnegative, shared_prices
+from jaxpriv.program.certify import Certificate, column_values, into_set, most_excess, nonnegative, shared_prices
 from jaxpriv.program.convex import Program, StreamedProgram
 from jaxpriv.program.lower import (
     Limits,
@@ -182,48 +181,17 @@ def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     total = (program.cost * mechanism).sum() + price[:limits] @ (used - program.budgets)
     for term, at in zip(program.terms, program.layout, strict=True):
-        own = k[:, at.rows]
-        w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
-        if term.role is Role.WORST:
-            if term.smooth:
-                total = total + (eta[:, at.worst] * (column_values(term, w) + term.offset @ mechanism)).sum()
-            else:
-                total = total + _claimed_above(xp, term, own, w)
-            continue
-        weight = 1.0
+        weight = xp.ones_like(k[:, 0])
         if term.priced:
-            weight = price[at.limit]
-            total = total - weight * term.bound
-        total = total + (weight * column_values(term, w).sum() if term.smooth else _claimed(xp, term, own, weight, w))
+            weight = price[at.limit] * weight
+            total = total - price[at.limit] * term.bound
+        elif at.worst is not None:
+            weight = eta[:, at.worst]
+            total = total + weight @ (term.offset @ mechanism)
+        w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
+        claimed = column_values(term, w) * weight if term.smooth else into_set(xp, term, k[:, at.rows], weight) * w.T
+        total = total + claimed.sum()
     return total
-
-
-def _claimed(xp: ModuleType, term: Term, k: Arr, price: ScalarLike, w: Arr) -> Arr:
-    """What rules claim of the outputs w (T, Y) where the set of a piecewise linear average is multiplied by a price."""
-    k = xp.maximum(k, 0.0).T
-    if term.cap is not None:
-        return (xp.minimum(k, term.cap[:, None] * price) * w).sum()
-    reference = term.reference[:, None]
-    shares = k * _fixed(xp, reference)
-    whole = shares.sum(axis=0)
-    shares = xp.where(whole > 0, shares / xp.where(whole > 0, whole, 1.0), 1.0 / len(k))
-    return price * (shares * w / reference).sum()
-
-
-def _claimed_above(xp: ModuleType, term: Term, k: Arr, w: Arr) -> Arr:
-    """The same of a worst outcome: w <= t reference, t that of the mechanism; with k . reference = 0 any would do."""
-    k = xp.maximum(k, 0.0).T
-    if not term.normalised:
-        return (k * w).sum()
-    reference = term.reference[:, None]
-    up = reference > 0
-    t = xp.where(up, w / xp.where(up, reference, 1.0), -np.inf).max(axis=0)
-    return (k * (w - reference * _fixed(xp, t))).sum()
-
-
-def _fixed(xp: ModuleType, part: Arr) -> Arr:
-    """The same, not differentiated."""
-    return jax.lax.stop_gradient(part) if xp is jnp else part
 
 
 def along(program: Program, change: Program, *at: Arr) -> Arr:

@@ -26,7 +26,7 @@ from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.lexicographic import LexicographicProblem
 from jaxpriv.program.certificates.lagrangian import certify_noise, certify_streamed
-from jaxpriv.program.certify import certify_program, column_values, excess_of, most_excess, violation_of
+from jaxpriv.program.certify import Certificate, certify_program, column_values, excess_of, violation_of
 from jaxpriv.program.lower import (
     ProblemStack,
     as_budgets,
@@ -60,23 +60,36 @@ def largest(problem: DistortionProblem, measures: tuple[AbstractLeakage, ...], m
     return [float(np.max(values)) for values in found]
 
 
-def least_limit(
-    problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, claimed: float, high: float, whole: bool = False
-) -> float:
+def least_limit(problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, claimed: float, high: float) -> float:
     """A limit e <= high of a worst-outcome measure that no mechanism within the budgets meets: `claimed` where the
     given rules prove that one, and about as much more (or less) as they prove; at least 0.
 
     The certified least distance to the budgets is positive at e, and the mechanisms that meet a smaller limit are
-    among those that meet e: so no mechanism within the budgets has a value below e. `whole`: of what program the rules
-    are.
+    among those that meet e: so no mechanism within the budgets has a value below e.
     """
-    anything = np.full(problem.shape, 1.0 / problem.shape[1])
+    return float(_least_limits(problem, k, eta, price, claimed, high, whole=False))
 
-    def distance(e: np.ndarray, _: np.ndarray) -> np.ndarray:
-        program = worst_program(problem, float(e[0]), whole)
-        return np.asarray(certify_program(program, anything, k, eta, price).lower_bound)
 
-    return float(_largest_proved(distance, np.array([claimed]), np.array([high]))[0])
+def _least_limits(
+    problem: DistortionProblem | ProblemStack,
+    k: Arr,
+    eta: Arr,
+    price: Arr,
+    claimed: ScalarLike,
+    high: ScalarLike,
+    whole: bool,
+) -> np.ndarray:
+    """The same of every problem of a stack, or of one. `whole`: of what program the rules are."""
+
+    def distance(e: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        if isinstance(problem, ProblemStack):
+            program, duals = worst_program(problem[lanes], e), (part[lanes] for part in (k, eta, price))
+        else:
+            program, duals = worst_program(problem, float(e[0]), whole), (k, eta, price)
+        anything = np.full(program.cost.shape, 1.0 / program.cost.shape[-1])
+        return np.atleast_1d(certify_program(program, anything, *duals).lower_bound)
+
+    return _largest_proved(distance, np.atleast_1d(claimed), np.atleast_1d(high)).reshape(np.shape(high))
 
 
 def _largest_proved(
@@ -321,15 +334,31 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
         return np.nan, -np.inf, np.inf, np.nan, nothing
     limits = [(measure, value) for measure, value in limits_of(problem) if not np.isinf(value)]
     leak, *leaks = largest(problem, (problem.leakage, *(measure for measure, _ in limits)), mechanism)
-    over = excess_of(leaks, limits)
-    distortion = _distortion(problem, mechanism)
-    if problem.form.minimax:
-        value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak, whole)
-        violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
-        return value, bound, max(float(violation), over), leak, distortion
-    certificate = certify_program(program, mechanism, k, eta, price)
-    value, bound = interval_of(problem, *reading(problem), float(certificate.value), float(certificate.lower_bound))
-    return value, bound, max(float(certificate.violation), over), leak, distortion
+    found = None if problem.form.minimax else certify_program(program, mechanism, k, eta, price)
+    claimed = float(solution.lower_bound)
+    proved = _interval(problem, found, mechanism, (k, eta, price), claimed, leak, excess_of(leaks, limits), whole)
+    return *proved, leak, _distortion(problem, mechanism)
+
+
+def _interval(
+    problem: DistortionProblem | ProblemStack,
+    found: Certificate | None,
+    mechanism: np.ndarray,
+    duals: tuple[np.ndarray, np.ndarray, np.ndarray],
+    claimed: ScalarLike,
+    leak: ScalarLike,
+    over: ScalarLike,
+    whole: bool,
+) -> tuple[Any, Any, Any]:
+    """(value, lower bound, violation) in the unit of the problem. `found`: the certificate of its program, None of the
+    least limit on a worst outcome; `over`: by how much measured values exceed their limits.
+    """
+    if found is None:
+        further = () if isinstance(problem, ProblemStack) else limits_of(problem)
+        within = violation_of(as_budgets(distance_program(problem, further)), mechanism)
+        return leak, _least_limits(problem, *duals, claimed, leak, whole), np.maximum(within, over)
+    value, bound = interval_of(problem, *reading(problem), found.value, found.lower_bound)
+    return value, bound, np.maximum(found.violation, over)
 
 
 def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
@@ -399,55 +428,20 @@ def certify_stack(
     met = _stochastic(mechanism)
     if not met.all():  # anything that has a value
         mechanism = np.where(met[:, None, None], mechanism, 1.0 / mechanism.shape[-1])
-    if not stack.form.sums_leakage:
-        proof = _of_limits(stack, mechanism, k, eta, price, claimed)
-        return dataclasses.replace(proof, violation=np.where(met, proof.violation, np.inf))
-    program = measured_program(stack, ())
-    proof = certify_program(program, mechanism, k, eta, price)
-    scale, shift = reading(stack)
-    value, bound = interval_of(stack, scale, shift, proof.value, proof.lower_bound)
-    # Of several joints the largest: the shift of each stands in the bound of its term.
-    totals = np.stack([proof.leakages[:, j] - term.bound for j, term in enumerate(program.terms)], axis=-1)
-    leakage = np.maximum(scale.outer(totals.max(axis=-1) + shift), 0.0)
-    return StackProof(value, bound, np.where(met, proof.violation, np.inf), leakage, _distortion(stack, mechanism))
-
-
-def _of_limits(
-    stack: ProblemStack,
-    mechanism: np.ndarray,
-    k: np.ndarray,
-    eta: np.ndarray,
-    price: np.ndarray,
-    claimed: np.ndarray | None,
-) -> StackProof:
-    """The certificates where the measure is limited, or the problem is the least limit on a worst outcome."""
-    distortion = _distortion(stack, mechanism)
-    if stack.form.minimax:
-        leak = _worst_values(stack, mechanism)
-        anything = np.full(stack.shape, 1.0 / stack.shape[1])
-
-        def distance(e: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-            program = worst_program(stack[lanes], e)
-            every = np.broadcast_to(anything, (len(lanes), *anything.shape))
-            return np.asarray(certify_program(program, every, k[lanes], eta[lanes], price[lanes]).lower_bound)
-
-        bound = _largest_proved(distance, np.zeros(leak.shape) if claimed is None else claimed, leak)
-        violation = violation_of(as_budgets(distance_program(stack, ())), mechanism)
-        return StackProof(leak, bound, np.asarray(violation), leak, distortion)
-    most = stack.form.target
-    program = measured_program(stack, own_limit(stack))
-    found = certify_program(program, mechanism, k, eta, price)
+    limits, found = own_limit(stack), None
+    if not stack.form.minimax:
+        found = certify_program(measured_program(stack, limits), mechanism, k, eta, price)
     if stack.leakage.worst_outcome:
         leak = _worst_values(stack, mechanism)
-    else:
-        scale = stack.leakage.scale_for(stack.sizes[1])
-        totals = [
-            found.leakages[:, i] + shift_of(stack.leakage, stack.joints[:, i], True) for i in range(stack.sizes[0])
-        ]
-        leak = np.maximum(scale.outer(np.max(totals, axis=0)), 0.0)
-    over = (leak - most) / (1.0 + most)
-    violation = np.maximum(found.violation, np.where(over <= most_excess(np.float64), 0.0, over))
-    return StackProof(np.asarray(found.value), np.asarray(found.lower_bound), violation, leak, distortion)
+    else:  # the largest over the joints
+        assert found is not None  # a least limit is one of a worst-outcome measure
+        shifts = [shift_of(stack.leakage, stack.joints[:, i], True) for i in range(stack.sizes[0])]
+        totals = [found.leakages[:, i] + shift for i, shift in enumerate(shifts)]
+        leak = np.maximum(stack.leakage.scale_for(stack.sizes[1]).outer(np.max(totals, axis=0)), 0.0)
+    claimed = np.zeros(leak.shape) if claimed is None else claimed
+    over = excess_of([leak] * len(limits), limits)
+    value, bound, violation = _interval(stack, found, mechanism, (k, eta, price), claimed, leak, over, True)
+    return StackProof(value, bound, np.where(met, violation, np.inf), leak, _distortion(stack, mechanism))
 
 
 def _worst_values(stack: ProblemStack, mechanism: np.ndarray) -> np.ndarray:

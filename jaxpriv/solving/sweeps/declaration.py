@@ -10,8 +10,9 @@ import json
 import math
 import sys
 import tomllib
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ from jaxpriv.problems.forms import FORMS
 from jaxpriv.verifier.archive import read_file
 
 Config: TypeAlias = dict[str, Any]
+_Items: TypeAlias = tuple[tuple[str, Any], ...]  # of a part of a case
 
 # In place of the number in cases: TOML has it, strict JSON does not.
 INFINITE = "inf"
@@ -98,10 +100,9 @@ class CaseParts:
 
     def __init__(self, tables: Mapping[str, np.ndarray]) -> None:
         self._tables = tables
-        self._joints: dict[Hashable, np.ndarray] = {}
-        self._distortions: dict[Hashable, AbstractDistortion] = {}
-        self._measures: dict[Hashable, AbstractLeakage] = {}
-        self._ends: dict[Hashable, tuple[float, float]] = {}
+        self._joint, self._distortion = cache(self._joint_of), cache(self._distortion_of)
+        self._ends = cache(self._ends_of)
+        self._measure = cache(lambda items: _measure_of(dict(items)))
 
     def problem(self, case: Config) -> DistortionProblem:
         """The problem of a case.
@@ -110,35 +111,28 @@ class CaseParts:
         of the best constant release, b.
         """
         joint, distortion, measure = (tuple(case[part].items()) for part in ("joint", "distortion", "leakage"))
-        if joint not in self._joints:
-            self._joints[joint] = self._joint(case["joint"])
-        table = self._joints[joint]
-        cost = distortion, table.shape[-1]
-        if cost not in self._distortions:
-            self._distortions[cost] = self._distortion(case["distortion"], table.shape[-1])
-        costs = self._distortions[cost]
-        if measure not in self._measures:
-            self._measures[measure] = _measure_of(case["leakage"])
         form, target = case["form"], case["target"]
         if form == "budget_share":
-            if (joint, cost) not in self._ends:
-                self._ends[joint, cost] = _ends(table, costs)
-            least, idle = self._ends[joint, cost]
+            least, idle = self._ends(joint, distortion)
             form, target = "budget", least + target * (idle - least)
-        return DistortionProblem(table, costs, leakage=self._measures[measure], **{form: target})
+        costs = self._distortion(distortion, case["joint"]["useful"])
+        return DistortionProblem(self._joint(joint), costs, leakage=self._measure(measure), **{form: target})
 
-    def _joint(self, config: Config) -> np.ndarray:
+    def _joint_of(self, items: _Items) -> np.ndarray:
+        config = dict(items)
         return self._tables[config["sha256"]] if "file" in config else joint_of(config)
 
-    def _distortion(self, config: Config, useful: int) -> AbstractDistortion:
+    def _distortion_of(self, items: _Items, useful: int) -> AbstractDistortion:
+        config = dict(items)
         return as_distortion(self._tables[config["sha256"]] if "file" in config else distortion_of(config, useful))
 
-
-def _ends(table: np.ndarray, costs: AbstractDistortion) -> tuple[float, float]:
-    """The least distortion of any mechanism, and of a constant release."""
-    masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
-    weighted = masses[:, None] * finite(dense(costs), "form budget_share: distortion")
-    return weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
+    def _ends_of(self, joint: _Items, distortion: _Items) -> tuple[float, float]:
+        """The least distortion of any mechanism, and of a constant release."""
+        table = self._joint(joint)
+        masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
+        costs = dense(self._distortion(distortion, len(masses)))
+        weighted = masses[:, None] * finite(costs, "form budget_share: distortion")
+        return weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
 
 
 def _measure_of(config: Config) -> AbstractLeakage:
@@ -273,6 +267,10 @@ class _Files:
         hashed = self._known[name, array]
         return hashed, self.tables[hashed]
 
+    def least(self, config: Config) -> float:
+        """The smallest cost of a distortion; 0 of those that are made by name, whose costs are not negative."""
+        return float(self.tables[config["sha256"]].min()) if "file" in config else 0.0
+
 
 def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     """The product of the axes of one grid."""
@@ -291,7 +289,7 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     axes = {key: _alternatives(grid.get(key, default), f"{place}.{key}") for key, default in defaults.items()}
     made = [
         [_joint(one, files) for one in axes["joint"]],
-        axes["distortion"],
+        range(len(axes["distortion"])),
         [_leakage(one) for one in axes["leakage"]],
         [(_target(one, form), one.place) for one in axes[form]],
         [_solver(one) for one in axes["solver"]],
@@ -299,10 +297,10 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
         [_number(one.value, one.place, low=0.0) for one in axes["rtol"]],
         [_steps(one.value, one.place) for one in axes["max_steps"]],
     ]
-    costs = _DeclaredCosts(files)
-    for joint, cost, leakage, (number, where), *rest in itertools.product(*made):
-        config, least = costs.of(cost, joint["useful"])
-        if form == "budget" and number < 0.0 <= least:
+    cost_of = cache(lambda place, useful: _distortion(axes["distortion"][place], useful, files))
+    for joint, place_of_cost, leakage, (number, where), *rest in itertools.product(*made):
+        config = cost_of(place_of_cost, joint["useful"])
+        if form == "budget" and number < 0.0 <= files.least(config):
             raise InputError(f"{where} is negative, and no cost of the distortion is")
         asked = {"joint": joint, "distortion": config, "leakage": leakage, "form": form, "target": number}
         yield asked | dict(zip(("solver", "tol", "rtol", "max_steps"), rest, strict=True))
@@ -373,23 +371,6 @@ def _joint(entry: _Declared, files: _Files) -> Config:
         for name, (default, low, high) in parameters.items()
     }
     return {"family": family, **sizes, "seed": seed, **numbers}
-
-
-class _DeclaredCosts:
-    """Distortions of a grid and their smallest costs, each checked once for each number of useful symbols."""
-
-    def __init__(self, files: _Files) -> None:
-        self._files = files
-        self._known: dict[tuple[int, int], tuple[Config, float]] = {}
-
-    def of(self, entry: _Declared, useful: int) -> tuple[Config, float]:
-        key = id(entry), useful
-        if key not in self._known:
-            config = _distortion(entry, useful, self._files)
-            # Costs that are made by name are not negative; no cost of a file is below its smallest entry.
-            least = float(self._files.tables[config["sha256"]].min()) if "file" in config else 0.0
-            self._known[key] = config, least
-        return self._known[key]
 
 
 def _distortion(entry: _Declared, useful: int, files: _Files) -> Config:

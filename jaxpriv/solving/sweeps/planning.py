@@ -107,11 +107,7 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
             settings = (case["tol"], case["rtol"], case["max_steps"])
             kinds[settings].setdefault(kind, []).extend(places)
     for own_kinds in kinds.values():
-        target = joined({kind: len(places) for kind, places in own_kinds.items()})
-        together: defaultdict[Kind, list[int]] = defaultdict(list)
-        for kind, places in own_kinds.items():
-            together[target[kind]] += places
-        parts += together.items()
+        parts += joined(own_kinds).items()
     groups = []
     for kind, places in parts:
         places.sort(key=lambda i: (study.cases[i]["target"], i))

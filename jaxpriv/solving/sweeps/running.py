@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from jaxpriv._runtime.clock import ENDLESS, Clock, Lines, Stop, clock_of
+from jaxpriv._runtime.clock import ENDLESS, Clock, Stop, clock_of, listener
 from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -258,7 +258,7 @@ def sweep(
     place = Placement.of(device)
     if device is not None and (place.mesh is not None or executor is not None or workers != 1):
         raise InputError("device: one device, in this process (workers=1, no executor); several share a study by parts")
-    listen = listener(progress)
+    listen = listener(progress, "SweepProgress")
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
@@ -455,14 +455,3 @@ def _settled(course: _Course, number: int, future: "Future[bytes]", lost: list[i
         course.fail(number, f"the worker raised {type(error).__name__}")
     else:
         course.keep(number, content)
-
-
-def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], object] | None:
-    """The function that the argument `progress` stands for."""
-    if progress is None or progress is False:
-        return None
-    if progress is True:
-        return Lines()
-    if not callable(progress):
-        raise InputError("progress must be True (lines on stderr) or callable: progress(record), a SweepProgress")
-    return progress

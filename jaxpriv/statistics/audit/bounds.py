@@ -67,11 +67,11 @@ class SampleUpperBounds:
         return (self.outputs.most > 0)[None]
 
     def expected(self, values: np.ndarray, prior: AbstractConfidenceSet | None = None) -> np.ndarray:
-        """The largest sum_s p_s values_s over the set of P_S (or another one) for values (R, M, S), inf included."""
+        """The largest sum_s p_s values_s over the set of P_S (or another one) for values (R, ..., S), inf included."""
         chosen = self.outputs.private if prior is None else prior
         infinite = np.isinf(values)
-        total = chosen.upper(np.where(infinite, 0.0, values))
-        return np.where(infinite.any(axis=-1), np.inf, total)
+        finite = np.where(infinite, 0.0, values).reshape(len(values), -1, self.private)
+        return np.where(infinite.any(axis=-1), np.inf, chosen.upper(finite).reshape(values.shape[:-1]))
 
     @cached_property
     def maximal_leakage(self) -> np.ndarray:
@@ -200,13 +200,8 @@ class SampleUpperBounds:
         """sum_y ( sup_p sum_s p_s high^a )^(1/a)."""
         high = np.moveaxis(self.outputs.given_high, 2, 3)  # (R, M, Y, S)
         largest = np.maximum(high.max(axis=-1), np.finfo(float).tiny)  # taken out: powers of it may underflow
-        sums = self.expected_by_output((high / largest[..., None]) ** order, prior)
+        sums = self.expected((high / largest[..., None]) ** order, prior)
         return (largest * np.maximum(sums, 0.0) ** (1 / order)).sum(axis=-1) * (1 + ROUND)
-
-    def expected_by_output(self, values: np.ndarray, prior: AbstractConfidenceSet) -> np.ndarray:
-        """The largest sum_s p_s values_s for each output, values (R, M, Y, S)."""
-        batch, count, released, private = values.shape
-        return prior.upper(values.reshape(batch, count * released, private)).reshape(batch, count, released)
 
     def escort(self, order: float) -> Box:
         """The set of priors proportional to p^a."""
@@ -333,18 +328,13 @@ class SampleUpperBounds:
         return {
             "posterior entropy": self.private_entropy - left,
             "min-lift": (1 - self.kept_uncertainty) * self.private_entropy,
-            "entropy": np.broadcast_to(self.private_entropy, self.batch),
         }
 
     @cached_property
     def relative_entropy(self) -> dict[str, np.ndarray]:
         # p (t ln t - t + 1) for the lift t: convex in t, so maximal at an end of its interval.
-        finite = [np.where(np.isfinite(t), t, 1.0) for t in self.lift_interval]
-        ends = [xlogy(t, t) - t + 1 for t in finite]
-        terms = np.moveaxis(np.maximum(*ends), 2, 3)  # (R, M, Y, S)
-        infinite = np.isinf(np.moveaxis(self.lift_interval[1], 2, 3))
-        by_output = self.expected_by_output(np.where(infinite, 0.0, terms), self.outputs.private)
-        by_output = np.where(infinite.any(axis=-1), np.inf, by_output)
+        terms = np.maximum(*(xlogy(t, t / np.e) + 1 for t in self.lift_interval))
+        by_output = self.expected(np.moveaxis(terms, 2, 3))  # (R, M, Y)
         low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)
         prior = self.outputs.private_low[:, None, None, :]
         with np.errstate(divide="ignore"):

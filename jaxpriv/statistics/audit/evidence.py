@@ -69,9 +69,11 @@ class SampleLowerBounds:
         information, self.variation = self._question()
         self.information = max(information, self._rule())
         self.maximal = max(self._post_processing(), self.min_entropy, self.information)
-        self.max_lift = max(self._event(*self._lift_pairs(raised=True)), self.maximal)
-        self.min_lift = self._event(*self._lift_pairs(raised=False))
-        self.ldp = max(self._event(*self._private_pairs()), self.max_lift, self.min_lift)
+        every, one, other = np.arange(len(choosing)), *np.nonzero(~np.eye(len(choosing), dtype=bool))
+        together = np.full_like(every, len(choosing))
+        self.max_lift = max(self._event(every, together), self.maximal)
+        self.min_lift = self._event(together, every)
+        self.ldp = max(self._event(one, other), self.max_lift, self.min_lift)
 
     def _guess(self) -> tuple[float, float, float]:
         guess = float(_least(guessed_right(self._choosing, self._counting), self._total, self._share / 2))
@@ -88,33 +90,26 @@ class SampleLowerBounds:
         total = float(_least(hits, self._by_private, self._share / self._by_private.size).sum())
         return max(0.0, float(np.log(total))) if total > 0 else 0.0
 
-    def _lift_pairs(self, *, raised: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        everyone = np.broadcast_to(self._choosing.sum(axis=0), self._choosing.shape)
-        counted = np.broadcast_to(self._counting.sum(axis=0), self._counting.shape)
-        if raised:
-            return self._choosing, everyone, self._counting, counted
-        return everyone, self._choosing, counted, self._counting
-
-    def _private_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        one, other = np.nonzero(~np.eye(self._choosing.shape[0], dtype=bool))
-        return self._choosing[one], self._choosing[other], self._counting[one], self._counting[other]
-
-    def _event(self, more: np.ndarray, less: np.ndarray, more_now: np.ndarray, less_now: np.ndarray) -> float:
-        """ln of the least P(B)/P'(B), the candidates being the rows of `more` over those of `less` (first half).
+    def _event(self, likelier: np.ndarray, other: np.ndarray) -> float:
+        """ln of the least P(B|s)/P(B|s'), the candidates being the pairs of `likelier` and `other`, S for all s.
 
         B runs over the sets of outputs with the largest observed ratios, every size; the first half picks pair and
         B by an approximate limit of its own.
         """
-        if more.shape[0] == 0:
+        if not likelier.size:
             return 0.0
+        before, now = (np.vstack([half, half.sum(axis=0)]) for half in (self._choosing, self._counting))
+        more, less = before[likelier], before[other]
         n, m = (np.maximum(part.sum(axis=1, keepdims=True), 1) for part in (more, less))
         order = np.argsort(-((more + 0.5) / n) / ((less + 0.5) / m), axis=1)
         hits, others = (np.cumsum(np.take_along_axis(part, order, axis=1), axis=1) for part in (more, less))
         score = np.log(_below(hits, n, self._z)) - np.log(_above(others, m, self._z))
         pair, count = (int(i) for i in np.unravel_index(np.argmax(score), score.shape))
-        event = order[pair, : count + 1]
-        low = float(_least(more_now[pair, event].sum(), more_now[pair].sum(), self._share / 2))
-        high = float(_most(less_now[pair, event].sum(), less_now[pair].sum(), self._share / 2))
+        event, rows = order[pair, : count + 1], (now[likelier[pair]], now[other[pair]])
+        low, high = (
+            float(limit(row[event].sum(), row.sum(), self._share / 2))
+            for limit, row in zip((_least, _most), rows, strict=True)
+        )
         return max(0.0, float(np.log(low / high))) if low > 0 else 0.0
 
     def _question(self) -> tuple[float, float]:

@@ -37,7 +37,7 @@ from scipy.special import pdtrc, xlogy
 
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit._information import mutual_information
-from jaxpriv.statistics.confidence.sets import clopper_pearson, divergence_radius
+from jaxpriv.statistics.confidence.sets import clopper_pearson, divergence_radius, fill
 
 # Tails of sums of bounded independent numbers from their second moments: between Chernoff's bound and the normal one.
 #
@@ -341,12 +341,7 @@ def _binary(trials: Iterable[_Trial], boxes: _Boxes, ends: tuple[float, float], 
 def _largest_mean(low: np.ndarray, high: np.ndarray, values: np.ndarray) -> np.ndarray:
     """max of values . p over the distributions p of a box; values (m, k), inf included."""
     order = np.argsort(-values, axis=-1)
-    width, least = (high - low)[order], low[order]
-    free = 1 - low.sum()
-    added = np.clip(free - (np.cumsum(width, axis=-1) - width), 0, width)
-    shares, ordered = least + added, np.take_along_axis(values, order, axis=-1)
-    # A cell whose supremum is unknown (inf) counts only with a positive share.
-    return np.where(shares > 0, np.where(shares > 0, ordered, 0.0) * shares, 0.0).sum(axis=-1)
+    return fill(low[order], high[order], np.take_along_axis(values, order, axis=-1))
 
 
 def of_prior(bound: float, frequencies: np.ndarray, low: np.ndarray, high: np.ndarray, divergence: Divergence) -> float:

@@ -225,20 +225,20 @@ def seen_through(known: Population, mechanism: ArrayLike) -> Outputs:
     stack = mechanism_stack(mechanism, useful)
     count, _, outputs = stack.shape
     columns = np.moveaxis(stack, 1, 2).reshape(-1, useful)  # (M Y, X)
-    rows = known.counts.reshape(-1, useful)
-    given_low, given_high = known.given.lower(columns), known.given.upper(columns)
-    low, high = known.useful.lower(columns), known.useful.upper(columns)
-    if known.held_out:
-        means = mean_interval(rows, columns, known.beta / 8 / private)
-        given_low, given_high = np.maximum(given_low, means[0]), np.minimum(given_high, means[1])
-        means = mean_interval(known.counts.sum(axis=1), columns, known.beta / 16)
-        low, high = np.maximum(low, means[0]), np.minimum(high, means[1])
-    shape = (batch, private, count, outputs)
-    given_low = np.moveaxis(given_low.reshape(shape), 1, 2)
-    given_high = np.moveaxis(given_high.reshape(shape), 1, 2)
+
+    def limits(chosen: AbstractConfidenceSet, samples: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+        low, high = chosen.lower(columns), chosen.upper(columns)
+        if known.held_out:
+            means = mean_interval(samples, columns, beta)
+            low, high = np.maximum(low, means[0]), np.minimum(high, means[1])
+        return low, high
+
+    given = limits(known.given, known.counts.reshape(-1, useful), known.beta / 8 / private)
+    given_low, given_high = (np.moveaxis(end.reshape(batch, private, count, outputs), 1, 2) for end in given)
+    alone = limits(known.useful, known.counts.sum(axis=1), known.beta / 16)
+    low, high = (end.reshape(batch, count, outputs) for end in alone)
     # P(y) is a mixture of the P(y|s).
-    low = np.maximum(low.reshape(batch, count, outputs), given_low.min(axis=2))
-    high = np.minimum(high.reshape(batch, count, outputs), given_high.max(axis=2))
+    low, high = np.maximum(low, given_low.min(axis=2)), np.minimum(high, given_high.max(axis=2))
     identity = np.eye(private)
     return Outputs(
         given_low=np.maximum(given_low, 0.0),

@@ -172,12 +172,11 @@ class AbstractConfidenceSet(ABC):
 
     def upper(self, weights: np.ndarray) -> np.ndarray:
         """max over the set of sum_i weights_i P_i, (B, m)."""
-        batch, cells = self.possible.shape
-        count = weights.shape[-2]
-        step = max(1, _BLOCK // (batch * cells))
-        parts = [self._upper(weights[..., i : i + step, :]) for i in range(0, count, step)]
-        value = np.concatenate(parts, axis=1)
-        return np.minimum(value + ROUND * np.abs(weights).max(axis=-1), self.top(weights))
+        weights = weights.reshape(-1, *weights.shape[-2:])  # those that are common to all sets on an axis of length 1
+        step = max(1, _BLOCK // self.possible.size)
+        parts = (weights[:, start : start + step] for start in range(0, weights.shape[1], step))
+        values = [np.minimum(self._upper(part) + ROUND * np.abs(part).max(axis=-1), self.top(part)) for part in parts]
+        return np.concatenate(values, axis=1)
 
     def lower(self, weights: np.ndarray) -> np.ndarray:
         """min over the set of sum_i weights_i P_i, (B, m)."""
@@ -185,7 +184,7 @@ class AbstractConfidenceSet(ABC):
 
     def top(self, weights: np.ndarray) -> np.ndarray:
         """The largest weight of a possible symbol, (B, m): what no distribution exceeds."""
-        return _top(self.possible, weights)
+        return np.where(self.possible[:, None], weights, -np.inf).max(axis=-1)
 
     @property
     @abstractmethod
@@ -194,26 +193,12 @@ class AbstractConfidenceSet(ABC):
 
     @abstractmethod
     def _upper(self, weights: np.ndarray) -> np.ndarray:
-        """`upper` for a few functionals, before rounding."""
-
-
-def _top(possible: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    if possible.all():
-        return np.broadcast_to(weights.max(axis=-1), (possible.shape[0], weights.shape[-2]))
-    shared = weights if weights.ndim == 3 else weights[None]
-    step = max(1, _BLOCK // possible.size)
-    parts = [
-        np.where(possible[:, None, :], shared[:, i : i + step], -np.inf).max(axis=-1)
-        for i in range(0, weights.shape[-2], step)
-    ]
-    return np.concatenate(parts, axis=1)
+        """`upper` for a few functionals, (1, m, k) or (B, m, k), before rounding."""
 
 
 def _sorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     """`values` (B, k) in each functional's order, (B, m, k)."""
-    if order.ndim == 2:
-        return values[:, order]
-    return np.take_along_axis(values[:, None, :], order, axis=-1)
+    return np.take_along_axis(values[:, None], order, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +244,7 @@ class DivergenceBall(AbstractConfidenceSet):
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         top = self.top(weights)
-        shared = weights if weights.ndim == 3 else weights[None]
-        below = np.maximum(top[..., None] - shared, 0.0)  # (B, m, k)
+        below = np.maximum(top[..., None] - weights, 0.0)  # (B, m, k)
         centre = self.centre[:, None, :]
         kept = np.exp(-self.radius)[:, None]
         if not kept.any():  # every distribution is in the ball
@@ -319,12 +303,14 @@ def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> np.ndarray:
     """sum_i value_i P_i with least <= P <= most, sum P = 1, filled in the order given, along the last axis.
 
     Where the limits leave mass over (they contradict each other: the event of probability beta) it goes to the first.
+    An infinite value counts only with a positive share.
     """
     width = np.maximum(most - least, 0.0)
     free = np.maximum(1.0 - least.sum(axis=-1, keepdims=True), 0.0)
     taken = np.clip(free - (np.cumsum(width, axis=-1) - width), 0.0, width)
-    over = free[..., 0] - taken.sum(axis=-1)
-    return ((least + taken) * value).sum(axis=-1) + np.maximum(over, 0.0) * value[..., 0]
+    shares = least + taken
+    shares[..., 0] += np.maximum(free[..., 0] - taken.sum(axis=-1), 0.0)
+    return (shares * np.where(shares > 0, value, 0.0)).sum(axis=-1)
 
 
 def chord_sum(least: np.ndarray, most: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:

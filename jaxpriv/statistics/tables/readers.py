@@ -16,7 +16,8 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
+from jaxpriv.statistics.tables.csv_files import TableFile, decoded, header_of, need_columns, read_csv, row_text
 from jaxpriv.verifier.releases import EXACT, READ
 
 if TYPE_CHECKING:
@@ -140,27 +141,23 @@ def parts_of_frame(source: object) -> list[tuple[str, object]]:
 
 def _from_series(nw: ModuleType, name: str, series: "Series[Any]", dates: bool) -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
-    if dates and kind in (nw.Date, nw.Datetime):
-        values = series.to_numpy()
-        return (_dates if values.dtype.kind == "M" else _from_dates)(name, values, missing)
-    if kind == nw.Boolean:
-        return _logical(name, series.fill_null(False).to_numpy(), missing)
-    if kind in (nw.Int128, nw.UInt128):
-        raise _beyond(name)
-    if kind.is_integer():
-        return _whole(name, series.fill_null(0).to_numpy(), missing)
-    if kind.is_numeric():  # decimals become floats
-        numbers = series.cast(nw.Float64).fill_null(0.0).to_numpy()
-        if kind.is_decimal() and (abs(numbers) >= EXACT).any():
-            raise _rounded(name)
-        return _number(name, numbers, missing)
     if kind in (nw.String, nw.Categorical, nw.Enum):
         texts = series if kind == nw.String else series.cast(nw.String)
         # A list: on its way to an array of text a NUL at the end would be dropped.
         return _text(name, texts.fill_null("").to_list(), missing)
-    if kind == nw.Object:
-        return _from_objects(name, series.to_numpy(), missing, dates)
-    raise _unusable(name)
+    if kind in (nw.Int128, nw.UInt128):
+        raise _beyond(name)
+    if kind.is_numeric():
+        values = (series if kind.is_integer() else series.cast(nw.Float64)).fill_null(0).to_numpy()
+        if kind.is_decimal() and (abs(values) >= EXACT).any():
+            raise _rounded(name)
+    elif kind == nw.Boolean:
+        values = series.fill_null(False).to_numpy().astype(bool)
+    elif kind == nw.Object or (dates and kind in (nw.Date, nw.Datetime)):
+        values = series.to_numpy()
+    else:
+        raise _unusable(name)
+    return _of_kind(name, values, missing, dates)
 
 
 def column_of(name: str, values: object, *, dates: bool = False) -> Column:
@@ -207,6 +204,10 @@ def _from_array(name: str, values: object, dates: bool = False) -> Column:
         missing = np.zeros(values.shape, dtype=bool)
     if values.ndim != 1:
         raise InputError(f"column {name!r} has {values.ndim} dimensions; 1 needed")
+    return _of_kind(name, values, missing, dates)
+
+
+def _of_kind(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) -> Column:
     match values.dtype.kind:
         case "b":
             return _logical(name, values, missing)
@@ -336,26 +337,34 @@ def _text(name: str, values: Sequence[str], missing: np.ndarray) -> Column:
 def check_header(file: TableFile, names: Sequence[str]) -> None:
     """Refuse a CSV file without one of the columns `names`, as `read_columns`, by its first record alone."""
     if file.kind == "csv":
-        _from_file(file, names, header_only=True)
+        with _opening(file):
+            need_columns(header_of(file), names, str(file.path))
 
 
-def _from_file(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Column]:
-    path, kind = Path(file.path), file.kind
-    if kind is None:
-        raise InputError(f"{path}: {NO_TABLE}")
+def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+    if file.kind is None:
+        raise InputError(f"{Path(file.path)}: {NO_TABLE}")
+    with _opening(file):
+        return _from_csv(file, names) if file.kind == "csv" else _from_parquet(file, names)
+
+
+@contextmanager
+def _opening(file: TableFile) -> Iterator[None]:
+    """What the system says of a file, as errors."""
+    path = Path(file.path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
             raise InputError(f"{path} is not a regular file")
-        return _from_csv(file, names, header_only) if kind == "csv" else _from_parquet(file, names)
+        yield
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
 
 
-def _from_csv(file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Column]:
+def _from_csv(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     columns = {}
-    for name, (distinct, place) in read_csv(file, names, header_only).items():
+    for name, (distinct, place) in read_csv(file, names).items():
         texts = _objects(distinct)
         columns[name] = Column(name, "text", texts[place], np.zeros(len(place), dtype=bool), (texts, place))
     return columns
