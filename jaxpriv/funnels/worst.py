@@ -22,7 +22,7 @@ from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_withi
 from jaxpriv.funnels.curved import CurvedSet
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import Lift, evaluate
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
 # Limits beyond this are none to float64, and one to begin with where X itself leaks without limit.
@@ -42,7 +42,7 @@ class PosteriorLimit(AbstractFunnelSolver):
     or `BrierLoss`; for up to about four private symbols.
     """
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
             raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
         if problem.limits_leakage:

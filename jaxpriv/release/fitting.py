@@ -282,10 +282,11 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     if "prices" in duals:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
     named = tuple(book.rules[name].labels for name in book.private)
-    key = os.urandom(32).hex()
+    key, size = os.urandom(32).hex(), found.table.shape[1]
     evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
     mechanism = Mechanism(
-        table=work.by_pair(found.table)[records.nearest()].reshape(-1, found.table.shape[1]),
+        # With earlier draws the table has the rows (x, z) of all x that the design has.
+        table=found.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size),
         codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=found.columns,
@@ -377,10 +378,6 @@ class _Work:
         """The draws of the earlier mechanism, (X, Z) whole numbers, for these symbols."""
         after = self.request.after
         return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen).tolist()]
-
-    def by_pair(self, table: np.ndarray) -> np.ndarray:
-        """A table of all pairs (x, z) as one of all x, (X, Z, Y)."""
-        return table.reshape(len(self.counts[0]), -1, table.shape[1])
 
     def leakage(self, table: np.ndarray) -> Fraction | float:
         """At least the leakage of a table, with all earlier draws."""
