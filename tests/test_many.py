@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, ResourceError
 from jaxpriv.leakage import by_name, exact_values
-from jaxpriv.reductions.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
+from jaxpriv.reductions.buckets import Lanes, bucket_of, restored
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, many
 from jaxpriv.testing import random_joint, random_mechanisms
@@ -53,18 +53,6 @@ def assert_all_proved(problems, results):
 
 
 # ------------------------------------------------------------------------------ buckets
-
-
-def test_alphabets_are_rounded_up_to_the_grid():
-    sizes = {1: 4, 4: 4, 5: 8, 21: 24, 24: 24, 25: 32, 33: 40, 64: 64, 65: 65, 1000: 1000}
-    assert {size: bucket_size(size) for size in sizes} == sizes
-
-
-def test_private_symbols_stay_where_rules_are_more_than_one_row_each():
-    for asked in ({}, {"leakage": by_name("sibson", order=2.0)}):
-        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(8, 8, 8)
-    for asked in ({"leakage": by_name("ldp")}, {"limits": [(by_name("lift"), 1.0)]}):
-        assert bucket_of(random_problem(0, (5, 6, 7), **asked)) == Bucket(5, 8, 8)
 
 
 _MEASURES = [*AVERAGES, *map(by_name, ("max-information", "max-lift", "ldp"))]

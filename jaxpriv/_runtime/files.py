@@ -37,9 +37,10 @@ _MEMBER = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})\.npy")
 
 
 Content: TypeAlias = bytes | Callable[[BinaryIO], object]
+FilePath: TypeAlias = str | os.PathLike[str]
 
 
-def need_writable(path: str | os.PathLike[str], name: str) -> None:
+def need_writable(path: FilePath, name: str) -> None:
     """`ResourceError`, which names what asks for it, unless files can be written into the folder of `path`."""
     try:
         with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
@@ -48,7 +49,7 @@ def need_writable(path: str | os.PathLike[str], name: str) -> None:
         raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
 
 
-def atomic_write(path: str | os.PathLike[str], content: Content) -> None:
+def atomic_write(path: FilePath, content: Content) -> None:
     """Write `content` (bytes, or a function that writes to a binary file) to `path`, whole or not at all.
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then take
@@ -64,9 +65,9 @@ def atomic_write(path: str | os.PathLike[str], content: Content) -> None:
 
 
 def write_together(
-    contents: Mapping[str | os.PathLike[str], Content],
+    contents: Mapping[FilePath, Content],
     *,
-    private: Collection[str | os.PathLike[str]] = (),
+    private: Collection[FilePath] = (),
     announce: Callable[[], object] | None = None,
 ) -> None:
     """Write several files, all of them or none: `atomic_write` for each, with their renames at the end.
@@ -159,7 +160,7 @@ def _second_name(target: Path, name: Path) -> None:
 
 
 def load_npz_safely(
-    path: str | os.PathLike[str],
+    path: FilePath,
     required: Collection[str],
     optional: Collection[str] = (),
     *,

@@ -4,21 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import Units
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-    from jaxpriv.statistics.audit import (
-        Assumptions,
-        AttributeAudit,
-        AttributeRow,
-        AuditRow,
-        Conformity,
-        MechanismAudit,
-        PairsAudit,
-    )
 
 # What the columns of the table are.
 _MEANING = {
@@ -29,7 +20,9 @@ _MEANING = {
 }
 
 
-def mechanism_text(found: "MechanismAudit", tested: "Conformity | None", units: Units) -> str:
+def mechanism_text(
+    found: "jp.statistics.audit.MechanismAudit", tested: "jp.statistics.audit.Conformity | None", units: Units
+) -> str:
     rows = found.rows
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
@@ -64,7 +57,7 @@ def mechanism_text(found: "MechanismAudit", tested: "Conformity | None", units: 
     return _output.rendered(*parts, *_assumptions(found.assumptions))
 
 
-def pairs_text(found: "PairsAudit", units: Units) -> str:
+def pairs_text(found: "jp.statistics.audit.PairsAudit", units: Units) -> str:
     level, per = f"{found.confidence:.6g}", units.per_nat
     columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
     columns = _measured(found.rows, columns)
@@ -92,7 +85,7 @@ def pairs_text(found: "PairsAudit", units: Units) -> str:
     )
 
 
-def attributes_text(found: "AttributeAudit", names: list[list[str]]) -> str:
+def attributes_text(found: "jp.statistics.audit.AttributeAudit", names: list[list[str]]) -> str:
     columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
     lines = [
         "certain: the share of these records whose private value follows from the columns",
@@ -107,12 +100,12 @@ def attributes_text(found: "AttributeAudit", names: list[list[str]]) -> str:
     return _output.rendered(table, *lines, *_assumptions(found.assumptions))
 
 
-def _measured(rows: "Sequence[AuditRow]", columns: dict[str, str]) -> dict[str, str]:
+def _measured(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, str]) -> dict[str, str]:
     """The columns that have a number."""
     return {key: title for key, title in columns.items() if any(getattr(row, key) is not None for row in rows)}
 
 
-def _table(rows: "Sequence[AuditRow]", columns: dict[str, str], units: Units) -> "RichTable":
+def _table(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, str], units: Units) -> "RichTable":
     cells = (
         (_output.measure_label(row), *_cells(row, columns, scale), unit)
         for row in rows
@@ -121,7 +114,9 @@ def _table(rows: "Sequence[AuditRow]", columns: dict[str, str], units: Units) ->
     return _output.table_of(cells, [*columns.values()], before=["measure"], after=["units"])
 
 
-def _cells(row: "AuditRow | AttributeRow", columns: dict[str, str], scale: float = 1.0) -> list[str]:
+def _cells(
+    row: "jp.statistics.audit.AuditRow | jp.statistics.audit.AttributeRow", columns: dict[str, str], scale: float = 1.0
+) -> list[str]:
     numbers = {key: getattr(row, key) for key in columns}
     return [
         "-" if value is None else (_output.lower if key in ("lower", "least") else _output.upper)(value * scale, 5)
@@ -134,13 +129,13 @@ def _small(value: float) -> str:
     return f"{value:.3g}" if value > 0 else "0 (below the smallest floating-point number)"
 
 
-def _notes(rows: "Sequence[AuditRow]", columns: dict[str, str]) -> list[str]:
+def _notes(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, str]) -> list[str]:
     """Why numbers are missing: each reason once, with the column it is about."""
     reasons = {(columns[key], row.why[key]) for row in rows for key in columns if key in row.why}
     return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
 
 
-def _assumptions(found: "Assumptions") -> list[str]:
+def _assumptions(found: "jp.statistics.audit.Assumptions") -> list[str]:
     useful = [] if found.useful is None else [f"|X| = {found.useful}"]
     facts = ", ".join([f"|S| = {found.private}", *useful, f"|Y| = {found.released}"])
     if found.records is not None:

@@ -1,6 +1,5 @@
 """The values that a shell completes: names of columns, of measures and of methods."""
 
-import csv
 from pathlib import Path
 
 import typer
@@ -19,7 +18,7 @@ def columns(ctx: typer.Context) -> list[str]:
         settings = reading(ctx.params.get("read") or ())
         tables = [file for file in (TableFile(path, **settings) for path in given) if file.kind == "csv"]
         return header_of(tables[0]) if tables else []
-    except (JaxprivError, OSError, UnicodeError, csv.Error):
+    except (JaxprivError, OSError):
         return []
 
 

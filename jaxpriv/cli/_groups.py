@@ -3,17 +3,15 @@
 import csv
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._fit_line import without_groups
 from jaxpriv.cli._options import TargetOptions
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxpriv.release import Fitted, FittedGroups
 
 
 def of_groups(
@@ -38,7 +36,7 @@ def of_groups(
     return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups, "useful": ()}
 
 
-def text(found: "FittedGroups", target: TargetOptions, units: Units) -> str:
+def text(found: "jp.release.FittedGroups", target: TargetOptions, units: Units) -> str:
     """The numbers of all groups together, then a line for each group."""
     asked = found.fitted[0].evidence
     ((goal, value),) = ((name, value) for name, value in vars(target).items() if value is not None)
@@ -83,7 +81,7 @@ def text(found: "FittedGroups", target: TargetOptions, units: Units) -> str:
     )
 
 
-def _numbers(one: "Fitted", units: Units) -> list[str]:
+def _numbers(one: "jp.release.Fitted", units: Units) -> list[str]:
     bound = one.claims.get("lower_bound")
     cells = [
         str(len(one.mechanism.table)),

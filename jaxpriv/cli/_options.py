@@ -5,21 +5,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import jaxpriv as jp
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike
 
     from jaxpriv._runtime.clock import Clock
-    from jaxpriv.leakage import AbstractLeakage
-    from jaxpriv.problems import DistortionProblem
 
 T = TypeVar("T")
+# Arrays by their names in a file.
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 
 FORMS = ("average", "worst")
 
@@ -66,15 +66,14 @@ class MeasureOption:
         if Measure(self.name, self.form, self.order, self.divergence, self.gamma).fault is not None:
             self.measure(None)  # the message that names the parameter
 
-    def measure(self, neighbours: "ArrayLike | None") -> "AbstractLeakage":
+    def measure(self, neighbours: "np.ndarray | None") -> "jp.leakage.AbstractLeakage":
         """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
-        from jaxpriv.leakage import by_name
         from jaxpriv.leakage.registry import names_with
 
         try:
             given: dict[str, Any] = {name: getattr(self, name) for name in ("form", "order", "divergence", "gamma")}
             related = neighbours if self.name in names_with("neighbours") else None
-            return by_name(self.name, **given, neighbours=related)
+            return jp.leakage.by_name(self.name, **given, neighbours=related)
         except InputError as error:
             message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
@@ -156,7 +155,6 @@ def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[Measur
 def parsed_limit(text: str) -> MeasureOption:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
     from jaxpriv._runtime.validation import scalar
-    from jaxpriv.leakage import parameters_of
 
     option = f"--limit {text!r}"
     name, _, number = text.rpartition("=")
@@ -168,23 +166,21 @@ def parsed_limit(text: str) -> MeasureOption:
         raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
     scalar(value, option, low=0.0, infinite=True)
     try:
-        given: dict[str, Any] = {**parameters_of(name)}
+        given: dict[str, Any] = {**jp.leakage.parameters_of(name)}
     except InputError as error:
         raise InputError(f"--limit {name}: {error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)") from error
     return MeasureOption("--limit", **given, value=value)
 
 
 def distortion_problem(
-    arrays: "Mapping[str, np.ndarray]",
+    arrays: Arrays,
     measures: list[MeasureOption],
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
-) -> "DistortionProblem":
+) -> "jp.DistortionProblem":
     """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
-    from jaxpriv.problems import DistortionProblem
-
     leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
     limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
-    return DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
+    return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 
 
 class Unseen(StrEnum):
@@ -233,6 +229,15 @@ class DesignOptions(SplitOptions):
     population: bool = False
     unseen: Unseen = Unseen.refuse
     resolution: int = 32
+
+
+def given_of(options: object) -> dict[str, Any]:
+    """The options of a group that were given, as arguments of the library, which have the same names."""
+    return {
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in vars(options).items()
+        if value is not None
+    }
 
 
 def request_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:

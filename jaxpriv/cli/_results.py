@@ -2,19 +2,15 @@
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.errors import NotCertifiedError
-
-if TYPE_CHECKING:
-    from jaxpriv.funnels import FunnelSolution
-    from jaxpriv.program.solution import Solution
-    from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.claims import Claim
 
 
-def solved(found: "Solution | FunnelSolution", *names: str) -> JsonRecord:
+def solved(found: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
     """The JSON of a result with these of its numbers."""
     head, last = {"status": found.status}, {"iterations": found.steps, "seconds": found.seconds}
     return {**head, **_output.record_of(found, *names, "solver"), **last}
@@ -56,7 +52,7 @@ def work_of(record: JsonRecord) -> dict[str, str]:
     }
 
 
-def claim_text(claim: "Claim", units: Units, *, down: bool = False, digits: int = 6) -> str:
+def claim_text(claim: Claim, units: Units, *, down: bool = False, digits: int = 6) -> str:
     """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
     end = claim.lower if down else claim.upper
     if end is None:

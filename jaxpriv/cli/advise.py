@@ -2,8 +2,8 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._fit_line import fit_command, in_groups, settings, with_rules
 from jaxpriv.cli._options import FormOptions, SplitOptions, TimeOptions, request_of
@@ -11,9 +11,6 @@ from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
-
-if TYPE_CHECKING:
-    from jaxpriv.release import Advice, Advised, Obstacle
 
 # A leakage on the records below this is rounding, and so is that part of a probability.
 _ROUNDING = 1e-9
@@ -39,21 +36,17 @@ def advise(
     for the population from the records that were held out (all bounds hold together). Columns that keep the table from
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
-    from jaxpriv import release
-
     if picture is not None:
-        from jaxpriv import plotting
-
         _output.picture_kind(picture, "--picture")
-        plotting.require_matplotlib()
+        jp.plotting.require_matplotlib()
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
     further: dict[str, object] = {**vars(measure), **vars(split)}
     asked = {**further, **of_records, "symbols": symbols, "tol": run.tol, "clock": clock}
-    request = request_of(release.AdviseRequest, asked)
+    request = request_of(jp.release.AdviseRequest, asked)
     try:
-        advice = working("Advising", lambda _: release.advise(source, request), clock)
+        advice = working("Advising", lambda _: jp.release.advise(source, request), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
@@ -69,7 +62,7 @@ def advise(
         )
 
 
-def _shown(advice: "Advice") -> "Advised":
+def _shown(advice: "jp.release.Advice") -> "jp.release.Advised":
     return advice.designs[min(_SHOWN, len(advice.designs) - 1)]
 
 
@@ -81,7 +74,7 @@ def _percent_up(share: float) -> str:
     return f"{_output.upper_fixed(100 * share - _ROUNDING, 1)} %"
 
 
-def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) -> str:
+def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units: Units) -> str:
     name = advice.frontier.problem.leakage.unit
     scale, unit = units.of(name)
     design, held_out = advice.records
@@ -131,23 +124,21 @@ def _text(advice: "Advice", command: str, measure: FormOptions, units: Units) ->
     )
 
 
-def _option(obstacle: "Obstacle") -> list[str]:
+def _option(obstacle: "jp.release.Obstacle") -> list[str]:
     """The options of `fit` that remove an obstacle, as a shell takes them."""
     given = settings(obstacle.column, obstacle.rule)
     words = (word for name, text in given.items() for word in (f"--{name}", text))
     return [shlex.quote(word) for word in words]
 
 
-def _picture(advice: "Advice", kind: str, units: Units) -> bytes:
-    from jaxpriv import plotting
-
+def _picture(advice: "jp.release.Advice", kind: str, units: Units) -> bytes:
     unit = advice.frontier.problem.leakage.unit
     others = [
         (one.distortion, one.leakage, one.columns[0] if one.columns else "as it is")
         for one in advice.hidden
         if len(one.columns) < 2
     ]
-    figure = plotting.plot_frontier(
+    figure = jp.plotting.plot_frontier(
         advice.frontier,
         units=units.value if unit == "nats" else "nats",
         others=others,
@@ -155,10 +146,10 @@ def _picture(advice: "Advice", kind: str, units: Units) -> bytes:
         free=advice.designs[-1].distortion,
     )
     figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
-    return plotting.image_bytes(figure, kind)
+    return jp.plotting.image_bytes(figure, kind)
 
 
-def _record(advice: "Advice", command: str) -> JsonRecord:
+def _record(advice: "jp.release.Advice", command: str) -> JsonRecord:
     return {
         "records": dict(zip(("design", "held_out"), advice.records, strict=True)),
         "alphabets": _output.record_of(advice, "private", "useful"),

@@ -1,38 +1,41 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._audit_text import attributes_text, mechanism_text, pairs_text
+from jaxpriv.cli._options import given_of
 from jaxpriv.cli._output import JsonRecord, Units
-from jaxpriv.cli._tables import (
-    SYMBOLS,
-    ColumnOptions,
-    counts_by_attributes,
-    is_table,
-    table_file,
-)
+from jaxpriv.cli._tables import SYMBOLS, ColumnOptions, counts_by_attributes, is_table, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, JaxprivError
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv.release import Mechanism
-    from jaxpriv.statistics.audit import (
-        AttributeAudit,
-        MechanismAudit,
-        PairsAudit,
-    )
-
-T = TypeVar("T", "AttributeAudit", "MechanismAudit", "PairsAudit")
+T = TypeVar("T")
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
 _LARGEST_JSON = 2**24
+
+
+@dataclass(frozen=True)
+class BoundOptions:
+    """What is bounded of a sample, and how."""
+
+    measures: list[str] | None = None
+    order: list[float] | None = None
+    bootstrap: int = 200
+    confidence: float = 0.95
+    seed: int = 0
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of an audit."""
+        given = given_of(self)
+        return {"orders": given.pop("order", []), **given}
 
 
 def audit(
@@ -52,13 +55,9 @@ def audit(
     solution: Path | None = None,
     certificate: Path | None = None,
     again: list[Path] | None = None,
-    measures: list[str] | None = None,
-    bootstrap: int = 200,
     objective: str | None = None,
-    confidence: float = 0.95,
-    order: list[float] | None = None,
     permutations: int = 9999,
-    seed: int = 0,
+    bounds: BoundOptions,
     units: Units = Units.nats,
     json: Path | None = None,
 ) -> None:
@@ -69,12 +68,10 @@ def audit(
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
     from jaxpriv._runtime.files import load_npz_safely
-    from jaxpriv.leakage import by_name, parameters_of
     from jaxpriv.release.matching import counts_by_design, releases_by_design, releases_by_symbols
-    from jaxpriv.statistics.audit import audit_attributes, audit_mechanism, audit_pairs, conformity
 
     _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
-    black_box, again = pairs is not None, again or []
+    black_box = pairs is not None
     records = counts if counts is not None else joint
     with_table, released_table = (path is not None and is_table(path) for path in (records, releases))
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
@@ -92,7 +89,7 @@ def audit(
             f"{', '.join(columns.given[:1])} is about a table in --counts or --joint",
         ),
         (
-            subsets is not None and (pairs is None or not is_table(pairs) or measures or order),
+            subsets is not None and (pairs is None or not is_table(pairs) or bounds.measures or bounds.order),
             "--subsets is about a table in --pairs, and goes without --measures and --order",
         ),
         (optimum is not None and subsets is None, "--optimum is about --subsets"),
@@ -127,87 +124,79 @@ def audit(
     ):
         if refused:
             raise InputError(reason)
-    options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
-    options |= {"bootstrap": bootstrap, "seed": seed}
-    if pairs is not None:
+    if mechanism is None or records is None:
+        assert pairs is not None
         table, attributes, labels, chosen = _pairs(pairs, columns, released)
         if subsets is not None:
-            given = {"most": subsets, "confidence": confidence, "optimum": optimum, "seed": seed}
-            every = _stated(working("Auditing", lambda _: audit_attributes(table, attributes, **given)), chosen)
+            given = {"most": subsets, "confidence": bounds.confidence, "optimum": optimum, "seed": bounds.seed}
+            every = working("Auditing", lambda _: jp.statistics.audit.audit_attributes(table, attributes, **given))
+            every = _stated(every, chosen)
             names = [[(released or [])[column] for column in row.columns] for row in every.rows]
             rows = [{**_output.record_of(row), "columns": own} for row, own in zip(every.rows, names, strict=True)]
             record = {"kind": "attributes", **_output.record_of(every), "rows": rows}
             return _output.deliver(record, json, attributes_text(every, names), private=True)
-        found = working("Auditing", lambda _: audit_pairs(table, permutations=permutations, **options))
+        arguments = {"permutations": permutations, **bounds.arguments}
+        found = working("Auditing", lambda _: jp.statistics.audit.audit_pairs(table, **arguments))
         found = _stated(found, chosen)
         record = _record("pairs", found, **({"labels": labels} if show_values else {}))
         return _output.deliver(record, json, pairs_text(found, units), private=True)
-    assert mechanism is not None
-    data: dict[str, Any] = {}
-    chosen: tuple[str, ...] = ()
-    pairs_released, fitted = None, None
-    own = columns.read if releases == records else None  # a table of its own is as `jaxpriv release` writes it
-    if design and counts is not None:
-        from jaxpriv.release import Mechanism
-
-        fitted = Mechanism.load(mechanism)
-        channel = fitted.all_drawn()
-        known = counts_by_design(table_file(counts, columns.read), fitted)
-        data = {"counts": known.counts, "held_out": held_out}
-        if released_table and releases is not None:
-            pairs_released = releases_by_design(table_file(releases, own), known.ordered(row_order, releases), fitted)
+    fitted, stored, book, known, chosen = None, {}, None, None, ()
+    data: dict[str, Any] = {} if joint is not None else {"held_out": held_out}
+    if design:
+        fitted = jp.Mechanism.load(mechanism)
+        channel, known = fitted.all_drawn(), counts_by_design(table_file(records, columns.read), fitted)
         if certificate is not None:
             data |= _recomputed(certificate, fitted)
-        chosen = (_PRIVATE_ALPHABET,)
     else:
         stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if with_table else ())])
         channel = stored["mechanism"]
-        if with_table and records is not None:
-            option = "joint" if counts is None else "counts"
-            known, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], option)
-            data = {"counts": known.counts, "held_out": held_out}
-            chosen = (_PRIVATE_ALPHABET,)
-            if counts is None:
-                data = {"joint": known.counts / known.counts.sum()}
-            if released_table and releases is not None:
-                if channel.shape != (len(stored["attributes"]),) * 2:
-                    raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
-                file = table_file(releases, own)
-                ordered = known.ordered(row_order, releases)
-                pairs_released = releases_by_symbols(file, released, ordered, book, stored["attributes"])
-        elif counts is not None:
-            arrays = load_npz_safely(counts, ["counts"], ["possible"])
-            data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
-        elif joint is not None:
-            data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    name = "counts" if joint is None else "joint"
+    if with_table and fitted is None:
+        known, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], name)
+    if known is None:
+        data |= load_npz_safely(records, [name], ["possible"] if joint is None else ())
+    else:
+        chosen = (_PRIVATE_ALPHABET,)
+        data[name] = known.counts if joint is None else known.counts / known.counts.sum()
+    counted = None
+    if releases is not None and (known is None or not released_table):
+        counted = load_npz_safely(releases, ["counts"])["counts"]
+    elif releases is not None and known is not None:
+        # A table of its own is as `jaxpriv release` writes it.
+        file = table_file(releases, columns.read if releases == records else None)
+        if fitted is not None:
+            counted = releases_by_design(file, known.ordered(row_order, releases), fitted)
+        elif book is not None:
+            if channel.shape != (len(stored["attributes"]),) * 2:
+                raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
+            ordered = known.ordered(row_order, releases)
+            counted = releases_by_symbols(file, released, ordered, book, stored["attributes"])
+    tested = None
+    if counted is not None:
+        drawn = channel if fitted is None else fitted.matrix()
+        tested = jp.statistics.audit.conformity(counted, drawn, seed=bounds.seed)
+        if fitted is not None and fitted.released_columns != fitted.codebook.useful:
+            # What is released is no useful symbol: nothing is "unchanged".
+            tested = replace(tested, unchanged=None, detectable=None)
     if fitted is not None and fitted.earlier is not None:
         chosen += ("The outputs are the draw of the design and those of the earlier designs that it looks at.",)
     if again:
         chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
-    for path in again:
+    for path in again or ():
         channel = _drawn_again(channel, path, fitted)
     if solution is not None:
         try:
-            measure = by_name(**parameters_of(objective or "mutual-information"))
+            measure = jp.leakage.by_name(**jp.leakage.parameters_of(objective or "mutual-information"))
         except InputError as error:
             raise InputError(f"--objective: {error}") from error
         data |= {"solution": _solution(solution), "objective": measure}
-    if releases is not None and not released_table:
-        pairs_released = load_npz_safely(releases, ["counts"])["counts"]
-    checked = (
-        None
-        if pairs_released is None
-        else conformity(pairs_released, channel if fitted is None else fitted.matrix(), seed=seed)
-    )
-    if checked is not None and fitted is not None and fitted.released_columns != fitted.codebook.useful:
-        # What is released is no useful symbol: nothing is "unchanged".
-        checked = replace(checked, unchanged=None, detectable=None)
-    audited = _stated(working("Auditing", lambda _: audit_mechanism(channel, **data, **options)), chosen)
-    record = _record("mechanism", audited, conformity=checked)
-    return _output.deliver(record, json, mechanism_text(audited, checked, units), private=True)
+    audited = working("Auditing", lambda _: jp.statistics.audit.audit_mechanism(channel, **data, **bounds.arguments))
+    audited = _stated(audited, chosen)
+    record = _record("mechanism", audited, conformity=tested)
+    return _output.deliver(record, json, mechanism_text(audited, tested, units), private=True)
 
 
-def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") -> "np.ndarray":
+def _drawn_again(channel: Any, path: Path, design: "jp.Mechanism | None") -> Any:  # noqa: ANN401 (arrays)
     """P(y, y' | x) of an output of `channel` (X, Y) and one of the mapping in a file, drawn independently given x."""
     from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv._runtime.resources import need_memory
@@ -216,9 +205,7 @@ def _drawn_again(channel: "np.ndarray", path: Path, design: "Mechanism | None") 
     if design is None:
         other = mechanism_array(load_npz_safely(path, ["mechanism"])["mechanism"], "again", inputs=len(channel))
     else:
-        from jaxpriv.release import Mechanism
-
-        second = Mechanism.load(path)
+        second = jp.Mechanism.load(path)
         classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
         if classes[0] != classes[1]:
             raise InputError(f"--again: {path} has other useful columns, classes or symbols than the design")
@@ -236,7 +223,7 @@ def _stated(found: T, more: tuple[str, ...]) -> T:
     return replace(audited, assumptions=replace(own, statements=own.statements + more))
 
 
-def _record(kind: str, found: "MechanismAudit | PairsAudit", **more: object) -> JsonRecord:
+def _record(kind: str, found: object, **more: object) -> JsonRecord:
     record = _output.record_of(found)
     return {"kind": kind, "units": "nats", "measures": record.pop("rows"), **record, **more}
 
@@ -275,17 +262,14 @@ def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tu
     return data.counts, data.useful_attributes, labels, chosen
 
 
-def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
+def _recomputed(path: Path, design: "jp.Mechanism") -> JsonRecord:
     """The gap of a design and its measure, from the counts and dual scores of its private part."""
-    from jaxpriv.leakage import by_name
-    from jaxpriv.release import Evidence
-
-    claim = Evidence.load(path, design).claims(design).get("gap")
+    claim = jp.release.Evidence.load(path, design).claims(design).get("gap")
     if claim is None or claim.upper is None:
         raise InputError(f"--certificate: {path} holds no certificate: of other measures and problems there is none")
     if design.asked.problem not in ("budget", "disclosure"):
         raise InputError("--certificate: this design has the least distortion: its gap is not about leakage")
-    return {"gap": float(claim.upper), "objective": by_name(**dict[str, Any](design.asked.leakage))}
+    return {"gap": float(claim.upper), "objective": jp.leakage.by_name(**dict[str, Any](design.asked.leakage))}
 
 
 def _solution(path: Path) -> SimpleNamespace:

@@ -1,16 +1,12 @@
 """`jaxpriv compare`: what a release lost."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxpriv.release.report.comparison import ColumnChange, Comparison
-
 
 # The longest bar of a table of shares.
 _BAR = 20
@@ -44,16 +40,15 @@ def compare(
         raise InputError("--bins: a design has its own classes")
     from jaxpriv.release.grouped import load_mechanism
     from jaxpriv.release.matching import records_of_rows
-    from jaxpriv.release.report import compare as compared
     from jaxpriv.statistics.tables.readers import read_columns
 
     mechanism = None if design is None else load_mechanism(design)
 
-    def work(_: object) -> "Comparison":
+    def work(_: object) -> "jp.report.Comparison":
         names = mechanism.codebook.useful if mechanism is not None else useful or ()
         columns = read_columns(before, list(dict.fromkeys((*names, *filter(None, (identity, target))))))
         size = len(next(iter(columns.values())).values)
-        return compared(
+        return jp.report.compare(
             columns,
             after,
             mechanism=mechanism,
@@ -73,7 +68,7 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _text(found: "Comparison") -> str:
+def _text(found: "jp.report.Comparison") -> str:
     before, after = found.rows
     paired = "each with its own record" if found.paired else "distributions alone (--row-order, --id or --same-order)"
     parts = [f"{before} records, {after} released rows, compared {paired}\n"]
@@ -97,7 +92,7 @@ def _text(found: "Comparison") -> str:
     return "".join(parts)
 
 
-def _column_text(one: "ColumnChange") -> str:
+def _column_text(one: "jp.report.ColumnChange") -> str:
     longest = max(float(one.before.max()), float(one.after.max()))
     rows = (
         (label, *map(_share, shares), *("█" * round(_BAR * share / longest) for share in shares))

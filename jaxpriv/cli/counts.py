@@ -1,14 +1,11 @@
 """`jaxpriv counts`: how many records of each class the original table had, estimated from a release."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._tables import table_file
 from jaxpriv.cli._work import working
-
-if TYPE_CHECKING:
-    from jaxpriv.release import CountEstimate
 
 
 def counts(
@@ -22,14 +19,13 @@ def counts(
     Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
     the design does not determine the count.
     """
-    from jaxpriv.release import estimate_counts
     from jaxpriv.release.grouped import load_mechanism
 
     file = table_file(released, None)
     parts = load_mechanism(design).parts
 
-    def work(_: object) -> "dict[str, CountEstimate]":
-        return {name: one for part in parts for name, one in estimate_counts(part, file).items()}
+    def work(_: object) -> "dict[str, jp.release.CountEstimate]":
+        return {name: one for part in parts for name, one in jp.release.estimate_counts(part, file).items()}
 
     found = working("Estimating", work)
     tables = (

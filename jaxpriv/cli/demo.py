@@ -2,21 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.cli._work import working
 from jaxpriv.errors import NotCertifiedError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv.data.datasets import Dataset
-    from jaxpriv.funnels.solve import FunnelFrontier
-    from jaxpriv.program.solution import Solution
-    from jaxpriv.solving.frontier import Frontier
-
 
 # Certified gap of every point, in nats.
 _TOLERANCE = 1e-6
@@ -44,28 +36,29 @@ def demo(
     """
     import numpy as np
 
-    from jaxpriv import plotting
-    from jaxpriv.data import datasets
-    from jaxpriv.data.distortion import changed_attributes, dense
-    from jaxpriv.leakage import MutualInformation
     from jaxpriv.release.advising import hidings
 
-    plotting.require_matplotlib()
+    jp.plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
     _output.make_folder(out)
     _output.check_outputs({f"--out {name}": path for name, path in files.items()}, {})
 
-    data = datasets.census()
-    distances = np.asarray(dense(changed_attributes(data.useful_attributes)))
+    data = jp.datasets.census()
+    distances = np.asarray(jp.distortion.dense(jp.distortion.changed_attributes(data.useful_attributes)))
     curve, free = _design(data, distances, points)
     funnel, boundaries = _funnel(data)
     shown = int(np.abs(curve.targets - _DRAWN).argmin())
     mechanism = curve.solutions.mechanism[shown]
     names = data.useful_names
-    hidden = hidings(names, data.useful_attributes, data.joint, distances, MutualInformation(), range(len(names)))
+    hidden = hidings(
+        names, data.useful_attributes, data.joint, distances, jp.leakage.MutualInformation(), range(len(names))
+    )
     others = [(spent, leaked, columns) for columns, _, spent, leaked in hidden]
+    ends = (one * units.per_nat for one in (curve.value[shown], others[0][1]))
+    title = f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, "
+    title += "{:.2f} of {:.2f} {} leak".format(*ends, units)
     figures = {
-        files["frontier.png"]: plotting.plot_frontier(
+        files["frontier.png"]: jp.plotting.plot_frontier(
             curve,
             tol=_TOLERANCE,
             units=units.value,
@@ -75,9 +68,9 @@ def demo(
             xlabel="budget: mean number of changed attributes",
             ylabel=f"leakage of {' and '.join(data.private_names)}",
         ),
-        files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1], units)),
+        files["mapping.png"]: jp.plotting.plot_mapping(mechanism, data, title=title),
     }
-    figures[files["funnel.png"]] = plotting.plot_frontier(
+    figures[files["funnel.png"]] = jp.plotting.plot_frontier(
         *boundaries,
         units=units.value,
         labels=("least: privacy funnel", "most: information bottleneck"),
@@ -85,7 +78,7 @@ def demo(
         others_label="greedy merging",
         title="Every release lies between the boundaries",
     )
-    contents = {path: plotting.image_bytes(figure) for path, figure in figures.items()}
+    contents = {path: jp.plotting.image_bytes(figure) for path, figure in figures.items()}
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
     record = {**_record(curve, free, shown, files), "funnel": funnel}
@@ -94,41 +87,37 @@ def demo(
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 
 
-def _design(data: "Dataset", distances: "np.ndarray", points: int) -> "tuple[Frontier, Solution]":
+def _design(data: "jp.datasets.Dataset", distances: object, points: int) -> "tuple[jp.Frontier, jp.Solution]":
     """The frontier, and the least distortion at which the release is independent of S."""
     import numpy as np
-
-    from jaxpriv import DistortionProblem, frontier, solve
 
     constant = float((data.joint.sum(axis=0) @ distances).min())
     # Closer together where the curve is steep; the last one is beyond the cheapest constant release.
     budgets = 1.1 * constant * np.linspace(0, 1, points + 1)[1:] ** 1.5
-    problem = DistortionProblem(data.joint, distances, budget=constant)
-    private = DistortionProblem(data.joint, distances, leakage_budget=0.0)
+    problem = jp.DistortionProblem(data.joint, distances, budget=constant)
+    private = jp.DistortionProblem(data.joint, distances, leakage_budget=0.0)
 
-    def work(report: Callable[[int, int], None]) -> "tuple[Frontier, Solution]":
-        curve = frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
-        return curve, solve(private, tol=_TOLERANCE)
+    def work(report: Callable[[int, int], None]) -> "tuple[jp.Frontier, jp.Solution]":
+        curve = jp.frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
+        return curve, jp.solve(private, tol=_TOLERANCE)
 
     return working(f"Designing {points} optimal mappings", work)
 
 
-def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
+def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFrontier]]":
     """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there; and both
     boundaries.
     """
     import numpy as np
 
-    from jaxpriv import BottleneckProblem, FunnelProblem, funnel_frontier, solve
-
-    problems = [FunnelProblem(data.joint, disclosure=target) for target in _PRINTED]
+    problems = [jp.FunnelProblem(data.joint, disclosure=target) for target in _PRINTED]
 
     def work(_: object) -> tuple[list[Any], ...]:
         boundaries = [
-            funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_DISCLOSED), tol=_TOLERANCE)
-            for kind in (FunnelProblem, BottleneckProblem)
+            jp.funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_DISCLOSED), tol=_TOLERANCE)
+            for kind in (jp.FunnelProblem, jp.BottleneckProblem)
         ]
-        merged, ratio = ([solve(one, method) for one in problems] for method in ("greedy", "greedy-ratio"))
+        merged, ratio = ([jp.solve(one, method) for one in problems] for method in ("greedy", "greedy-ratio"))
         return boundaries, merged, ratio
 
     boundaries, merged, ratio = working("Solving privacy funnels", work)
@@ -143,13 +132,7 @@ def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
     return record, boundaries
 
 
-def _title(curve: "Frontier", shown: int, everything: float, units: Units) -> str:
-    scale = units.per_nat
-    leaked = f"{curve.value[shown] * scale:.2f} of {everything * scale:.2f} {units} leak"
-    return f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
-
-
-def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
+def _record(curve: "jp.Frontier", free: "jp.Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
     solution = curve.solutions
     both = [one.seconds or {} for one in (solution, free)]
     return {

@@ -2,16 +2,13 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxpriv.statistics.audit import ReleaseExcess
 
 
 class SameUse(StrEnum):
@@ -57,7 +54,6 @@ def excess(
     check_header(table_file(table, columns.read), [*private, *useful])
     check_header(table_file(other, columns.read), names)
     from jaxpriv.release.matching import counts_with_releases, records_of_rows
-    from jaxpriv.statistics.audit import excess as compared
     from jaxpriv.statistics.tables import count_table
     from jaxpriv.statistics.tables.readers import read_columns
 
@@ -71,7 +67,7 @@ def excess(
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
     found = working(
         "Comparing",
-        lambda _: compared(
+        lambda _: jp.statistics.audit.excess(
             counts, distortion=costs, at=None if at is None else at.value, tol=tol, time_limit=time_limit
         ),
     )
@@ -79,7 +75,7 @@ def excess(
     _output.deliver(record, json, _comparison(found, units), private=True)
 
 
-def _comparison(found: "ReleaseExcess", units: Units) -> str:
+def _comparison(found: "jp.statistics.audit.ReleaseExcess", units: Units) -> str:
     per = units.per_nat
 
     def shown(value: float) -> str:

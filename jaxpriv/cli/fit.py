@@ -3,8 +3,9 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _groups, _output
 from jaxpriv.cli._fit_line import in_groups
 from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, TimeOptions, request_of
@@ -13,9 +14,6 @@ from jaxpriv.cli._results import claim_text
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
-
-if TYPE_CHECKING:
-    from jaxpriv.release import Fitted, FittedGroups
 
 
 def fit(
@@ -43,8 +41,6 @@ def fit(
     mapping meets the target. Exit code 4: the gap is above --tol (or the time limit or Ctrl-C came first); design and
     interval are valid and written all the same.
     """
-    from jaxpriv import release
-
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
     _output.only_one(vars(target))
@@ -56,7 +52,7 @@ def fit(
     if after is not None:
         if columns.useful or columns.codebook or not in_one:
             raise InputError("--after goes without --useful, --codebook and groups: it has the columns of EARLIER.zip")
-        given["after"] = release.Mechanism.load(after)
+        given["after"] = jp.release.Mechanism.load(after)
         columns = replace(columns, useful=list(given["after"].codebook.useful))
     source, of_records = records_and_measure(table, columns, measure)
     of_records |= {} if after is None else {"useful": ()}
@@ -64,10 +60,10 @@ def fit(
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol, "clock": clock}
 
-    def work(_: object) -> "Fitted | FittedGroups":
+    def work(_: object) -> "jp.release.Fitted | jp.release.FittedGroups":
         if in_one:
-            return release.fit(source, request_of(release.FitRequest, asked))
-        return release.fit_groups(source, request_of(release.GroupsRequest, asked))
+            return jp.release.fit(source, request_of(jp.release.FitRequest, asked))
+        return jp.release.fit_groups(source, request_of(jp.release.GroupsRequest, asked))
 
     try:
         found = working("Fitting", work, clock)
@@ -86,7 +82,7 @@ def fit(
     if codebook_out is not None:
         files[codebook_out] = found.codebook.to_json().encode()
     secret = [path for path in (private_out, codebook_out) if path is not None]
-    if isinstance(found, release.FittedGroups):
+    if isinstance(found, jp.release.FittedGroups):
         parts, text = found.fitted, _groups.text(found, target, units)
     else:
         parts, text = (found,), _text(found, units)
@@ -117,7 +113,7 @@ _BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
 _CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
 
 
-def _text(found: "Fitted", units: Units) -> str:
+def _text(found: "jp.release.Fitted", units: Units) -> str:
     release = found.mechanism
     asked, audit = release.asked, found.audit
     measure = asked.leakage["name"]

@@ -1,24 +1,24 @@
 """`jaxpriv frontier`: one problem at many targets, every point certified."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._options import FormOptions, RunOptions, checked_targets, distortion_problem, known_solver, measures_of
+from jaxpriv.cli._options import (
+    Arrays,
+    FormOptions,
+    RunOptions,
+    checked_targets,
+    distortion_problem,
+    known_solver,
+    measures_of,
+)
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._results import in_units
-from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
+from jaxpriv.cli._tables import CostOptions, problem_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv.funnels.solve import FunnelFrontier
-    from jaxpriv.solving.frontier import Frontier
-    from jaxpriv.statistics.tables import CountedTable
-
 
 _KINDS = (".csv", ".json", ".npz")
 
@@ -52,8 +52,6 @@ def frontier(
 
     columns.check(problem)
     from jaxpriv.funnels.solve import funnel_frontier_within
-    from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
-    from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import Request
     from jaxpriv.solving.frontier import frontier_within, spread_targets
@@ -66,12 +64,12 @@ def frontier(
     if out is not None and out.suffix.lower() not in _KINDS:
         raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
     if picture is not None:
-        require_matplotlib()
+        jp.plotting.require_matplotlib()
         _output.picture_kind(picture, "--picture")
     if line and picture is None:
         raise InputError("--line is about --picture")
     funnel = bottleneck or bool(disclosure)
-    arrays, _ = _arrays(problem, columns, funnel, bool(values) and not funnel)
+    arrays = _arrays(problem, columns, funnel, bool(values))
     funnel = funnel or "distortion" not in arrays
     known_solver(solver, funnel)
     if not values:
@@ -91,10 +89,10 @@ def frontier(
     if bottleneck:
         if measure.leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
-        asked: Any = BottleneckProblem(arrays["joint"], **first)
+        asked: Any = jp.BottleneckProblem(arrays["joint"], **first)
     elif funnel:
         leakage: Any = measures[0].measure(arrays.get("neighbours"))
-        asked = FunnelProblem(arrays["joint"], leakage=leakage, **first)
+        asked = jp.FunnelProblem(arrays["joint"], leakage=leakage, **first)
     else:
         asked = distortion_problem(arrays, measures, **first)
 
@@ -115,8 +113,8 @@ def frontier(
         plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
         files[out] = _npz(numbers, curve) if kind == ".npz" else plain
     if picture is not None:
-        drawn = plot_frontier(curve, units=units.value, tol=run.tol, line=line)
-        files[picture] = image_bytes(drawn, _output.picture_kind(picture, "--picture"))
+        drawn = jp.plotting.plot_frontier(curve, units=units.value, tol=run.tol, line=line)
+        files[picture] = jp.plotting.image_bytes(drawn, _output.picture_kind(picture, "--picture"))
     _output.deliver(record, json, _table(curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
@@ -127,36 +125,30 @@ def frontier(
         )
 
 
-def _arrays(
-    path: Path, columns: ColumnOptions, funnel: bool, needs_distortion: bool
-) -> "tuple[dict[str, np.ndarray], CountedTable | None]":
-    """The arrays of the problem; of one without a distortion the joint alone, where targets allow it."""
-    if funnel:
-        return problem_of(path, columns, ["joint"])
-    try:
-        return problem_of(path, columns, ["joint", "distortion"], ["neighbours"])
-    except InputError:
-        if needs_distortion or columns.given:
-            raise
-        return problem_of(path, columns, ["joint"], ["neighbours"])
+def _arrays(path: Path, columns: CostOptions, funnel: bool, targets: bool) -> Arrays:
+    """The arrays of the problem; of one without a distortion the joint alone, where no targets ask for one."""
+    if not funnel:
+        try:
+            return problem_of(path, columns, ["joint", "distortion"], ["neighbours"])[0]
+        except InputError:
+            if targets or columns.given:
+                raise
+    return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours"])[0]
 
 
-def _npz(numbers: "Mapping[str, np.ndarray]", curve: "Frontier | FunnelFrontier") -> bytes:
+def _npz(numbers: Arrays, curve: "jp.Frontier | jp.FunnelFrontier") -> bytes:
     """The numbers, the mappings where all have one shape, and the drawing."""
     import numpy as np
 
-    from jaxpriv.plotting import drawn_curve
-    from jaxpriv.program.solution import Status
-
     arrays = {name: values for name, values in numbers.items() if name != "status"}
-    arrays["status"] = np.array([Status[str(one).upper()].value for one in numbers["status"]])
+    arrays["status"] = np.array([jp.Status[str(one).upper()].value for one in numbers["status"]])
     mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
     if len({one.shape for one in mechanisms}) == 1:
         arrays["mechanism"] = np.stack(mechanisms)
-    return _output.npz_bytes(**arrays, **drawn_curve(curve).arrays())
+    return _output.npz_bytes(**arrays, **jp.plotting.drawn_curve(curve).arrays())
 
 
-def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
+def _table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> str:
     import numpy as np
 
     numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
@@ -179,7 +171,7 @@ def _table(curve: "Frontier | FunnelFrontier", units: Units) -> str:
     return _output.rendered(_output.table_of(rows, headings))
 
 
-def arrays_of(curve: "Frontier | FunnelFrontier", units: str = "nats") -> "dict[str, np.ndarray]":
+def arrays_of(curve: "jp.Frontier | jp.FunnelFrontier", units: str = "nats") -> Arrays:
     """The numbers of every point: the target, and the further `columns` of a frontier."""
     (_, targets), *others = curve.columns(units).items()
     return {"target": targets, **dict(others)}

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._options import LeakageOptions, RunOptions, checked_targets, known_solver
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
@@ -11,10 +12,6 @@ from jaxpriv.cli._results import in_units, infeasible, solved, uncertified, work
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError
-
-if TYPE_CHECKING:
-    pass
-
 
 # Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
@@ -50,7 +47,6 @@ def funnel(
     """
     columns.check(problem)
     from jaxpriv._runtime.validation import joint_array
-    from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import Request
     from jaxpriv.solving.solve import solve_within
@@ -62,7 +58,12 @@ def funnel(
     given |= {"relevance": relevance, "multiplier": multiplier}
     form = _output.only_one(given)
     targets = checked_targets(form, given[form], low=0.0)
-    _check_form(form, bottleneck, method, measure.leakage)
+    why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
+    if bottleneck and form in ("equivocation", "leakage_budget"):
+        option = form.replace("_", "-")
+        raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
+    if bottleneck and measure.leakage != "mutual-information":
+        raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
     run.check()
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
@@ -71,7 +72,7 @@ def funnel(
     joint = joint_array(arrays["joint"])
     files = book_file(results.codebook_out, table)
 
-    kind = BottleneckProblem if bottleneck else FunnelProblem
+    kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
     further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}
     clock, found = run.clock(), []
 
@@ -107,17 +108,6 @@ def funnel(
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
     if open_gaps and (method in _CERTIFYING or clock.stop):
         raise uncertified(clock.stop, run.tol, max(open_gaps), "Allow more --max-steps, or raise --tol")
-
-
-def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:
-    if not bottleneck:
-        return
-    why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
-    if form in ("equivocation", "leakage_budget"):
-        option = form.replace("_", "-")
-        raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
-    if leakage != "mutual-information":
-        raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
 
 
 def _together(records: list[JsonRecord], method: str) -> JsonRecord:

@@ -3,16 +3,12 @@
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord
 from jaxpriv.cli._work import working
 from jaxpriv.cli.cache import contents_of
-
-if TYPE_CHECKING:
-    pass
-
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
@@ -26,7 +22,6 @@ def info(json: Path | None = None) -> None:
 def _installation() -> dict[str, object]:
     import jax
 
-    from jaxpriv import __version__
     from jaxpriv._runtime import executables, native
     from jaxpriv._runtime.compilation import accelerator, default_backend
     from jaxpriv.leakage import NAMES
@@ -35,7 +30,7 @@ def _installation() -> dict[str, object]:
     device, kernels = accelerator(), native.instruction_set()
     return {
         "versions": {
-            "jaxpriv": __version__,
+            "jaxpriv": jp.__version__,
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in _PACKAGES},
         },

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._tables import CostOptions, arrays_of_table, book_file
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """`jaxpriv plot`: pictures of mappings and of certified curves."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import Units
 from jaxpriv.errors import InputError, IntegrityError
-
-if TYPE_CHECKING:
-    from jaxpriv.plotting import DrawnCurve
 
 
 def plot(
@@ -23,9 +21,7 @@ def plot(
     A mapping of |X| symbols is drawn with one row for each; a curve with its points, and with the band in which the
     optimum lies between them.
     """
-    from jaxpriv.plotting import image_bytes, plot_frontier, plot_mapping, require_matplotlib
-
-    require_matplotlib()
+    jp.plotting.require_matplotlib()
     kind = _output.picture_kind(out, "--out")
     found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
@@ -34,29 +30,28 @@ def plot(
     if line and not curves:
         raise InputError("--line is about curves (CURVE.npz of jaxpriv frontier)")
     figure = (
-        plot_frontier(*curves, units=units.value, title=title, line=line)
+        jp.plotting.plot_frontier(*curves, units=units.value, title=title, line=line)
         if curves
-        else plot_mapping(found[0][1], title=title)
+        else jp.plotting.plot_mapping(found[0][1], title=title)
     )
-    _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, kind)})
+    _output.deliver({}, None, f"picture in {out}\n", {out: jp.plotting.image_bytes(figure, kind)})
 
 
-def _read(path: Path) -> "DrawnCurve | tuple[str, object]":
+def _read(path: Path) -> "jp.plotting.DrawnCurve | tuple[str, object]":
     """A `DrawnCurve`, or ("mapping", P(y|x))."""
     from jaxpriv._runtime.files import load_npz_safely
-    from jaxpriv.plotting import DrawnCurve
-    from jaxpriv.release import Mechanism
 
     if path.suffix.lower() == ".zip":
-        return "mapping", Mechanism.load(path)
+        return "mapping", jp.Mechanism.load(path)
     if path.suffix.lower() != ".npz":
         raise InputError(
             f"{path.name}: a picture is drawn from an .npz file (--out CURVE.npz, --out MECH.npz) or a DESIGN.zip"
         )
-    arrays = load_npz_safely(path, [], [*DrawnCurve.names(), "mechanism"])
-    if all(name in arrays for name in DrawnCurve.names()):
+    drawn = jp.plotting.DrawnCurve
+    arrays = load_npz_safely(path, [], [*drawn.names(), "mechanism"])
+    if all(name in arrays for name in drawn.names()):
         try:
-            return DrawnCurve.of_arrays(arrays)
+            return drawn.of_arrays(arrays)
         except IntegrityError as error:
             raise IntegrityError(f"{path}: {error}") from error
     if "mechanism" not in arrays:

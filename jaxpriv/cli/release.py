@@ -1,38 +1,43 @@
 """`jaxpriv release`: every record of a table released by one draw from a design."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._options import Unseen
+from jaxpriv.cli._options import Unseen, given_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._results import claim_text
 from jaxpriv.cli._tables import table_file
 from jaxpriv.cli._work import working
 
-if TYPE_CHECKING:
-    from jaxpriv.release import TableDrift
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """Arguments of `release` as they are."""
+
+    unseen: Unseen | None = None
+    limit: float | None = None
+    ledger: Path | None = None
+    no_ledger: bool = False
+    identity: list[str] | None = None
+    keep: list[str] | None = None
+    keep_order: bool = False
+    order_out: Path | None = None
+    force: bool = False
 
 
 def release(
+    *,
     table: Path,
     design: Path,
     out: Path,
     receipt: Path,
     read: list[str] | None = None,
-    unseen: Unseen | None = None,
     private: Path | None = None,
     after: Path | None = None,
-    limit: float | None = None,
-    ledger: Path | None = None,
-    no_ledger: bool = False,
-    identity: list[str] | None = None,
-    keep: list[str] | None = None,
-    keep_order: bool = False,
-    order_out: Path | None = None,
-    force: bool = False,
+    options: ReleaseOptions,
     json: Path | None = None,
 ) -> None:
     """Release every record by one draw from the design, with random numbers of the operating system.
@@ -43,53 +48,40 @@ def release(
     another folder (a copy of the design), with --no-ledger, or by other tools, nor without --id a table with other
     rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
     """
-    from jaxpriv import release
     from jaxpriv.release.grouped import load_evidence, load_mechanism
+    from jaxpriv.release.releasing import RECEIVERS
     from jaxpriv.statistics.tables.readers import read_columns
     from jaxpriv.verifier.releases import Receipt
 
-    _output.need_ending("--order-out", order_out, ".zip")
+    _output.need_ending("--order-out", options.order_out, ".zip")
     folders = [Path(os.path.realpath(path)).parent for path in (private, design) if path is not None]
-    if ledger is None and not no_ledger:  # its name ends with what only the design tells
+    if options.ledger is None and not options.no_ledger:  # its name ends with what only the design tells
         _output.check_outputs({"--ledger": folders[0] / "private-ledger"}, {})
-    source = table_file(table, read)
+    source, kept, identity = table_file(table, read), options.keep or [], options.identity or []
 
-    def work(_: object) -> "tuple[release.Released, list[TableDrift]]":
-        loaded, drifts, evidence = load_mechanism(design), [], None
-        columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *(identity or ()), *(keep or ())))))
+    def work(_: object) -> "tuple[jp.release.Released, list[jp.release.TableDrift]]":
+        loaded, drifts, given = load_mechanism(design), [], given_of(options)
+        columns = read_columns(source, list(dict.fromkeys((*loaded.codebook.useful, *identity, *kept))))
         if private is not None:
             evidence = load_evidence(private, loaded)
             for part, own in zip(loaded.parts, evidence.parts, strict=True):
-                by_rule = part if unseen is None else replace(part, unseen=str(unseen))
-                drifts.append(release.drift(by_rule, own, columns))
-        done = release.release(
-            columns,
-            loaded,
-            out,
-            receipt,
-            unseen=None if unseen is None else str(unseen),
-            ledger=ledger,
-            no_ledger=no_ledger,
-            private_folder=folders,
-            identity=identity or (),
-            keep=keep or (),
-            keep_order=keep_order,
-            order_out=order_out,
-            force=force,
-            after=None if after is None else load_mechanism(after),
-            evidence=None if after is None and loaded.parts[0].earlier is None else evidence,
-            limit=limit,
-        )
-        return done, drifts
+                by_rule = replace(part, unseen=given.get("unseen", part.unseen))
+                drifts.append(jp.release.drift(by_rule, own, columns))
+            if after is not None or loaded.parts[0].earlier is not None:
+                given["evidence"] = evidence
+        if after is not None:
+            given["after"] = load_mechanism(after)
+        return jp.release.release(columns, loaded, out, receipt, private_folder=folders, **given), drifts
 
     found, drifts = working("Releasing", work)
     rows = len(found.outputs)
+    disclosed = None if found.disclosed is None else found.disclosed.leakage
     record = {
         "receipt": found.receipt,
         "rows": rows,
         **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
         "order": found.order_file,
-        "disclosed": None if found.disclosed is None else found.disclosed.leakage,
+        "disclosed": disclosed,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
     notes = (
@@ -97,7 +89,10 @@ def release(
         (found.order_file, f"rows are in a random order, for the owner alone in {found.order_file}"),
         *((True, f"draws are recorded, for the owner alone, in {path}") for path in found.ledgers),
         *((True, f"stated in the receipt: {sentence}") for sentence in Receipt(found.receipt).departures),
-        *((True, line) for line in _together(found)),
+        *(
+            (True, f"{RECEIVERS[name]} have at most {claim_text(claim, Units.nats)} on the records of the design")
+            for name, claim in (disclosed or {}).items()
+        ),
         (found.served, f"{found.served} records were in the ledger and keep their earlier draw"),
         (
             found.served and not identity,
@@ -119,7 +114,7 @@ def release(
             found.escaped,
             f"{found.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas",
         ),
-        (keep, f"not covered by any audit: {', '.join(keep or ())}"),
+        (kept, f"not covered by any audit: {', '.join(kept)}"),
         (
             found.singled_out,
             f"kept columns single out {found.singled_out} of {rows} rows: who knows them for a record finds its row in "
@@ -133,19 +128,7 @@ def release(
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
 
 
-def _together(found: "release.Released") -> list[str]:
-    """What the receivers of both releases have, on the records of the design."""
-    from jaxpriv.release.releasing import RECEIVERS
-
-    if found.disclosed is None:
-        return []
-    return [
-        f"{RECEIVERS[name]} have at most {claim_text(claim, Units.nats)} on the records of the design"
-        for name, claim in found.disclosed.leakage.items()
-    ]
-
-
-def _differences(drift: "TableDrift") -> list[str]:
+def _differences(drift: "jp.release.TableDrift") -> list[str]:
     """How a table differs from the records of its design, in words."""
     lines = [f"compared with the {drift.design} records of the design:"]
     lines += [

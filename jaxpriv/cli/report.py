@@ -1,13 +1,10 @@
 """`jaxpriv report`: a page about a release."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._work import working
-
-if TYPE_CHECKING:
-    pass
 
 
 def report(
@@ -20,13 +17,12 @@ def report(
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     _output.need_ending("--out", out, ".html", ".htm")
     from jaxpriv.release.grouped import load_evidence, load_mechanism
-    from jaxpriv.release.report import report as page
     from jaxpriv.verifier.archive import read_file
     from jaxpriv.verifier.releases import read_receipt
 
     release = load_mechanism(design)
     evidence = None if private is None else load_evidence(private, release)
     stated = None if receipt is None else read_receipt(read_file(receipt), str(receipt))
-    text = working("Reporting", lambda _: page(release, evidence, receipt=stated, confidence=confidence))
+    text = working("Reporting", lambda _: jp.report.report(release, evidence, receipt=stated, confidence=confidence))
     secret = [] if evidence is None else [out]
     _output.deliver({}, None, f"report in {out}\n", {out: text.encode()}, private_files=secret)

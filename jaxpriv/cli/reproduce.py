@@ -10,17 +10,14 @@ import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import jaxpriv as jp
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _output
 from jaxpriv.errors import InputError, ResourceError
-
-if TYPE_CHECKING:
-    pass
-
 
 # What an experiment leaves behind that is for the reader.
 _TABLES = (".csv", ".json")
@@ -42,7 +39,7 @@ def reproduce(
     home = _home()
     known = {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))}
     if listed:
-        _output.emit(_listing(known))
+        _output.emit("".join(_entry(one, about) + "\n" for one, about in known.items()))
         return
     if name is None:
         raise InputError("name an experiment, or give --list to see them")
@@ -50,9 +47,7 @@ def reproduce(
         raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}{near(name, known)}")
     if draw and arguments:
         raise InputError("--draw computes nothing: leave out what comes after --")
-    from jaxpriv.plotting import require_matplotlib
-
-    require_matplotlib()
+    jp.plotting.require_matplotlib()
     folder = Path("out") / name if out is None else out
     _output.make_folder(folder)
     # The experiment writes beside itself: it works on a copy, and what is stored with it stays as it is.
@@ -80,10 +75,8 @@ def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> 
         raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
     if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
         return []
-    from jaxpriv.data import datasets
-
     try:
-        getattr(datasets, about["fetch"])()
+        getattr(jp.datasets, about["fetch"])()
     except ResourceError as error:
         if "embedded" not in about:
             raise ResourceError(f"{error}; here: -- {about['local']} FOLDER; {stored}") from error
@@ -112,12 +105,8 @@ def _run(program: Path, arguments: list[str]) -> None:
         raise ResourceError(f"{program.name} of the experiment ended with code {done.returncode}; see above")
 
 
-def _listing(known: Mapping[str, Mapping[str, Any]]) -> str:
-    """One paragraph for each experiment, in lines that fit a terminal of 80 columns."""
-    return "".join(_entry(name, about) + "\n" for name, about in known.items())
-
-
 def _entry(name: str, about: Mapping[str, Any]) -> str:
+    """One paragraph about an experiment, in lines that fit a terminal of 80 columns."""
     minutes = f"{about['minutes']:g} minute" + ("" if about["minutes"] == 1 else "s")
     needs = [f"Needs {about['needs']}."] if "needs" in about else []
     lines = (f"{about['title']}.", f"Source: {about['source']}.", *needs)

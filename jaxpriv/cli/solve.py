@@ -1,29 +1,16 @@
 """`jaxpriv solve`: one problem at one target, with its certificate."""
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._options import (
-    FormOptions,
-    RunOptions,
-    distortion_problem,
-    known_solver,
-    measures_of,
-)
+from jaxpriv.cli._options import Arrays, FormOptions, RunOptions, distortion_problem, known_solver, measures_of
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._results import in_units, infeasible, solved, uncertified, work_of
 from jaxpriv.cli._tables import CostOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv.problems import DistortionProblem
-    from jaxpriv.program.solution import Solution
 
 _NUMBERS = ("value", "lower_bound", "gap", "leakage", "distortion")
 
@@ -56,7 +43,6 @@ def solve(
 
     columns.check(problem)
     from jaxpriv._runtime.validation import scalar
-    from jaxpriv.problems import LexicographicProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import Request
     from jaxpriv.solving.solve import solve_within
@@ -74,7 +60,7 @@ def solve(
         arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget
     )
     asked = stated if marginal is None else _near_marginal(arrays, stated, marginal)
-    whole = asked if leakage_tolerance is None else LexicographicProblem(asked, tolerance=leakage_tolerance)
+    whole = asked if leakage_tolerance is None else jp.LexicographicProblem(asked, tolerance=leakage_tolerance)
     begun = time.perf_counter()
     clock, goal = run.clock(), Goal(run.tol, rtol)
     try:
@@ -106,11 +92,9 @@ def solve(
         )
 
 
-def _near_marginal(arrays: "Mapping[str, np.ndarray]", stated: "DistortionProblem", limit: str) -> "DistortionProblem":
+def _near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":
     """The problem with P_Y within a total variation or `DIVERGENCE=` of `marginal` in the file, or of P(X)."""
     from jaxpriv._runtime.validation import scalar
-    from jaxpriv.leakage import by_name
-    from jaxpriv.problems import with_marginal
 
     name, _, number = limit.rpartition("=")
     try:
@@ -123,13 +107,13 @@ def _near_marginal(arrays: "Mapping[str, np.ndarray]", stated: "DistortionProble
         raise InputError("--marginal goes with --budget and one joint (S,X)")
     divergence = None
     if name not in ("", "total-variation"):
-        divergence = by_name("f-information", divergence=name).divergence
+        divergence = jp.leakage.by_name("f-information", divergence=name).divergence
     target = arrays.get("marginal", joint.sum(axis=0))
     given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
-    return with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
+    return jp.with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
 
 
-def _record(solution: "Solution", unit: str) -> JsonRecord:
+def _record(solution: "jp.Solution", unit: str) -> JsonRecord:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
     Where `auto` went from one solver to another, `notes` has the reason.

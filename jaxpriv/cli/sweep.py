@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-
-if TYPE_CHECKING:
-    from jaxpriv.solving.sweeps import Sweep, SweepProgress
 
 
 def sweep(
@@ -30,8 +27,6 @@ def sweep(
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
     from jaxpriv._runtime.clock import clock_of, listener
-    from jaxpriv.solving.sweeps.declaration import Study
-    from jaxpriv.solving.sweeps.running import sweep as run
     from jaxpriv.solving.sweeps.running import sweep_within
     from jaxpriv.solving.sweeps.store import polars_or_refuse
 
@@ -40,16 +35,16 @@ def sweep(
     polars_or_refuse()
     clock = clock_of(time_limit, None)
     share = None if part is None else _part(part)
-    declared = Study.of(study)
+    declared = jp.sweeps.Study.of(study)
     if dry_run:
-        planned = working("Planning", lambda _: run(declared, out, dry_run=True))
+        planned = working("Planning", lambda _: jp.sweep(declared, out, dry_run=True))
         record = _plan_record(planned)
         _output.deliver(record, json, _plan_text(record))
         return
     listen = listener(progress, "SweepProgress")
 
-    def work(report: Callable[[int, int], None]) -> "Sweep":
-        def each(record: "SweepProgress") -> None:
+    def work(report: Callable[[int, int], None]) -> "jp.sweeps.Sweep":
+        def each(record: "jp.sweeps.SweepProgress") -> None:
             report(record.done, record.total)
             if listen is not None:
                 listen(record)
@@ -77,7 +72,7 @@ def sweep(
         )
 
 
-def _record(done: "Sweep") -> JsonRecord:
+def _record(done: "jp.sweeps.Sweep") -> JsonRecord:
     table = done.table
     counts = dict(sorted(table["status"].value_counts().iter_rows()))
     gaps = table.filter(table["gap"].is_finite())["gap"]
@@ -117,7 +112,7 @@ def _part(text: str) -> tuple[int, int]:
     return int(first), int(count)
 
 
-def _plan_record(planned: "Sweep") -> dict[str, object]:
+def _plan_record(planned: "jp.sweeps.Sweep") -> dict[str, object]:
     study, plan = planned.study, planned.plan
     groups = [
         {**_output.record_of(one, "what", "chunks", "seconds", "bytes"), "problems": one.cases, "lanes": one.width}

@@ -2,16 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
-
-if TYPE_CHECKING:
-    from jaxpriv.statistics.watchdog import Watchdog
-    from jaxpriv.statistics.watchdog.perturbation import Perturbation
 
 _NUMBERS = (
     *("epsilon", "leakage", "leakage_released", "leakage_complement", "bounds", "information", "utility", "entropy"),
@@ -52,8 +48,6 @@ def watchdog(
     """
     columns.check(data)
     from jaxpriv._runtime.validation import joint_array
-    from jaxpriv.statistics.watchdog import explain
-    from jaxpriv.statistics.watchdog import watchdog as find
 
     results.check()
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
@@ -62,9 +56,9 @@ def watchdog(
     joint = joint_array(arrays["joint"])
     books = book_file(results.codebook_out, table)
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
-    found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
+    found = working("Scoring", lambda _: jp.watchdog.watchdog(joint, perturbation=_asked(merge), **options))
     record = {**_output.record_of(found, *_NUMBERS), "merge": merge, "units": "nats", **source}
-    causes = explain(found, counts=arrays.get("counts"), target_leakage=target_leakage)
+    causes = jp.watchdog.explain(found, counts=arrays.get("counts"), target_leakage=target_leakage)
     record["withheld"] = causes
     if measures:
         names = ("name", "form", "order", "divergence", "value", "units")
@@ -76,14 +70,12 @@ def watchdog(
     _output.deliver(record, results.json, text, files, private=True)
 
 
-def _asked(merge: Merge) -> "Perturbation":
-    from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
-
+def _asked(merge: Merge) -> "jp.watchdog.Perturbation":
     if merge is Merge.subsets:
-        return SubsetMerging()
+        return jp.watchdog.SubsetMerging()
     if merge is Merge.randomised_response:
-        return RandomisedResponse()
-    return CompleteMerging(str(merge))
+        return jp.watchdog.RandomisedResponse()
+    return jp.watchdog.CompleteMerging(str(merge))
 
 
 def _reveals(merge: Merge) -> str:
@@ -97,7 +89,7 @@ def _reveals(merge: Merge) -> str:
     return f"--out shows whoever has it: which symbols are released, and {also}\n"
 
 
-def _text(found: "Watchdog", source: JsonRecord, units: Units) -> str:
+def _text(found: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> str:
     per, unit = units.per_nat, str(units)
 
     def most(value: float) -> str:

@@ -25,7 +25,7 @@ from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.types import Arr
-from jaxpriv.data.distortion import AbstractDistortion
+from jaxpriv.data.distortion import Distortions
 from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.data.streaming import all_costs, block, block_size, gibbs_logits, released, stream
 from jaxpriv.errors import InputError
@@ -54,7 +54,7 @@ class AbstractChannel(eqx.Module):
         """P(. | x) for an integer array of useful symbols, (len(index), |Y|); for traced code."""
 
     @abstractmethod
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
         """The output joint of `joint` and the expected distortions; traced or not."""
 
     @abstractmethod
@@ -134,7 +134,7 @@ class Gibbs(AbstractChannel):
     """W[x, .] = softmax_y( -P(.|x) . A_y - sum_k t_k d_k(x, .) )."""
 
     joint: AbstractJoint
-    distortions: tuple[AbstractDistortion, ...]
+    distortions: Distortions
     prior: Arr  # (S,)
     scores: Arr  # (Y, S): A
     prices: Arr  # (M,): t
@@ -149,7 +149,7 @@ class Gibbs(AbstractChannel):
         costs = jnp.swapaxes(all_costs(self.distortions, index, self.prior.dtype), 1, 2)
         return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data.conditional, costs), axis=0).T
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
         def on_block(given: tuple[Gibbs, AbstractJoint], index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
@@ -185,7 +185,7 @@ class Deterministic(AbstractChannel):
     def weights(self, index: Arr) -> Arr:
         return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
         columns, used = released(joint, distortions, self.target, mesh=mesh)
         return Pushed(columns, used, jnp.zeros(()))
 
@@ -217,8 +217,12 @@ class _AbstractCoset(AbstractChannel):
         cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
         return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
 
-    def _expected(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Arr:
-        """E d_k, from the few outputs that each x can have."""
+    @abstractmethod
+    def _columns(self, joint: AbstractJoint, mesh: Mesh | None) -> Arr:
+        """The output joint (Y, S)."""
+
+    def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
+        """E d_k is summed over the few outputs that each x can have."""
 
         def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
             targets, probabilities = self._targets(index)
@@ -226,7 +230,8 @@ class _AbstractCoset(AbstractChannel):
             costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
             return jnp.stack(costs) @ mass, None
 
-        return stream(on_block, joint, self.shape[0], block_size(self.reached, 8), mesh)[0]
+        used = stream(on_block, joint, self.shape[0], block_size(self.reached, 8), mesh)[0]
+        return Pushed(self._columns(joint, mesh), used, jnp.zeros(()))
 
 
 class ShiftedCoset(_AbstractCoset):
@@ -257,7 +262,8 @@ class ShiftedCoset(_AbstractCoset):
         moved = position + self.width * (jnp.arange(len(self.moves)) - cell)
         return self.released[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def _columns(self, joint: AbstractJoint, mesh: Mesh | None) -> Arr:
+        del mesh
         size, cells = len(self.order), len(self.moves)
         sorted_joint = jnp.asarray(joint.columns(self.order)).T  # (X, S)
         private = sorted_joint.shape[1]
@@ -265,8 +271,7 @@ class ShiftedCoset(_AbstractCoset):
         # Every place k in the cell moves alike: one product over cells for all places and all s.
         moved = jnp.matmul(self.moves.T, padded.reshape(cells, -1), precision="highest").reshape(-1, private)
         beyond = moved[size:].sum(axis=0)
-        columns = jnp.zeros((size, private)).at[self.released].set(moved[:size].at[-1].add(beyond))
-        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
+        return jnp.zeros((size, private)).at[self.released].set(moved[:size].at[-1].add(beyond))
 
 
 class SpreadCoset(_AbstractCoset):
@@ -305,7 +310,7 @@ class SpreadCoset(_AbstractCoset):
         probabilities = self.moves[cell][:, :, None] * share
         return targets.reshape(len(cell), -1), probabilities.reshape(len(cell), -1)
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def _columns(self, joint: AbstractJoint, mesh: Mesh | None) -> Arr:
         inputs, outputs = self.shape
 
         def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
@@ -314,8 +319,7 @@ class SpreadCoset(_AbstractCoset):
             parts = probabilities[:, :, None] * columns[:, None, :]
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
-        columns = stream(on_block, joint, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
-        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
+        return stream(on_block, joint, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
 
 
 class Middles(_AbstractCoset):
@@ -338,15 +342,14 @@ class Middles(_AbstractCoset):
         probabilities = self.moves[self.cell[index]]
         return jnp.broadcast_to(self.released, probabilities.shape), probabilities
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def _columns(self, joint: AbstractJoint, mesh: Mesh | None) -> Arr:
         def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             return jnp.zeros((len(self.moves), columns.shape[1])).at[self.cell[index]].add(columns), None
 
         merged = stream(on_block, joint, len(self.cell), block_size(joint.shape[0], 8), mesh)[0]
         moved = jnp.matmul(self.moves.T, merged, precision="highest")
-        columns = jnp.zeros((self.outputs, moved.shape[1])).at[self.released].set(moved)
-        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
+        return jnp.zeros((self.outputs, moved.shape[1])).at[self.released].set(moved)
 
 
 class Mixture(AbstractChannel):
@@ -364,7 +367,7 @@ class Mixture(AbstractChannel):
     def weights(self, index: Arr) -> Arr:
         return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
 
-    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+    def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
         one, two = (push(part, joint, distortions, mesh) for part in (self.first, self.second))
         mix = lambda a, b: (1.0 - self.share) * a + self.share * b  # noqa: E731
         rounding = jnp.maximum(one.rounding, two.rounding) + 4 * jnp.finfo(jnp.float64).eps
@@ -376,9 +379,7 @@ class Mixture(AbstractChannel):
         return jnp.where(second, self.second.draw(right, index), self.first.draw(left, index))
 
 
-def push(
-    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
-) -> Pushed:
+def push(channel: AbstractChannel, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
     """`channel.push`, compiled, in the precision of the arrays; the parts of a mixture one by one, so that each is
     compiled once.
     """
@@ -388,7 +389,5 @@ def push(
 
 
 @partial(jax.jit, static_argnames="mesh")
-def _push(
-    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
-) -> Pushed:
+def _push(channel: AbstractChannel, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
     return channel.push(joint, distortions, mesh)

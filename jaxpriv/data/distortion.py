@@ -10,6 +10,7 @@ An entry of inf forbids the pair: no mechanism releases y for x (`jaxpriv.Distor
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -65,6 +66,9 @@ class AbstractDistortion(Module):
     def matrix(self) -> Arr:
         """All of d, shape (|X|, |Y|)."""
         return self.rows(slice(None))
+
+
+Distortions: TypeAlias = tuple[AbstractDistortion, ...]
 
 
 class Matrix(AbstractDistortion):
@@ -159,9 +163,6 @@ class Pairwise(AbstractDistortion):
     @property
     def shape(self) -> tuple[int, int]:
         return self.x_features.shape[0], self.y_features.shape[0]
-
-    def matrix(self) -> Arr:
-        return self.rule(self.x_features[:, None, :], self.y_features[None, :, :])
 
     def rows(self, index: Arr | slice) -> Arr:
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])

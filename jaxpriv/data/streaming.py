@@ -25,7 +25,7 @@ from jaxtyping import PyTree
 from jaxpriv._runtime.compilation import named_mesh, target_platform
 from jaxpriv._runtime.native import with_kernel
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.data.distortion import AbstractDistortion
+from jaxpriv.data.distortion import Distortions
 from jaxpriv.data.joints import AbstractJoint, Sharded
 from jaxpriv.errors import InputError
 
@@ -257,7 +257,7 @@ def block(joint: AbstractJoint, prior: Arr, index: Arr, valid: Arr) -> Block:
     return Block(columns, mass, conditional)
 
 
-def all_costs(distortions: tuple[AbstractDistortion, ...], index: Arr, dtype: DTypeLike) -> Arr:
+def all_costs(distortions: Distortions, index: Arr, dtype: DTypeLike) -> Arr:
     """d_k(x, .) of the useful symbols `index`, (M, B, Y)."""
     return jnp.stack([d.rows(index).astype(dtype) for d in distortions])
 
@@ -278,7 +278,7 @@ class Pass(NamedTuple):
 
 def gibbs_pass(
     joint: AbstractJoint,
-    distortions: tuple[AbstractDistortion, ...],
+    distortions: Distortions,
     prior: Arr,
     scores: Arr,
     prices: Arr,
@@ -316,7 +316,7 @@ def gibbs_pass(
 
 def cheapest(
     joint: AbstractJoint,
-    distortions: tuple[AbstractDistortion, ...],
+    distortions: Distortions,
     prior: Arr,
     scores: Arr,
     prices: Arr,
@@ -357,9 +357,7 @@ class Survey(NamedTuple):
     constant: Arr  # (M, Y) E d_k of releasing y whatever x is
 
 
-def survey(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], scales: Arr, *, sound: bool, mesh: Mesh | None
-) -> Survey:
+def survey(joint: AbstractJoint, distortions: Distortions, scales: Arr, *, sound: bool, mesh: Mesh | None) -> Survey:
     """Read every block once: masses, least and constant distortions, and what is wrong with the operators.
 
     `sound` costs are known to be finite and >= 0: they are not looked through for faults.
@@ -386,9 +384,7 @@ def survey(
     return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, at_feasible_point, constant)
 
 
-def released(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Arr, *, mesh: Mesh | None
-) -> tuple[Arr, Arr]:
+def released(joint: AbstractJoint, distortions: Distortions, target: Arr, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
     """(output joint (Y, S), E d_k (M,)) of releasing y = target[x]: |S| |X| work."""
     (inputs, outputs), private = distortions[0].shape, joint.shape[0]
 

@@ -40,12 +40,12 @@ from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
+def elementary_bound(problem: FunnelOrBottleneck) -> float:
     """The end of the interval that holds the optimum without any proof by prices, rounded outwards.
 
     A lower bound where the problem minimises, an upper bound where it maximises.
@@ -153,7 +153,7 @@ def contraction_coefficient(conditional: np.ndarray) -> float:
     return min(1.0, min(ceiling, most) + rounding)
 
 
-def contraction_proofs(problem: FunnelProblem | BottleneckProblem) -> tuple[Proof, ...]:
+def contraction_proofs(problem: FunnelOrBottleneck) -> tuple[Proof, ...]:
     """Prices of the lines that the channel from X to S proves for a funnel (c > 0) or bottleneck (eta < 1) of I(S;Y).
 
     One for the slope c or eta of every value of a shared attribute; of a problem with a multiplier one of that slope.
@@ -208,7 +208,7 @@ def _told(joint: np.ndarray, classes: np.ndarray) -> float:
     return max(0.0, least - 8 * (len(joint) + 8) * _EPS)
 
 
-def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
+def proved_value(problem: FunnelOrBottleneck, proof: Proof) -> float:
     """The bound of `proof` on the optimum of `problem`, rounded outwards: a lower bound where it minimises.
 
     Infinite (no information) where the multiplier is zero and the disclosure is what is bounded. Proofs are about
@@ -239,7 +239,7 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     return _outwards(value, (abs(target) + abs(line)) / price + abs(value), sign)
 
 
-def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
+def proved_line(problem: FunnelOrBottleneck, proof: Proof) -> float:
     """c = H(S) - lambda H(X) + nu.P_X + bound, rounded outwards: I(S;Y) >= c + lambda I(X;Y) for every release.
 
     For a bottleneck proof I(S;Y) <= c + lambda I(X;Y); for a measure of finitely many actions without H(S), and with

@@ -29,7 +29,7 @@ from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Separable, sh
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem
 from jaxpriv.program.lower import shift_of, terms_of
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -148,7 +148,7 @@ def best(worth: np.ndarray, single: bool) -> np.ndarray:
     return worth.max(axis=1) if single else np.maximum(worth, 0.0).sum(axis=1)
 
 
-def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
+def gains_of(problem: FunnelOrBottleneck) -> Gains | None:
     """The measure of `problem` as a table of actions or a smooth shape; None of I(S;Y) itself, of a loss or an
     average of a user's own, and where X itself leaks without limit.
     """

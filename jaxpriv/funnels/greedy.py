@@ -23,10 +23,10 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.bounds import Target, crossing_at
-from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule
+from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule, leakages_of, total_at
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem
 
 
 def greedy(
@@ -134,7 +134,7 @@ def _on_hull(
     """
     points = [(run, k) for run in runs for k in range(len(run.totals))]
     totals = np.array([table.nothing, *(run.totals[k] for run, k in points)])
-    costs = table.decrease.outer(totals) if target.form == "price" else totals
+    costs = leakages_of(table.measure, totals) if target.form == "price" else totals
     edge = crossing_at(np.array([0.0, *(run.disclosures[k] for run, k in points)]), sign * costs, target)
     ends = []
     for point, share in ((edge.first, 1.0 - edge.share), (edge.second, edge.share)):
@@ -164,7 +164,7 @@ class Greedy(AbstractFunnelSolver):
 
     ratio: bool = False
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
         core, measure = problem.reduction, problem.leakage
@@ -175,7 +175,7 @@ class Greedy(AbstractFunnelSolver):
             return _alone(core.source, table.run(rule, problem.target))
         run = table.run(rule, 0.0)
         limited = problem.limits_leakage
-        inner = table.decrease.outer_inverse(problem.target) if limited else problem.target
+        inner = total_at(measure, problem.target) if limited else problem.target
         release = _on_hull(core.source, table, [run], Target("cost" if limited else "price", inner), 1.0)
         return PosteriorMeasure(*release, steps=len(run.merges), notes=_notes([run]))
 
@@ -190,7 +190,7 @@ class GreedyBottleneck(AbstractFunnelSolver):
 
     points: int = 24
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):
             raise InputError("solver: greedy-bottleneck is for bottleneck problems; greedy is the one for funnels")
         core, measure = problem.reduction, problem.leakage

@@ -34,15 +34,15 @@ from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
-from jaxpriv.funnels.atoms.column_generation import BlockProgram, ColumnGeneration
+from jaxpriv.funnels.atoms.column_generation import BlockProgram
 from jaxpriv.funnels.atoms.parts import pool_of
 from jaxpriv.funnels.bounds import Crossing, Target, crossing_at, elementary_bound
 from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, survey
-from jaxpriv.funnels.pricing import Component
+from jaxpriv.funnels.pricing import whole_block
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
 
 # Where local methods start: random mechanisms of many degrees of randomness, strictly positive.
 #
@@ -146,10 +146,9 @@ class ReleasePool:
         return sum(share * (self.costs[i] - slope * self.disclosures[i]) for share, i in ends)
 
 
-def _planned(problem: FunnelProblem | BottleneckProblem, mechanisms: list[np.ndarray]) -> np.ndarray:
+def _planned(problem: FunnelOrBottleneck, mechanisms: list[np.ndarray]) -> np.ndarray:
     """The mechanism (X', Y) that the linear program over the posteriors of `mechanisms` chooses for the target."""
-    core, source, measure = problem.core, problem.reduction.source, problem.leakage
-    whole = Component(np.arange(len(core)), np.arange(len(source)), 1.0, core)
+    source, measure, whole = problem.reduction.source, problem.leakage, whole_block(problem.core)
     known = pool_of(whole, np.vstack([measure_of(one, source)[0] for one in mechanisms]))
     if not isinstance(measure, MutualInformation):
         leaks = measure.outcomes(whole.conditional @ known.posteriors.T, whole.prior)
@@ -262,7 +261,6 @@ _SPREAD_OUT, _REFINED, _FOR_INFORMATION = (0.2, 0.4, 0.6, 0.8, 0.95), 6, 0.5
 
 def least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[float], np.ndarray]:
     """A function from a disclosure to the mechanism (X', Y) of least mutual information that has it."""
-    rounds = ColumnGeneration().rounds
 
     def problem_at(disclosure: float) -> FunnelProblem:
         return FunnelProblem(problem.joint, disclosure=min(disclosure, whole_entropy(problem.joint)))
@@ -270,7 +268,7 @@ def least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[flo
     program = BlockProgram(problem_at(0.0))
 
     def at(disclosure: float) -> np.ndarray:
-        found = program.solve(problem_at(disclosure), FunnelGoal(goal.tol, None, goal.clock), rounds)
+        found = program.solve(problem_at(disclosure), FunnelGoal(goal.tol, None, goal.clock))
         mechanism = found.posteriors.T * found.masses
         return mechanism / mechanism.sum(axis=1, keepdims=True)
 
@@ -319,7 +317,7 @@ class AlongTheHull(_FromStarts):
     kind: ClassVar[type]
     other: ClassVar[str]  # what takes the problems of the other kind
 
-    def steps(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Landing]:
+    def steps(self, problem: FunnelOrBottleneck) -> Callable[..., Landing]:
         """A function of (data, prices (B,), starts (B, X, Y), tolerance, steps); prices are without their sign.
 
         Raises InputError for a problem of the other kind.
@@ -335,7 +333,7 @@ class AlongTheHull(_FromStarts):
 
         return solve
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target, from "nothing" and X itself.
 
         A cost is the leakage, of a bottleneck with the other sign: the value of the measure where the price is one of
@@ -449,7 +447,7 @@ class AlongTheHull(_FromStarts):
         )
 
 
-def _of_value(problem: FunnelProblem | BottleneckProblem) -> bool:
+def _of_value(problem: FunnelOrBottleneck) -> bool:
     """Whether the price is one of the measure's value, and that is not the sum over outputs itself."""
     return problem.form == "multiplier" and not isinstance(problem.leakage, AbstractMeanLeakage)
 
@@ -510,7 +508,7 @@ class Alternating(_FromStarts):
     max_steps: int = 3000
     seed: int = 0
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The best of the mechanisms reached."""
         fits = isinstance(problem, FunnelProblem) and problem.form == "disclosure"
         if not (fits and isinstance(problem.leakage, MutualInformation)):

@@ -22,7 +22,6 @@ from enum import Enum
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -88,12 +87,13 @@ class Clusters:
 
 
 class AbstractDecrease(ABC):
-    """The leakage as a merge criterion: outer( sum of column(w) over the clusters )."""
+    """The sum of column(w) over the clusters, as a merge criterion.
 
-    @property
-    @abstractmethod
-    def noise(self) -> float:
-        """Two decreases that differ by no more are one number to float64."""
+    Attributes:
+        noise: two decreases that differ by no more are one number to float64.
+    """
+
+    noise: float
 
     @abstractmethod
     def totals(self, columns: Columns) -> Vector:
@@ -103,24 +103,14 @@ class AbstractDecrease(ABC):
     def of_merging(self, clusters: Clusters, index: int, start: int) -> Vector:
         """What the sum loses when cluster `index` is merged with clusters start, start + 1, ..."""
 
-    @abstractmethod
-    def outer(self, total: Vector) -> Vector:
-        """The leakages of these sums."""
-
-    @abstractmethod
-    def outer_inverse(self, value: float) -> float:
-        """The sum that has this leakage."""
-
 
 class InformationDecrease(AbstractDecrease):
     """I(S;Y) on the host: nothing to compile, and accurate to a few eps."""
 
+    noise = 32 * _EPS
+
     def __init__(self, prior: Column):
         self._prior = prior
-
-    @property
-    def noise(self) -> float:
-        return 32 * _EPS
 
     def totals(self, columns: Columns) -> Vector:
         """|w| D(w/|w| || p)."""
@@ -132,26 +122,10 @@ class InformationDecrease(AbstractDecrease):
         mixing = mixed_entropy(clusters.masses[start:], clusters.masses[index])
         return mixing - mixed_entropy(clusters.columns[start:], clusters.columns[index]).sum(axis=1)
 
-    def outer(self, total: Vector) -> Vector:
-        return np.maximum(total, 0.0)
-
-    def outer_inverse(self, value: float) -> float:
-        return value
-
 
 @eqx.filter_jit
 def _columns(measure: AbstractAverageLeakage, columns: Arr, prior: Arr) -> Arr:
     return jax.vmap(measure.column, in_axes=(0, None))(columns, prior)
-
-
-@eqx.filter_jit
-def _merged(measure: AbstractAverageLeakage, columns: Arr, index: Arr | np.integer, prior: Arr) -> Arr:
-    return jax.vmap(measure.column, in_axes=(0, None))(columns + columns[index], prior)
-
-
-@eqx.filter_jit
-def _outer(measure: AbstractAverageLeakage, totals: Arr) -> Arr:
-    return jax.vmap(measure.outer)(totals)
 
 
 class MeasuredDecrease(AbstractDecrease):
@@ -167,28 +141,27 @@ class MeasuredDecrease(AbstractDecrease):
         totals = self.totals(columns)
         if not np.all(np.isfinite(totals)):
             raise InputError("leakage is infinite when X itself is released, so merges have no finite decrease")
-        self._scale = max(1.0, float(np.abs(totals).sum()))
-
-    @property
-    def noise(self) -> float:
-        return 32 * _EPS * self._scale
+        self.noise = 32 * _EPS * max(1.0, float(np.abs(totals).sum()))
 
     def totals(self, columns: Columns) -> Vector:
         with _own_settings():
             return np.array(_columns(self._measure, columns, self._prior))
 
     def of_merging(self, clusters: Clusters, index: int, start: int) -> Vector:
-        with _own_settings():
-            merged = np.asarray(_merged(self._measure, clusters.columns, np.int64(index), self._prior))
+        merged = self.totals(clusters.columns + clusters.columns[index])  # of all: one shape is compiled once
         return clusters.totals[start:] + clusters.totals[index] - merged[start:]
 
-    def outer(self, total: Vector) -> Vector:
-        with _own_settings():
-            return np.maximum(np.asarray(_outer(self._measure, total)), 0.0)
 
-    def outer_inverse(self, value: float) -> float:
-        with _own_settings():
-            return float(self._measure.outer_inverse(jnp.asarray(value)))
+def leakages_of(measure: AbstractAverageLeakage, totals: Vector) -> Vector:
+    """The values of `measure` at these sums of column(w)."""
+    with _own_settings():
+        return np.maximum([float(measure.outer(np.asarray(total))) for total in totals], 0.0)
+
+
+def total_at(measure: AbstractAverageLeakage, value: float) -> float:
+    """The sum of column(w) at which `measure` has this value."""
+    with _own_settings():
+        return float(measure.outer_inverse(np.asarray(value)))
 
 
 @contextmanager
@@ -285,6 +258,7 @@ class PairTable:
         size = joint.shape[1]
         need_memory(3.0 * 8 * size * size, "the table of all pairs of useful symbols", "group rare symbols first")
         prior, columns = joint.sum(axis=1), np.ascontiguousarray(joint.T)
+        self.measure = leakage
         self.decrease: AbstractDecrease = (
             InformationDecrease(prior)
             if isinstance(leakage, MutualInformation)
@@ -292,7 +266,7 @@ class PairTable:
         )
         self.clusters = Clusters(columns, joint.sum(axis=0), self.decrease.totals(columns))
         self.nothing = float(self.decrease.totals(prior[None])[0])
-        self.most_leakage = float(self.decrease.outer(self.clusters.totals.sum(keepdims=True))[0])
+        self.most_leakage = float(leakages_of(leakage, self.clusters.totals.sum(keepdims=True))[0])
         self.leaks = np.full((size, size), -np.inf)  # above the diagonal only
         for i in range(size - 1):
             self.leaks[i, i + 1 :] = self.decrease.of_merging(self.clusters, i, i + 1)
@@ -310,7 +284,8 @@ class _MergingRun:
         self.clusters, self.leaks = table.clusters.copy(), table.leaks.copy()
         size = len(self.leaks)
         self.same = _SAME_RATIO if rule is Rule.RATIO else self.decrease.noise
-        self.least = self.decrease.outer_inverse(target - TOLERANCE) if rule is Rule.RELEVANCE else target - TOLERANCE
+        least = target - TOLERANCE
+        self.least = total_at(table.measure, least) if rule is Rule.RELEVANCE else least
         self.active = np.ones(size, dtype=bool)
         self.disclosures, self.totals = [], []
         self._record()
@@ -423,7 +398,7 @@ class _MergingRun:
             _labels(self.table.symbols, useful, pairs),
             np.array(self.disclosures),
             totals,
-            self.decrease.outer(totals),
+            leakages_of(self.table.measure, totals),
             pairs,
             self.table.nothing,
             ties,

@@ -20,7 +20,7 @@ from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
 from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
 from jaxpriv.program.certificates import Verification
 from jaxpriv.program.certificates.verification import differing
 from jaxpriv.program.solution import Status
@@ -37,9 +37,7 @@ Interval = tuple[float, float, float]
 Limit = tuple[bool, bool, float, float]
 
 
-def release(
-    problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasure, goal: FunnelGoal, solver: str
-) -> FunnelSolution:
+def release(problem: FunnelOrBottleneck, found: PosteriorMeasure, goal: FunnelGoal, solver: str) -> FunnelSolution:
     """The mechanism of `found` on all symbols, meeting the target of `problem`, with its proved interval.
 
     Raises ArithmeticError where `found` is not a measure with mean P_X.
@@ -89,7 +87,7 @@ def release(
     )
 
 
-def bound_without_prices(problem: FunnelProblem | BottleneckProblem) -> float:
+def bound_without_prices(problem: FunnelOrBottleneck) -> float:
     """The elementary bound, and for other measures that of a constant Y, which leaks least."""
     bound = elementary_bound(problem)
     if problem.form == "disclosure" and not isinstance(problem.leakage, MutualInformation):
@@ -97,12 +95,12 @@ def bound_without_prices(problem: FunnelProblem | BottleneckProblem) -> float:
     return bound
 
 
-def minimises(problem: FunnelProblem | BottleneckProblem) -> bool:
+def minimises(problem: FunnelOrBottleneck) -> bool:
     """Whether the objective of `problem` is minimised."""
     return problem.minimises_leakage != problem.limits_leakage
 
 
-def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interval, leakage: Interval) -> Interval:
+def objective_of(problem: FunnelOrBottleneck, disclosure: Interval, leakage: Interval) -> Interval:
     """The objective from its two numbers, each with what rounding may change."""
     if problem.form == "multiplier":
         price = problem.target
@@ -112,7 +110,7 @@ def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interva
     return disclosure if problem.limits_leakage else leakage
 
 
-def _mechanism(problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasure) -> np.ndarray:
+def _mechanism(problem: FunnelOrBottleneck, found: PosteriorMeasure) -> np.ndarray:
     """W[x, k] = m_k q_k(x)/p_x, rows normalised; the symbols that the core leaves out release the marginal of Y."""
     joint = found.posteriors.T * found.masses
     if not (np.isfinite(joint).all() and (joint >= 0).all()):
@@ -125,14 +123,14 @@ def _mechanism(problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasu
     return _all_symbols(problem, joint[:, kept] / rows[:, None])
 
 
-def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:
+def _all_symbols(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> np.ndarray:
     whole = np.empty((problem.joint.shape[1], mechanism.shape[1]))
     whole[:] = problem.reduction.source @ mechanism
     whole[problem.useful] = mechanism
     return whole / whole.sum(axis=1, keepdims=True)
 
 
-def _identity(problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
+def _identity(problem: FunnelOrBottleneck) -> np.ndarray:
     """X itself, where it has mass."""
     masses = problem.joint.sum(axis=0)
     identity = np.tile(masses, (len(masses), 1))
@@ -140,7 +138,7 @@ def _identity(problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
     return identity[:, masses > 0]
 
 
-def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
+def measured(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interval, Interval]:
     """(I(X;Y), L(S->Y)) with what rounding may change."""
     disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
@@ -157,14 +155,14 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     return disclosure, (max(0.0, value - error), value, value + error)
 
 
-def _nothing(problem: FunnelProblem | BottleneckProblem) -> Interval:
+def _nothing(problem: FunnelOrBottleneck) -> Interval:
     """L(S->Y) of a constant Y, the least there is (post-processing): above 0 for a guessing probability."""
     if isinstance(problem.leakage, MutualInformation):
         return 0.0, 0.0, 0.0
     return measured(problem, np.ones((problem.joint.shape[1], 1)))[1]
 
 
-def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
+def _nothing_rounded(problem: FunnelOrBottleneck) -> float:
     """What mechanisms that leak as little as a constant Y may be measured to leak, with |X| + 1 outputs."""
     gains = gains_of(problem)
     if gains is None or gains.curved is not None:
@@ -173,7 +171,7 @@ def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
     return value + 4.0 * (high - low)  # twice as many terms in every sum, and the rounding of the entries themselves
 
 
-def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
+def _meet(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
     disclosure, leakage = measured(problem, mechanism)
     if problem.form == "multiplier":
@@ -203,7 +201,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
     return disclosure, leakage, mechanism
 
 
-def limit_of(problem: FunnelProblem | BottleneckProblem) -> Limit:
+def limit_of(problem: FunnelOrBottleneck) -> Limit:
     """(whether the leakage is limited, whether from below, to what, the most there is); not for multipliers."""
     of_leakage = problem.limits_leakage
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
@@ -221,7 +219,7 @@ def missed(limit: Limit, disclosure: Interval, leakage: Interval) -> float:
 
 
 def _disclosing_more(
-    problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, above: float, of_leakage: bool
+    problem: FunnelOrBottleneck, mechanism: np.ndarray, missing: float, above: float, of_leakage: bool
 ) -> np.ndarray:
     """`mechanism` with a number raised by `missing`: one symbol disclosed more often, or X itself at times.
 
@@ -243,7 +241,7 @@ def _disclosing_more(
     return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
 
 
-def _disclosing_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
+def _disclosing_less(problem: FunnelOrBottleneck, mechanism: np.ndarray, share: float) -> np.ndarray:
     """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
 
     Otherwise a draw of Y that has nothing to do with X (no further output), which moves every posterior towards P_S,
@@ -262,7 +260,7 @@ def _log_ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.log(np.where(good, x, 1.0)) - np.log(np.where(good, y, 1.0))
 
 
-def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
+def _excess(problem: FunnelOrBottleneck, high: float, target: float, of_leakage: bool) -> float:
     """The share of `nothing` that brings a number from `high` down to `target`."""
     least = 0.0
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
@@ -273,7 +271,7 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
     return (high - target) / (high - least) if high > target else 0.0
 
 
-def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure | None:
+def closed_form(problem: FunnelOrBottleneck) -> PosteriorMeasure | None:
     """The answer where the target leaves nothing to choose; None elsewhere.
 
     Raises InfeasibleError for a leakage budget that no mechanism meets.
@@ -325,7 +323,7 @@ _SEARCHED = 10.0
 
 
 def certify_funnel(
-    problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, *, time_limit: float | None = None
+    problem: FunnelOrBottleneck, solution: FunnelSolution, *, time_limit: float | None = None
 ) -> Verification:
     """`jaxpriv.certify` of a funnel or bottleneck."""
     if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
@@ -366,7 +364,7 @@ def certify_funnel(
     return Verification(value, *ends, violation, leakage[1], np.zeros(0), differences, disclosure[1])
 
 
-def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, sign: float, clock: Clock) -> float:
+def _bound(problem: FunnelOrBottleneck, solution: FunnelSolution, sign: float, clock: Clock) -> float:
     """The best of the bounds that hold: those without a search, that of the prices, that without leakage."""
     known = contraction_proofs(problem)
     bounds = [bound_without_prices(problem), *(proved_value(problem, one) for one in known)]
@@ -382,11 +380,11 @@ def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution,
     return max(bounds) if sign > 0 else min(bounds)
 
 
-def _same(prices: np.ndarray, problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution) -> bool:
+def _same(prices: np.ndarray, problem: FunnelOrBottleneck, solution: FunnelSolution) -> bool:
     return np.array_equal(prices, np.asarray(solution.prices, dtype=np.float64)[problem.useful])
 
 
-def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, clock: Clock) -> float:
+def _of_prices(problem: FunnelOrBottleneck, solution: FunnelSolution, clock: Clock) -> float:
     """What prices and multiplier prove, by a new search over posteriors; infinite where they prove nothing.
 
     A pointwise measure has no prices: the limit that is the bound is searched again.

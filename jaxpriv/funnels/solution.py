@@ -17,7 +17,7 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.module.shown import nearest, numbers, sizes, tally, width
 from jaxpriv._runtime.types import Result
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import FunnelOrBottleneck
 from jaxpriv.program.solution import AbstractSolution, status_of
 from jaxpriv.verifier.claims import lower
 
@@ -94,7 +94,7 @@ class AbstractFunnelSolver(ABC):
     takes_start: ClassVar[bool] = False  # whether `find` begins with the `start` of a goal that has one
 
     @abstractmethod
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """A release for `problem`; raises InputError where the solver does not take such problems."""
 
 
@@ -184,7 +184,7 @@ class FunnelSolution(AbstractSolution):
         """One result (or a slice) of a batch."""
         return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
 
-    def verify(self, problem: FunnelProblem | BottleneckProblem, *, time_limit: float | None = None) -> "Verification":
+    def verify(self, problem: FunnelOrBottleneck, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: value and target measured again, the bound proved again."""
         from jaxpriv.funnels.release import certify_funnel  # pricing costs the import of SciPy
 

@@ -33,11 +33,11 @@ from jaxpriv.funnels.solution import Proof
 from jaxpriv.funnels.worst import PosteriorLimit
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.solution import Status
 
-Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], PosteriorMeasure]
+Find: TypeAlias = Callable[[FunnelOrBottleneck, FunnelGoal], PosteriorMeasure]
 
 # Solvers by the names of the command line.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
@@ -53,7 +53,7 @@ FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
 }
 
 
-def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
+def pick_funnel_solver(solver: object, problem: FunnelOrBottleneck) -> tuple[str, AbstractFunnelSolver]:
     """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), vertex generation
     for measures of finitely many actions and smooth ones, limits on posteriors for pointwise ones, which prove their
     bounds; a local method for other measures.
@@ -68,15 +68,13 @@ def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProble
     return _fitting(name, FUNNEL_SOLVERS[name], problem)
 
 
-def _fitting(
-    name: str, method: AbstractFunnelSolver, problem: FunnelProblem | BottleneckProblem
-) -> tuple[str, AbstractFunnelSolver]:
+def _fitting(name: str, method: AbstractFunnelSolver, problem: FunnelOrBottleneck) -> tuple[str, AbstractFunnelSolver]:
     if problem.leakage.worst_outcome and not isinstance(method, PosteriorLimit):
         raise InputError(f"solver: {name} takes average measures, not {type(problem.leakage).__name__}")
     return name, method
 
 
-def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
+def _proving(problem: FunnelOrBottleneck) -> str | None:
     """The solver that proves its bound for this problem, if there is one."""
     if isinstance(problem.leakage, MutualInformation):
         return "column-generation"
@@ -85,9 +83,7 @@ def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
     return None if gains_of(problem) is None else "vertex-generation"
 
 
-def solve_funnel(
-    problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal, start: object = None
-) -> FunnelSolution:
+def solve_funnel(problem: FunnelOrBottleneck, solver: object, goal: FunnelGoal, start: object = None) -> FunnelSolution:
     """The best release the solver finds, measured again, with its proved interval; `start`: the caller's mechanism."""
     name, method = pick_funnel_solver(solver, problem)
     if start is not None:
@@ -99,7 +95,7 @@ def solve_funnel(
 
 
 def solve_with(
-    problem: FunnelProblem | BottleneckProblem, name: str, find: Find, goal: FunnelGoal, kept_atoms: bool = False
+    problem: FunnelOrBottleneck, name: str, find: Find, goal: FunnelGoal, kept_atoms: bool = False
 ) -> FunnelSolution:
     """The same with the method that does the finding.
 
@@ -140,7 +136,7 @@ class FunnelFrontier(AbstractFrontier):
         solutions: one `FunnelSolution` each.
     """
 
-    problem: FunnelProblem | BottleneckProblem
+    problem: FunnelOrBottleneck
     form: str
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
@@ -200,7 +196,7 @@ class FunnelFrontier(AbstractFrontier):
 
 
 def funnel_frontier(
-    problem: FunnelProblem | BottleneckProblem,
+    problem: FunnelOrBottleneck,
     *,
     disclosures: ArrayLike | None = None,
     leakage_budgets: ArrayLike | None = None,
@@ -247,7 +243,7 @@ def funnel_frontier(
 
 def funnel_frontier_within(
     clock: Clock,
-    problem: FunnelProblem | BottleneckProblem,
+    problem: FunnelOrBottleneck,
     sweeps: Mapping[str, object],
     *,
     solver: str | AbstractFunnelSolver = "auto",
@@ -301,7 +297,7 @@ def _report(clock: Clock, name: str, one: FunnelSolution, done: int, total: int)
 
 
 def _with_proofs(
-    problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, proofs: list[Proof], tol: float
+    problem: FunnelOrBottleneck, solution: FunnelSolution, proofs: list[Proof], tol: float
 ) -> FunnelSolution:
     """`solution` with the best bound that the prices of other targets of the same joint prove for its own."""
     if not proofs:
@@ -321,9 +317,7 @@ def _with_proofs(
     )
 
 
-def _replaced(
-    problem: FunnelProblem | BottleneckProblem, form: str, target: float
-) -> FunnelProblem | BottleneckProblem:
+def _replaced(problem: FunnelOrBottleneck, form: str, target: float) -> FunnelOrBottleneck:
     if isinstance(problem, FunnelProblem):
         return FunnelProblem(problem.joint, leakage=problem.leakage, **{form: target})
     return BottleneckProblem(problem.joint, **{form: target})

@@ -13,6 +13,7 @@ and a search for the root of U(eps) = R has a proof on both of its sides.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_withi
 from jaxpriv.funnels.curved import CurvedSet
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import Lift, evaluate
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
 # Limits beyond this are none to float64, and one to begin with where X itself leaks without limit.
@@ -42,7 +43,7 @@ class PosteriorLimit(AbstractFunnelSolver):
     or `BrierLoss`; for up to about four private symbols.
     """
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
             raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
         if problem.limits_leakage:
@@ -79,6 +80,68 @@ def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtili
     return at
 
 
+class _TooSmall(NamedTuple):
+    """A limit, and what a release within it discloses: less than R."""
+
+    limit: float
+    disclosed: float
+
+
+@dataclass
+class _Bracket:
+    """Limits on both sides of the least one within which R can be disclosed.
+
+    Attributes:
+        target, tol: R, and how close the sides are to be.
+        high, best: a limit that is enough, and the release within it.
+        low: one that is presumed too small; `proved`: one that is proved so.
+        side: to which side of the chord the next cut leans: away from the end that has moved last.
+        below, step: where a proof is sought, and how far below that the next one is; `below` < 0: nowhere.
+    """
+
+    target: float
+    tol: float
+    high: float
+    best: MaximumUtility
+    low: _TooSmall
+    proved: _TooSmall
+    side: float = 1.0
+    below: float = -math.inf
+    step: float = math.nan
+
+    @property
+    def close(self) -> bool:
+        return self.high - self.low.limit <= 0.9 * self.tol
+
+    def cut(self, halved: bool) -> float:
+        """The limit to look at next."""
+        if self.close:
+            return self.low.limit
+        if self.below >= 0:
+            return self.below
+        (low, disclosed), high, lean = self.low, self.high, 0.4 * self.tol
+        if halved:
+            return 0.5 * (low + high)
+        share = (self.target - disclosed) / max(self.best.value - disclosed, _EPS)
+        inset = min(_INSET * (high - low), lean)
+        return min(max(low + share * (high - low) + self.side * lean, low + inset), high - inset)
+
+    def narrowed(self, cut: float, found: MaximumUtility) -> bool:
+        """Whether the search goes on after the utility at a cut."""
+        close, self.below = self.close, -math.inf
+        if found.value >= self.target:
+            self.low = min(self.low, self.proved) if close else self.low
+            self.high, self.best, self.side = cut, found, -1.0
+        elif found.upper_bound >= self.target and (close or np.isfinite(found.upper_bound)):
+            # The interval of the utility itself holds the target: a proof is sought below, farther away each time.
+            self.low, self.below, self.step = min(self.low, self.proved), cut - self.step, 4.0 * self.step
+            return self.below > self.proved.limit
+        else:
+            self.low, self.side = _TooSmall(cut, found.value), 1.0
+            self.proved = self.low if found.upper_bound < self.target else self.proved
+        return True
+
+
 def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, MaximumUtility, int]:
     """(a limit that is too small, the release within one that is not, steps)."""
     fine, clock, most = max(_FINE * goal.tol, _FINEST), goal.clock, whole_entropy(problem.joint)
@@ -93,42 +156,24 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
     best = at(0.0)
     if best.value >= target:
         return 0.0, best, 1
-    low = proved = 0.0, best.value
+    nothing = _TooSmall(0.0, best.value)
     high = min(evaluate(problem.leakage, problem.joint, np.eye(problem.joint.shape[1])).value, _FIRST)
-    best, steps, side = at(high), 2, 1.0
-    while best.value < target and high < _MOST and not clock.expired():
-        low = high, best.value
-        proved = low if best.upper_bound < target else proved
-        high, steps = min(2 * high, _MOST), steps + 1
-        best = at(high)
-    below, step = -math.inf, 0.4 * goal.tol
-    while steps < _STEPS and not clock.expired():
-        close = high - low[0] <= 0.9 * goal.tol
-        if close and proved == low:
-            break
+    ends, steps = _Bracket(target, goal.tol, high, at(high), nothing, nothing, step=0.4 * goal.tol), 2
+    while ends.best.value < target and ends.high < _MOST and not clock.expired():
+        ends.low = _TooSmall(ends.high, ends.best.value)
+        ends.proved = ends.low if ends.best.upper_bound < target else ends.proved
+        ends.high, steps = min(2 * ends.high, _MOST), steps + 1
+        ends.best = at(ends.high)
+    going = True
+    while going and steps < _STEPS and not clock.expired() and not (ends.close and ends.proved == ends.low):
         steps += 1
-        share = (target - low[1]) / max(best.value - low[1], _EPS)
-        cut = low[0] + share * (high - low[0]) + side * 0.4 * goal.tol
-        inset = min(_INSET * (high - low[0]), 0.4 * goal.tol)
-        cut = 0.5 * (low[0] + high) if steps % _HALVED == 0 else min(max(cut, low[0] + inset), high - inset)
-        cut = low[0] if close else cut if below < 0 else below
+        cut = ends.cut(steps % _HALVED == 0)
         # Without a proof the value may be that of too few posteriors: what is too small for it is proved in the end.
-        found = at(cut, close or below > 0 or high - proved[0] > _ROUGH * high)
-        below = -math.inf
-        if found.value >= target:
-            high, best, side, low = cut, found, -1.0, min(low, proved) if close else low
-        elif found.upper_bound < target:
-            low = proved = cut, found.value
-            side = 1.0
-        elif close or np.isfinite(found.upper_bound):
-            # The interval of the utility itself holds the target: a proof is sought below, farther away each time.
-            low, below, step = min(low, proved), cut - step, 4.0 * step
-            if below <= proved[0]:
-                break
-        else:
-            low, side = (cut, found.value), 1.0
-        clock.report(NAME, steps, high, proved[0])
-    return proved[0], best, steps
+        rough = ends.high - ends.proved.limit > _ROUGH * ends.high
+        going = ends.narrowed(cut, at(cut, ends.close or ends.below > 0 or rough))
+        if going:
+            clock.report(NAME, steps, ends.high, ends.proved.limit)
+    return ends.proved.limit, ends.best, steps
 
 
 def limit_bound(problem: FunnelProblem, claimed: float, clock: Clock) -> float:

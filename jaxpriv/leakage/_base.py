@@ -35,10 +35,10 @@ Conventions shared by all measures.
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -82,7 +82,7 @@ from jaxpriv.leakage.rule_sets import Rules, View
 Unit = Literal["nats", "probability", "dimensionless", "cost"]
 
 
-M = TypeVar("M", bound="AbstractLeakage")
+M = TypeVar("M", bound="AbstractRuled")
 
 # Arrays of the size of P(s, y) that a measure holds at a time.
 OUTPUT_ARRAYS = 4
@@ -120,23 +120,15 @@ def logarithmic(rate: float) -> Scale:
     """value = ln(|total|)/rate, with totals of the sign of the rate: what `AbstractExponentialMeanLeakage` reports."""
     sign = math.copysign(1.0, rate)
     return Scale(
-        lambda total: _log(sign * total) / rate,
+        # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
+        lambda total: _itself(xp.log(xp.maximum(sign * total, 1e-300))) / rate,
         lambda value: sign * _exp(rate * value),
         lambda value: sign * rate * _exp(rate * value),
     )
 
 
 def _exp(nats: ScalarLike) -> ScalarLike:
-    if np.ndim(nats):
-        return np.exp(np.minimum(nats, MOST_NATS))
-    return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
-
-
-def _log(total: ScalarLike) -> ScalarLike:
-    # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
-    if is_traced(total):
-        return jnp.log(jnp.maximum(total, 1e-300))
-    return np.log(np.maximum(total, 1e-300)) if np.ndim(total) else math.log(max(total, 1e-300))
+    return _itself(xp.exp(xp.minimum(nats, MOST_NATS)))
 
 
 def evaluated(private: int, useful: int, outputs: int) -> tuple[str, float]:
@@ -238,6 +230,8 @@ class AbstractRuled(Module):
         return bool(eqx.tree_equal(self, other))
 
     words: ClassVar[str] = ""  # the field's name for it; where there is none the name of the class stands for it
+    # Parameters that have an entry for each private symbol, with the axes of these.
+    by_symbol: ClassVar[Mapping[str, tuple[int, ...]]] = {}
 
     @property
     def label(self) -> str:
@@ -309,6 +303,18 @@ class AbstractRuled(Module):
         del prior
         return 0.0
 
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> Self:
+        """The measure, or the cost, on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
+
+        Raises `InputError` for a parameter of another number of symbols.
+        """
+        del prior
+        kept = {}
+        for name, axes in self.by_symbol.items():
+            for axis in axes if getattr(self, name) is not None else ():
+                kept[name] = of_symbols(name, kept.get(name, getattr(self, name)), axis, seen)
+        return replace(self, **kept) if kept else self
+
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
         del bounds
@@ -362,14 +368,6 @@ class AbstractLeakage(AbstractRuled):
     def row_count(self, symbols: int) -> int:
         """At most so many rows for so many private symbols."""
         return symbols + 1
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractLeakage":
-        """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
-
-        Raises `InputError` for a parameter of another number of symbols.
-        """
-        del prior, seen
-        return self
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds on its value in a population; None where no sound one is known."""
@@ -427,9 +425,38 @@ class AbstractLeakage(AbstractRuled):
         return tuple(map(jnp.asarray, arrays)) if is_traced(self) else xp.arguments(*arrays)
 
 
-def in_host_arrays(measure: M) -> M:
-    """The measure with its parameters as arrays of NumPy."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, measure)
+def in_host_arrays(one: M) -> M:
+    """The measure, divergence or cost with its parameters as arrays of NumPy."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, one)
+
+
+class AbstractPartLeakage(AbstractLeakage):
+    """A measure of one divergence or cost, whose traits and rules are its own."""
+
+    @property
+    @abstractmethod
+    def part(self) -> AbstractRuled:
+        """The divergence or the cost."""
+
+    @property
+    def traits(self) -> Traits:
+        return self.part.traits
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.part.untraceable
+
+    def rules(self, view: View) -> Rules | None:
+        return self.part.rules(view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        return PLAIN if self.worst_outcome else self.part.scale_for(symbols)
+
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
+        return 0.0 if self.worst_outcome else self.part.shift(prior)
+
+    def check(self, form: str, symbols: int) -> None:
+        self.part.check(form, symbols)
 
 
 class AbstractAverageLeakage(AbstractLeakage):

@@ -43,14 +43,12 @@ from jaxpriv._runtime.types import Arr, ArrayInput, Column, PrivateMarginal, Sca
 from jaxpriv._runtime.validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
-    AbstractLeakage,
     AbstractMeanLeakage,
+    AbstractPartLeakage,
     AbstractRuled,
     AbstractWorstOutcomeLeakage,
-    Scale,
     Traits,
     actions_along,
-    of_symbols,
     posterior_of,
     same_symbols,
     undesigned,
@@ -91,11 +89,6 @@ class AbstractCost(AbstractRuled):
             return dataclasses.replace(found, offset=excess * view.mass)
         kept = view.distinct(found.rows)
         return Rules(LINEAR, found.rows[kept] + excess * view.mass, np.zeros(len(kept)))
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractCost":
-        """The cost on the private symbols `seen`: as for a measure."""
-        del prior, seen
-        return self
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes] | None:
         """Bounds on the average and on the maximum gain in a population: as for a measure."""
@@ -187,6 +180,8 @@ class LossMatrix(AbstractCost):
 
     losses: Float[Arr, "s a"]
 
+    by_symbol: ClassVar = {"losses": (0,)}
+
     traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True)
 
     def __init__(self, losses: ArrayInput, *, action_axis: int = 1):
@@ -200,29 +195,19 @@ class LossMatrix(AbstractCost):
     def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return (prior @ self.losses).min()
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LossMatrix":
-        return LossMatrix(of_symbols("losses", self.losses, 0, seen))
-
     def least(self, w: Column) -> Scalar:
         same_symbols("losses", self.losses, 0, w.shape[0])
         return xp.matmul(w, xp.asarray(self.losses, w)).min()
 
 
-class _CostGain(AbstractLeakage):
+class _CostGain(AbstractPartLeakage):
     """The gain of one cost, whatever is made of the outputs' gains c0 - c_y."""
 
     cost: AbstractCost
 
     @property
-    def traits(self) -> Traits:
-        return self.cost.traits
-
-    @property
-    def untraceable(self) -> str | None:
-        return self.cost.untraceable
-
-    def check(self, form: str, symbols: int) -> None:
-        self.cost.check(form, symbols)
+    def part(self) -> AbstractCost:
+        return self.cost
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "_CostGain":
         return type(self)(self.cost.among(prior, seen))
@@ -242,15 +227,6 @@ class AverageCostGain(_CostGain, AbstractMeanLeakage):
 
     Calmon and Fawaz 2012, eq. (3).
     """
-
-    def rules(self, view: View) -> Rules:
-        return self.cost.rules(view)
-
-    def shift(self, prior: PrivateMarginal) -> ScalarLike:
-        return self.cost.shift(prior)
-
-    def scale_for(self, symbols: int) -> Scale:
-        return self.cost.scale_for(symbols)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         both = self.cost.upper_bounds(bounds)

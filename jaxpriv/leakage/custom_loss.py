@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,7 +19,7 @@ from jaxpriv._runtime.validation import is_traced
 from jaxpriv.leakage._base import Scale, Traits, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
-from jaxpriv.leakage.user_divergence import OWN_FUNCTION, call, check_loss, costs_and_slopes, in_units
+from jaxpriv.leakage.user_divergence import OWN_FUNCTION, call, check_loss, costs_and_slopes, in_units, of_rows
 
 __all__ = [
     "CustomLoss",
@@ -80,7 +79,7 @@ class CustomLoss(AbstractCost):
 
     def least(self, w: Column) -> Scalar:
         if xp.of(w) is np:
-            found = call(_least_costs, self, w.lanes if has_lanes(w) else w[None])
+            found = _least_costs(self, w.lanes if has_lanes(w) else w[None])
             return with_lanes(found) if has_lanes(w) else found[0]
         costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
         return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
@@ -172,32 +171,34 @@ class Loss(AbstractCost):
         """What `least` may be too large by, if the loss is convex."""
         return self.cost.accuracy(self._everywhere(w)) / self.scale
 
-    def answered(self, w: Arr) -> Arr:
-        """C(., q) of the symbols with mass for the announcement q that answers w > 0, of every row of w (..., S)."""
-        if xp.of(w) is np:
-            return call(_answered, self, w.reshape(-1, w.shape[-1])).reshape(w.shape)
-        return _answered(self, w) if w.ndim > 1 else _answered(self, w[None])[0]
+    @of_rows
+    def answered(self, w: Column) -> Column:
+        """C(., q) of the symbols with mass for the announcement q that answers w > 0, of every row of w (Y, S)."""
+        return self.costs(self.cost.announcement(self._everywhere(w)))
 
-    def leasts(self, w: Arr) -> Arr:
-        """`least` of every row of w (Y, S)."""
-        return (call(_leasts, self, w) if xp.of(w) is np else _traced_once(self).leasts(w))[0]
+    @of_rows
+    def leasts(self, w: Column) -> tuple[Scalar, Scalar]:
+        """`least` of every row of w (Y, S), and its `accuracy`."""
+        return self.least(w), self.accuracy(w)
 
-    def answers(self, g: Arr, least: Arr) -> "ConjugatePoint":
+    @of_rows
+    def answers(self, g: Column, least: Scalar) -> "ConjugatePoint":
         """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,)."""
-        return call(_answers, self, g, least) if xp.of(g) is np else _traced_once(self).answers(g, least)
+        return answer(self, g, least)
+
+    @of_rows
+    def costs_of(self, q: Column) -> Column:
+        """C(., q) of every row of q (Y, S)."""
+        return self.costs(q)
 
     def interval(self, w: Arr) -> tuple[np.ndarray, np.ndarray]:
         """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
-        above, accuracy = call(_leasts, self, w)
+        above, accuracy = self.leasts(w)
         return above - accuracy, above
 
     def announcements(self, g: Arr) -> np.ndarray:
         """The q that answers every row of scores g (Y, S): near a distribution, wherever the iteration ended."""
-        return call(_answers, self, g, np.full(len(g), CENTRED)).announcement
-
-    def costs_of(self, q: np.ndarray) -> np.ndarray:
-        """C(., q) of every row of q (Y, S)."""
-        return call(_costs, self, q)
+        return self.answers(g, np.full(len(g), CENTRED)).announcement
 
     def _everywhere(self, w: Column) -> Float[Arr, " all"]:
         return jnp.zeros(self.size, w.dtype).at[jnp.array(self.seen)].set(w)
@@ -221,11 +222,7 @@ class Announced(AbstractRuleSet):
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         del term
-        return -self.loss.answered(w)
-
-    def support(self, term: Term, w: Arr) -> Arr:
-        del term
-        return -self.loss.leasts(xp.maximum(w, 0.0))
+        return -self.loss.answered(w.reshape(-1, w.shape[-1])).reshape(w.shape)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
@@ -246,7 +243,7 @@ class Announced(AbstractRuleSet):
         del term
         w = xp.maximum(w, 0.0)
         if xp.of(w) is jnp:
-            return -jax.vmap(self.loss.least)(w.T)
+            return -self.loss.leasts(w.T)[0]
         below, _ = self.loss.interval(w.T)
         return self.loss.slack * w.sum(axis=0) - below
 
@@ -265,42 +262,10 @@ def scale_of_loss(cost: CustomLoss, symbols: int) -> float:
     return scale if 0 < scale < np.inf else 1.0
 
 
-def _least_costs(cost: CustomLoss, w: Arr) -> Arr:
+@of_rows
+def _least_costs(cost: CustomLoss, w: Column) -> Scalar:
     """`CustomLoss.least` of every row of w."""
-    return jax.vmap(cost.least)(w)
-
-
-def _leasts(loss: Loss, w: Arr) -> tuple[Arr, Arr]:
-    """min_q <w, C(., q)> and its accuracy, of every row of w."""
-    return jax.vmap(lambda row: (loss.least(row), loss.accuracy(row)))(w)
-
-
-def _answers(loss: Loss, g: Arr, least: Arr) -> "ConjugatePoint":
-    """`answer` to every row of g."""
-    return jax.vmap(lambda row, path: answer(loss, row, path))(g, least)
-
-
-def _answered(loss: Loss, w: Arr) -> Arr:
-    """C(., q) for the announcement that answers w, of every row."""
-    return jax.vmap(lambda row: loss.costs(loss.cost.announcement(loss._everywhere(row))))(w)
-
-
-def _costs(loss: Loss, q: Arr) -> Arr:
-    """C(., q) of every row."""
-    return jax.vmap(loss.costs)(q)
-
-
-class _Traced(NamedTuple):
-    """Functions of rows that are traced once, wherever a program has them."""
-
-    leasts: Callable[[Arr], tuple[Arr, Arr]]
-    answers: Callable[[Arr, Arr], "ConjugatePoint"]
-
-
-@lru_cache(maxsize=8)
-def _traced_once(loss: Loss) -> _Traced:
-    """JAX's caches hold a program as long as its function lives: the latest losses alone are kept."""
-    return _Traced(jax.jit(partial(_leasts, loss)), jax.jit(partial(_answers, loss)))
+    return cost.least(w)
 
 
 class ConjugatePoint(NamedTuple):

@@ -1,6 +1,7 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -153,17 +154,28 @@ def _values_in_numpy(measure: AbstractLeakage, seen: OutputColumns) -> np.ndarra
     return np.maximum(spread(value, len(outcomes)), 0.0)
 
 
-def _values(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism: np.ndarray) -> list[float]:
-    """The value of every measure; compiled in one program where NumPy does not compute them."""
-    means = [isinstance(measure, AbstractMeanLeakage) for measure in measures]
-    of_kind = {mean: OutputColumns.of(joint[None], mechanism, mean) for mean in {*means}}
-    seen = [of_kind[mean] for mean in means]
-    left = tuple(measure for measure, one in zip(measures, seen, strict=True) if not _in_numpy(measure, one))
-    compiled = iter(_compiled_values(left, _lifted(joint, _RAREST), mechanism) if left else ())
-    return [
-        float(_values_in_numpy(measure, one)[0] if _in_numpy(measure, one) else next(compiled))
-        for measure, one in zip(measures, seen, strict=True)
-    ]
+def _values(measures: tuple[AbstractLeakage, ...], joints: np.ndarray, mechanism: np.ndarray) -> np.ndarray:
+    """The value of every measure for every joint of (J, S, X): (J, M).
+
+    Those that NumPy does not compute are compiled in one program.
+    """
+    found = np.empty((len(joints), len(measures)))
+    step = max(1, _SMALL // (joints.shape[1] * mechanism.shape[1]))
+    for part in (slice(begin, begin + step) for begin in range(0, len(joints), step)):
+        some, left = joints[part], []
+        columns_of = cache(partial(OutputColumns.of, some, mechanism))
+        for place, measure in enumerate(measures):
+            if isinstance(measure, AbstractPointwiseLeakage):
+                found[part, place] = log_ratios(measure, some, mechanism)
+            elif _in_numpy(measure, seen := columns_of(isinstance(measure, AbstractMeanLeakage))):
+                found[part, place] = _values_in_numpy(measure, seen)
+            else:
+                left.append(place)
+        asked = tuple(measures[place] for place in left)
+        for number, joint in enumerate(some if left else (), start=part.start):
+            with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
+                found[number, left] = _compiled_values(asked, _lifted(joint, _RAREST), mechanism)
+    return found
 
 
 def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
@@ -202,31 +214,19 @@ def evaluate_all(
             )
     on_host(measures)
     joint, mechanism = checked_pair(joint, mechanism)
-    with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
-        return tuple(
-            _evaluation(measure, value, joint, mechanism, units)
-            for measure, value in zip(measures, _all_but_log_ratios(measures, joint, mechanism), strict=True)
-        )
-
-
-def _all_but_log_ratios(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism: np.ndarray) -> list[float]:
-    """The values; NaN for log ratios, which are computed in logarithms."""
-    others = tuple(measure for measure in measures if not isinstance(measure, AbstractPointwiseLeakage))
-    values = iter(_values(others, joint, mechanism) if others else ())
-    return [np.nan if isinstance(measure, AbstractPointwiseLeakage) else next(values) for measure in measures]
+    values = _values(measures, joint[None], mechanism)[0].tolist()
+    return tuple(
+        _evaluation(measure, value, joint, mechanism, units) for measure, value in zip(measures, values, strict=True)
+    )
 
 
 def exact_values(measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike) -> tuple[float, ...]:
     """The values of `evaluate_all` in the measures' own units, without their witnesses."""
     joint, mechanism = checked_pair(joint, mechanism)
-    if all(type(measure) is MutualInformation for measure in measures):  # a call on the device takes ten times as long
+    # A larger one would be compiled, and a small one takes several times as long otherwise.
+    if all(type(measure) is MutualInformation for measure in measures):
         return (average_leakage(joint, mechanism),) * len(measures)
-    with jax.enable_x64(True):
-        values = _all_but_log_ratios(measures, joint, mechanism)
-    return tuple(
-        float(log_ratios(measure, joint, mechanism)) if isinstance(measure, AbstractPointwiseLeakage) else value
-        for measure, value in zip(measures, values, strict=True)
-    )
+    return tuple(_values(measures, joint[None], mechanism)[0].tolist())
 
 
 def values_of_joints(
@@ -234,21 +234,7 @@ def values_of_joints(
 ) -> Float[np.ndarray, "joints measures"]:
     """`exact_values` of one mechanism for many joints (J, S, X); NumPy computes those of a measure together."""
     pairs = [checked_pair(joint, mechanism) for joint in joints]
-    table, rows = np.stack([joint for joint, _ in pairs]), pairs[0][1]
-    found = np.empty((len(table), len(measures)))
-    size = table.shape[1] * rows.shape[1]
-    step = max(1, _SMALL // size)
-    for place, measure in enumerate(measures):
-        for begin in range(0, len(table), step):
-            some = table[begin : begin + step]
-            if isinstance(measure, AbstractPointwiseLeakage):
-                values = log_ratios(measure, some, rows)
-            elif _in_numpy(measure, seen := OutputColumns.of(some, rows, isinstance(measure, AbstractMeanLeakage))):
-                values = _values_in_numpy(measure, seen)
-            else:
-                values = [exact_values((measure,), joint, rows)[0] for joint in some]
-            found[begin : begin + step, place] = values
-    return found
+    return _values(measures, np.stack([joint for joint, _ in pairs]), pairs[0][1])
 
 
 def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: object, units: str = "nats") -> Evaluation:
@@ -283,7 +269,7 @@ def _evaluation(
 ) -> Evaluation:
     witness = None
     if isinstance(measure, AbstractPointwiseLeakage):
-        value, witness = _log_ratio(measure, joint, mechanism)
+        witness = _telling_ratio(measure, joint, mechanism)
     elif isinstance(measure, AbstractWorstOutcomeLeakage) or np.isinf(value):
         witness = _telling_output(measure, joint, mechanism)
     if measure.unit == "nats" and units == "bits":
@@ -297,7 +283,8 @@ def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.n
         outcomes = _outcomes_in_numpy(measure, seen)[0]
     else:
         lifted = _lifted(joint, _RAREST)
-        outcomes = np.asarray(_compiled_outcomes(measure, lifted @ mechanism, lifted.sum(axis=1)))
+        with jax.enable_x64(True):
+            outcomes = np.asarray(_compiled_outcomes(measure, lifted @ mechanism, lifted.sum(axis=1)))
     output = int(np.argmax(np.where(seen.masses[0] > 0, outcomes, -np.inf)))
     if np.isfinite(outcomes[output]):
         return Witness(output)
@@ -305,17 +292,14 @@ def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.n
     return Witness(output, lowered=int(excluded[0]) if excluded.size else None)
 
 
-def _log_ratio(
-    measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray
-) -> tuple[float, Witness | None]:
+def _telling_ratio(measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness | None:
     log_lift, support, masses = _log_lifts(joint, mechanism)
     if not (masses > 0).any():
-        return 0.0, None
+        return None
     with np.errstate(invalid="ignore"):  # of an output without mass
         scores = measure.score(log_lift, support)
     output = int(np.argmax(np.where(masses > 0, scores, -np.inf)))
-    raised, lowered = measure.attained(np.where(support[0], log_lift[output], np.nan))
-    return max(float(scores[output]), 0.0), Witness(output, raised, lowered)
+    return Witness(output, *measure.attained(np.where(support[0], log_lift[output], np.nan)))
 
 
 def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:

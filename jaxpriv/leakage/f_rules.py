@@ -19,7 +19,15 @@ from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import expectation, kl_excess, positive, relative_entropy, safe_divide
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, parameter, posterior_of
+from jaxpriv.leakage._base import (
+    AbstractMeanLeakage,
+    AbstractPartLeakage,
+    AbstractRuled,
+    Traits,
+    in_host_arrays,
+    parameter,
+    posterior_of,
+)
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, AbstractRuleSet, Boundary, Rules, Term, View
@@ -46,7 +54,7 @@ LARGEST_LOGARITHM = 300.0
 
 @dataclass(frozen=True)
 class AbstractCurve(ABC):
-    """A convex f with f(1) = f'(1) = 0 as programs and proofs need it. The first four are a solver's."""
+    """A convex f with f(1) = f'(1) = 0 as programs and proofs need it."""
 
     users: ClassVar[bool] = False  # a user's function in JAX
 
@@ -57,7 +65,7 @@ class AbstractCurve(ABC):
 
     @abstractmethod
     def value(self, t: Arr) -> Arr:
-        """f(t), t >= 0."""
+        """f(t), t >= 0: inf where it is infinite."""
 
     @abstractmethod
     def slope(self, t: Arr) -> Arr:
@@ -65,20 +73,18 @@ class AbstractCurve(ABC):
 
     @abstractmethod
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
-        """f*(u), f*'(u) (the ratio t) and f*''(u)."""
+        """f*(u), accurate relative to u, which a high price multiplies; f*'(u), the ratio t; and f*''(u)."""
 
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         """f*(u) for u = f'(t)."""
         del t
         return self.conjugate(u)[0]
 
-    def exact(self, t: Arr) -> Arr:
-        """f(t), t >= 0, for a certificate: inf where it is infinite. `value`, where that is so at 0 too."""
-        return self.value(t)
-
-    @abstractmethod
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """(u, c) with f(t) >= u t - c for every t >= 0, u the slopes wanted or the nearest that f has; c >= f*(u)."""
+        lowest, highest = self.slopes
+        u = xp.clip(u, lowest, highest - _INSIDE)
+        return u, self.conjugate(u)[0]
 
 
 @dataclass(frozen=True)
@@ -114,14 +120,6 @@ class FRules(AbstractRuleSet):
         last = -(r[:-1] * xp.called(self.curve.conjugate_at, t, u)).sum(axis=-1, keepdims=True)
         return xp.concatenate([u, last], axis=-1)
 
-    def support(self, term: Term, w: Arr) -> Arr:
-        r, tiny = term.reference, np.finfo(w.dtype).tiny
-        # An output without mass has no lift (0/0), and adds nothing.
-        mass = xp.where(w[:, -1:] > tiny, w[:, -1:], 1.0)
-        positive = (w[:, -1:] > tiny) & (r[:-1] > 0)
-        lift = xp.where(positive, w[:, :-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
-        return mass[:, 0] * (r[:-1] * xp.called(self.curve.value, lift)).sum(axis=1)
-
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
         return xp.add_at(g, np.s_[:, -1], -level)
@@ -135,7 +133,7 @@ class FRules(AbstractRuleSet):
         present = mass > 0
         positive = present & (r > 0)
         lift = xp.where(positive, w[..., :-1, :] / xp.where(positive, r * mass, 1.0), 1.0)
-        total = (r * xp.called(self.curve.exact, xp.maximum(lift, 0.0))).sum(axis=-2)
+        total = (r * xp.called(self.curve.value, xp.maximum(lift, 0.0))).sum(axis=-2)
         # m r f(w/(r m)) tends to w f'(inf) as m falls to 0: a mass that is no sum of the rows may be 0 beside them.
         left = xp.maximum(xp.where(present, 0.0, w[..., :-1, :]), 0.0)
         alone = xp.where(left > 0, xp.where(left > 0, left, 1.0) * self.curve.slopes[1], 0.0).sum(axis=-2)
@@ -169,8 +167,7 @@ class KullbackLeiblerCurve(AbstractCurve):
         return xp.expm1(u), t, t
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, LARGEST_LOGARITHM)
-        return u, xp.expm1(u)
+        return super().lines(xp.minimum(u, LARGEST_LOGARITHM))
 
 
 @dataclass(frozen=True)
@@ -186,12 +183,7 @@ class ChiSquaredCurve(AbstractCurve):
         return 2.0 * (t - 1.0)
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
-        t = 1.0 + 0.5 * u
-        return t * t - 1.0, t, xp.full_like(u, 0.5)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.maximum(u, -2.0)
-        return u, u + 0.25 * u * u
+        return u + 0.25 * u * u, 1.0 + 0.5 * u, xp.full_like(u, 0.5)
 
 
 @dataclass(frozen=True)
@@ -201,21 +193,17 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
     slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:
-        return t - 1.0 - xp.log(t)
+        # t g(1/t) with g the Kullback-Leibler generator: keeps its accuracy near t = 1.
+        present = positive(t)
+        kept = xp.where(present, t, 1.0)
+        return xp.where(present, kept * kl_excess(1.0 / kept), xp.inf)
 
     def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / t
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         t = 1.0 / (1.0 - u)
-        return xp.log(t), t, t * t
-
-    def exact(self, t: Arr) -> Arr:
-        return xp.where(t > 0, t - 1.0 - xp.log(xp.where(t > 0, t, 1.0)), np.inf)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 1.0 - _INSIDE)
-        return u, -xp.log1p(-u)
+        return -xp.log1p(-u), t, t * t
 
 
 @dataclass(frozen=True)
@@ -225,21 +213,17 @@ class HellingerCurve(AbstractCurve):
     slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:
-        return (xp.sqrt(t) - 1.0) ** 2
+        present = positive(t)
+        kept = xp.where(present, t, 1.0)
+        # (t-1)/(sqrt t + 1) is sqrt t - 1 without the cancellation at 1; gradient 0 at t = 0.
+        return xp.where(present, ((kept - 1.0) / (xp.sqrt(kept) + 1.0)) ** 2, 1.0)
 
     def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / xp.sqrt(t)
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         s = 1.0 / (1.0 - u)
-        return u * s, s * s, 2.0 * s**3
-
-    def exact(self, t: Arr) -> Arr:
-        return xp.where(t > 0, (xp.sqrt(xp.where(t > 0, t, 1.0)) - 1.0) ** 2, 1.0)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 1.0 - _INSIDE)
-        return u, u / (1.0 - u)
+        return u / (1.0 - u), s * s, 2.0 * s**3
 
 
 @dataclass(frozen=True)
@@ -249,8 +233,9 @@ class JensenShannonCurve(AbstractCurve):
     slopes: ClassVar[tuple[float, float]] = (-math.inf, 0.5 * math.log(2.0))
 
     def value(self, t: Arr) -> Arr:
-        m = 0.5 * (1.0 + t)
-        return 0.5 * (xp.where(t > 0, t * xp.log(xp.where(t > 0, t, 1.0) / m), 0.0) - xp.log(m))
+        # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
+        middle = 0.5 * (1.0 + t)
+        return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
 
     def slope(self, t: Arr) -> Arr:
         return 0.5 * xp.log(2.0 * t / (1.0 + t))
@@ -258,12 +243,8 @@ class JensenShannonCurve(AbstractCurve):
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         e = xp.exp(2.0 * u)
         t = e / (2.0 - e)
-        return 0.5 * xp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
-
-    def lines(self, u: Arr) -> tuple[Arr, Arr]:
-        u = xp.minimum(u, 0.5 * np.log(2.0) - _INSIDE)
-        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
-        return u, -0.5 * xp.log1p(-xp.expm1(2.0 * u))
+        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}).
+        return -0.5 * xp.log1p(-xp.expm1(2.0 * u)), t, 2.0 * t * (1.0 + t)
 
 
 class AbstractDivergence(AbstractRuled):
@@ -286,18 +267,34 @@ class AbstractDivergence(AbstractRuled):
         del bounds
         return None
 
+    def perspective(self, r: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """q f(r/q) for q > 0."""
+        return q * in_host_arrays(self)(r / q)
 
-def _relative(r: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """r ln(r/q) for q > 0, 0 at r = 0; on the host (SciPy's takes longer to import than all of this)."""
-    return np.where(r > 0, r * np.log(np.where(r > 0, r, 1.0) / q), 0.0)
+
+class _Curved(AbstractDivergence):
+    """The divergence of a curve of the library."""
+
+    curve: ClassVar[AbstractCurve]
+
+    def rules(self, view: View) -> Rules | None:
+        return f_rules(self.curve, view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"vertices": bounds.f_information(self.perspective)}
+
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
+        return self.curve.value(t)
 
 
-class KullbackLeibler(AbstractDivergence):
+class KullbackLeibler(_Curved):
     """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
 
     words: ClassVar[str] = "Kullback-Leibler divergence"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True)
+
+    curve: ClassVar[AbstractCurve] = KullbackLeiblerCurve()
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
@@ -311,43 +308,28 @@ class KullbackLeibler(AbstractDivergence):
     def between(self, q: Column, p: PrivateMarginal) -> Scalar:
         return relative_entropy(q, p)
 
-    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
-        return kl_excess(t)
 
-
-class ReverseKullbackLeibler(AbstractDivergence):
+class ReverseKullbackLeibler(_Curved):
     """f(t) = -ln t + t - 1: D(P_S P_Y || P_{SY}), lautum information; f(0) = inf."""
 
     words: ClassVar[str] = "reverse Kullback-Leibler divergence"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True)
 
-    def rules(self, view: View) -> Rules:
-        return f_rules(ReverseKullbackLeiblerCurve(), view)
-
-    def upper_bounds(self, bounds: UpperBounds) -> Routes:
-        lautum = lambda r, q: np.where(r > 0, _relative(q, np.where(r > 0, r, 1.0)), np.inf) + r - q  # noqa: E731
-        return {"vertices": bounds.f_information(lautum)}
+    curve: ClassVar[AbstractCurve] = ReverseKullbackLeiblerCurve()
 
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 2 * bounds.variation**2  # Pinsker
 
-    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
-        # t f*(1/t) with f* the Kullback-Leibler generator: keeps its accuracy near t = 1.
-        present = positive(t)
-        kept = xp.where(present, t, 1.0)
-        return xp.where(present, kept * kl_excess(1.0 / kept), xp.inf)
 
-
-class ChiSquared(AbstractDivergence):
+class ChiSquared(_Curved):
     """f(t) = (t - 1)^2: Pearson's chi-squared, sum_{s,y} w^2/(p_s |w_y|) - 1."""
 
     words: ClassVar[str] = "chi-squared divergence"
 
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
-    def rules(self, view: View) -> Rules:
-        return f_rules(ChiSquaredCurve(), view)
+    curve: ClassVar[AbstractCurve] = ChiSquaredCurve()
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return bounds.chi_squared
@@ -358,9 +340,6 @@ class ChiSquared(AbstractDivergence):
     def between(self, q: Column, p: PrivateMarginal) -> Scalar:
         excess = safe_divide(q, p) - 1.0
         return xp.matmul(p * excess, excess)  # the square alone may be no float64
-
-    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
-        return (t - 1.0) ** 2
 
 
 class TotalVariation(AbstractDivergence):
@@ -381,7 +360,7 @@ class TotalVariation(AbstractDivergence):
         return 0.5 * abs(t - 1.0)
 
 
-class SquaredHellinger(AbstractDivergence):
+class SquaredHellinger(_Curved):
     """f(t) = (sqrt(t) - 1)^2: squared Hellinger distance sum (sqrt P - sqrt Q)^2, in [0, 2].
 
     Some authors halve it, so that it is at most 1.
@@ -391,12 +370,11 @@ class SquaredHellinger(AbstractDivergence):
 
     traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
-    def rules(self, view: View) -> Rules:
-        return f_rules(HellingerCurve(), view)
+    curve: ClassVar[AbstractCurve] = HellingerCurve()
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {
-            "vertices": bounds.f_information(lambda r, q: (np.sqrt(r) - np.sqrt(q)) ** 2),
+            **super().upper_bounds(bounds),
             "total variation": 2 * least(bounds.total_variation),
             "mutual information": bounds.mutual_information,
         }
@@ -404,14 +382,8 @@ class SquaredHellinger(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 2 * (1 - float(np.sqrt(1 - bounds.variation**2)))
 
-    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
-        present = positive(t)
-        kept = xp.where(present, t, 1.0)
-        # (t-1)/(sqrt t + 1) is sqrt t - 1 without the cancellation at 1; gradient 0 at t = 0.
-        return xp.where(present, ((kept - 1.0) / (xp.sqrt(kept) + 1.0)) ** 2, 1.0)
 
-
-class JensenShannon(AbstractDivergence):
+class JensenShannon(_Curved):
     """f(t) = ( t ln t - (1+t) ln((1+t)/2) )/2: the Jensen-Shannon divergence, in [0, ln 2].
 
     It is (D(P||M) + D(Q||M))/2 with M = (P+Q)/2.
@@ -421,23 +393,16 @@ class JensenShannon(AbstractDivergence):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True)
 
-    def rules(self, view: View) -> Rules:
-        return f_rules(JensenShannonCurve(), view)
+    curve: ClassVar[AbstractCurve] = JensenShannonCurve()
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
-        mixed = lambda r, q: 0.5 * (_relative(r, 0.5 * (r + q)) + _relative(q, 0.5 * (r + q)))  # noqa: E731
         return {
-            "vertices": bounds.f_information(mixed),
+            **super().upper_bounds(bounds),
             "total variation": np.log(2) * least(bounds.total_variation),
         }
 
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 0.5 * bounds.variation**2
-
-    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
-        # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
-        middle = 0.5 * (1.0 + t)
-        return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
 
 
 def _excess_rules(factor: ScalarLike, view: View) -> Rules:
@@ -465,7 +430,7 @@ class EGamma(AbstractDivergence):
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         gamma = float(self.gamma)
         return {
-            "vertices": bounds.f_information(lambda r, q: np.maximum(r - gamma * q, 0.0)),
+            "vertices": bounds.f_information(self.perspective),
             "total variation": least(bounds.total_variation),
             "max-lift": np.maximum(1 - gamma * np.exp(-bounds.max_lift), 0.0),
         }
@@ -474,7 +439,7 @@ class EGamma(AbstractDivergence):
         return xp.maximum(t - xp.asarray(self.gamma, t), 0.0)
 
 
-class FInformation(AbstractMeanLeakage):
+class FInformation(AbstractPartLeakage, AbstractMeanLeakage):
     """f-information, I_f(S;Y) = D_f(P_{SY} || P_S P_Y) = sum_y |w_y| sum_s p_s f( w_y[s]/(p_s |w_y|) ).
 
     `divergence` holds f. Infinite iff f(0) = inf and some pair with p_s > 0, |w_y| > 0 has no
@@ -489,21 +454,8 @@ class FInformation(AbstractMeanLeakage):
     divergence: AbstractDivergence
 
     @property
-    def traits(self) -> Traits:
-        return self.divergence.traits
-
-    @property
-    def untraceable(self) -> str | None:
-        return self.divergence.untraceable
-
-    def rules(self, view: View) -> Rules | None:
-        return self.divergence.rules(view)
-
-    def scale_for(self, symbols: int) -> Scale:
-        return self.divergence.scale_for(symbols)
-
-    def check(self, form: str, symbols: int) -> None:
-        self.divergence.check(form, symbols)
+    def part(self) -> AbstractDivergence:
+        return self.divergence
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         return self.divergence.upper_bounds(bounds)

@@ -10,13 +10,23 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.types import Arr, PrivateMarginal, ScalarLike
+from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import finite, is_traced, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import Traits, of_symbols, same_symbols
-from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage, HostColumn, LogLift, Pair, Scores, Support
+from jaxpriv.leakage._base import Traits, same_symbols
+from jaxpriv.leakage.pointwise import (
+    AbstractPointwiseLeakage,
+    HostColumn,
+    LogLift,
+    Pair,
+    Scores,
+    Support,
+    pair_attained,
+    pair_rows,
+    pair_score,
+)
 from jaxpriv.leakage.population import Routes, UpperBounds
-from jaxpriv.leakage.rule_sets import View
+from jaxpriv.leakage.rule_sets import Rules, View
 
 __all__ = ["MetricPrivacy", "SymbolMaxLift"]
 
@@ -39,7 +49,7 @@ class _Scaled(AbstractPointwiseLeakage):
             "the distortion at a leakage_budget, or take a frontier over leakage_budgets"
         )
 
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+    def rules_at_peak(self, view: View) -> Rules | None:
         raise InputError(self.unbudgeted)
 
 
@@ -62,13 +72,10 @@ class SymbolMaxLift(_Scaled):
 
     scales: Float[Arr, " s"] = eqx.field(converter=_weights)
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "SymbolMaxLift":
-        del prior
-        return SymbolMaxLift(of_symbols("scales", self.scales, 0, seen))
+    by_symbol: ClassVar = {"scales": (0,)}
 
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        rows = xp.exp(-limit * self.scales[:, None]) * given - view.mass[None, :]
-        return rows, np.zeros(len(rows))
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
+        return given, view.mass[None, :], self.scales[:, None]
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.max_lift / np.min(self.scales)}
@@ -109,41 +116,31 @@ class MetricPrivacy(_Scaled):
 
     scales: Float[Arr, "s s"] = eqx.field(converter=_distances)
 
+    by_symbol: ClassVar = {"scales": (0, 1)}
+
     def row_count(self, symbols: int) -> int:
         return symbols * (symbols - 1)
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MetricPrivacy":
-        del prior
-        scales = of_symbols("scales", self.scales, 0, seen)
-        return MetricPrivacy(scales if seen.all() else scales[:, seen])
 
     @property
     def _pairs(self) -> np.ndarray:
         """Which pairs are compared, (s, s)."""
         return np.isfinite(np.asarray(self.scales)) & ~np.eye(len(self.scales), dtype=bool)
 
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        first, second = np.argwhere(self._pairs).T
-        both = ((view.prior[first] > 0) & (view.prior[second] > 0))[:, None]
-        one, other = (xp.where(both, given[of], view.mass[None, :]) for of in (first, second))
-        rows = xp.exp(-limit * np.asarray(self.scales)[first, second][:, None]) * one - other
-        return rows, np.zeros(len(first))
+    @property
+    def _compared_scales(self) -> np.ndarray:
+        """The scales, 1 of pairs that are not compared."""
+        return np.where(self._pairs, np.asarray(self.scales), 1.0)
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
+        pairs = np.argwhere(self._pairs)
+        return *pair_rows(given, view, pairs), np.asarray(self.scales)[*pairs.T][:, None]
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.ldp(self._pairs) / np.where(self._pairs, self.scales, np.inf).min()}
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("scales", self.scales, 0, log_lift.shape[-1])
-        present = support & (log_lift != -np.inf)
-        asked = present[..., :, None] & support[..., None, :] & self._pairs
-        finite_lift = xp.where(present, log_lift, 0.0)
-        excess = xp.where(present[..., None, :], finite_lift[..., :, None] - finite_lift[..., None, :], np.inf)
-        scale = np.where(self._pairs, np.asarray(self.scales), 1.0).astype(log_lift.dtype)
-        return xp.where(asked, excess / scale, 0.0).max(axis=(-2, -1))
+        return pair_score(log_lift, support, self._pairs, self._compared_scales.astype(log_lift.dtype))
 
     def attained(self, log_lift: HostColumn) -> Pair:
-        with np.errstate(invalid="ignore"):
-            excess = (log_lift[:, None] - log_lift[None, :]) / np.where(self._pairs, self.scales, 1.0)
-        excess = np.where(self._pairs & ~np.isnan(excess), excess, -np.inf)
-        raised, lowered = np.unravel_index(np.argmax(excess), excess.shape)
-        return (int(raised), int(lowered)) if excess[raised, lowered] > 0 else (None, None)
+        return pair_attained(log_lift, self._pairs, self._compared_scales)

@@ -9,6 +9,7 @@ quasi-convex: do not take subgradients of it for a bound.
 """
 
 from abc import abstractmethod
+from functools import reduce
 from typing import ClassVar, Literal
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import positive
-from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._runtime.validation import before_computing, is_traced, truth_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
@@ -27,7 +28,6 @@ from jaxpriv.leakage._base import (
     AbstractWorstOutcomeLeakage,
     Traits,
     log_lift_of,
-    of_symbols,
     same_symbols,
 )
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
@@ -66,15 +66,26 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
+    @abstractmethod
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
+        """(one, other, scale): value <= limit says that one <= e^(limit scale) other, row by row, (R, X) or (1, X).
+
+        `given` (S, X) is P(x|s); where the measure `stacks` it may have a leading axis. Rows that are equal, up to
+        rounding, may be left out, but not by the limit: rules of one point of a sweep fit the others.
+        """
+
     def rules(self, view: View) -> Rules | None:
-        """`compared` with every P(x|s), at a limit no higher than where it limits anything."""
-        rows, reference = self.compared(_given(view), view, xp.minimum(view.limit_by(2), MOST_NATS))
-        return Rules(LINEAR, rows, reference) if rows.shape[-2] else None
+        """`ratios` with every P(x|s), at a limit no higher than where it limits anything."""
+        one, other, scale = self.ratios(_given(view), view)
+        rows = _less(xp.exp(-xp.minimum(view.limit_by(2), MOST_NATS) * scale) * one, other)
+        return Rules(LINEAR, rows, np.zeros(rows.shape[:-1])) if rows.shape[-2] else None
 
     def rules_at_peak(self, view: View) -> Rules | None:
-        """The same for e^value <= peak, with the peak for a variable: `ratios` with every P(x|s)."""
-        rows, reference, rate = self.ratios(_given(view), view)
-        return Rules(LINEAR, rows, reference, rate=rate) if rows.shape[-2] else None
+        """The same for e^value <= peak, with the peak for a variable, where all scales are 1."""
+        one, other, _ = self.ratios(_given(view), view)
+        shape = np.broadcast_shapes(one.shape, other.shape)
+        rows, rate = xp.broadcast_to(one, shape), xp.broadcast_to(other, shape)
+        return Rules(LINEAR, rows, np.zeros(shape[:-1]), rate=rate) if shape[-2] else None
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
@@ -88,21 +99,6 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         del limit
         return None
 
-    @abstractmethod
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        """(rows, reference) of value <= limit: rows <= 0, or rows <= t reference for some t where it is not 0.
-
-        `given` (S, X) is P(x|s); where the measure `stacks` it may have a leading axis, and the limit two more. Rows
-        that are equal, up to rounding, may be left out, but not by the limit: rules of one point of a sweep fit the
-        others.
-        """
-
-    @abstractmethod
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        """(rows, reference, rate) of e^value <= peak, affine in the peak: multiples of the rows of `compared`, in their
-        order. Without a reference rows <= peak rate, otherwise rows <= t (reference + peak rate) for some t.
-        """
-
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """`score` of l[s] = ln( w_s/(p_s |w|) ); 0 where |w| = 0."""
         log_lift = log_lift_of(w, prior)
@@ -115,14 +111,6 @@ def _given(view: View) -> Arr:
     return xp.where(seen[..., None], view.joint / xp.where(seen, view.prior, 1.0)[..., None], view.mass[..., None, :])
 
 
-def _highest(log_lift: Arr, support: Arr) -> Arr:
-    return xp.where(support, log_lift, -np.inf).max(axis=-1)
-
-
-def _lowest(log_lift: Arr, support: Arr) -> Arr:
-    return xp.where(support, log_lift, np.inf).min(axis=-1)
-
-
 # What two probabilities that are equal may differ by after a few operations, relative to their size.
 _EQUAL = 1e-15
 
@@ -133,41 +121,75 @@ def _less(one: Arr, other: Arr) -> Arr:
     return rest * (abs(rest) > _EQUAL * other).astype(rest.dtype)
 
 
-def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
-    """P(x|s) <= e^limit P(x)."""
-    return _less(xp.exp(-limit) * lift, view.mass[..., None, :])
+class _OfLiftEnds(AbstractPointwiseLeakage):
+    """The largest of l[raised] - l[lowered] over symbols in the places that `lift_ends` names, 0 in the others."""
+
+    def row_count(self, symbols: int) -> int:
+        return symbols * sum(2 if end == "spread" else 1 for end in self.lift_ends)
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
+        lift, mass = given[view.distinct(given)], view.mass[..., None, :]
+        if len(self.lift_ends) == 1:
+            return (lift, mass, 1.0) if self.lift_ends == ("raised",) else (mass, lift, 1.0)
+        mass = xp.broadcast_to(mass, lift.shape)
+        return xp.concatenate([lift, mass], axis=-2), xp.concatenate([mass, lift], axis=-2), 1.0
+
+    def rules(self, view: View) -> Rules | None:
+        """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
+        if self.lift_ends != ("spread",):
+            return super().rules(view)
+        rows, one = _both_ways(view)
+        half = 0.5 * xp.minimum(view.limit_by(2), MOST_NATS)
+        reference = xp.concatenate([xp.exp(half) * one, -xp.exp(-half) * one], axis=-2)
+        return Rules(LINEAR, rows, reference[..., 0])
+
+    def rules_at_peak(self, view: View) -> Rules | None:
+        """All P(y|s) of an output within that factor: t <= P(y|s) <= t peak for some t."""
+        if self.lift_ends != ("spread",):
+            return super().rules_at_peak(view)
+        rows, one = _both_ways(view)
+        one, zero = one[..., 0], 0.0 * one[..., 0]
+        rate = np.concatenate([one, zero], axis=-1)
+        return Rules(LINEAR, rows, np.concatenate([zero, -one], axis=-1), rate=rate)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        ends = {
+            "raised": lambda: bounds.max_lift,
+            "lowered": lambda: bounds.min_lift,
+            "spread": lambda: bounds.ldp(None),
+        }
+        return {"intervals": np.maximum.reduce([ends[end]() for end in self.lift_ends])}
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        ends = {"raised": bounds.max_lift, "lowered": bounds.min_lift, "spread": bounds.ldp}
+        return max((ends[end] for end in self.lift_ends), default=None)
+
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
+        return reduce(xp.maximum, [_score(end, log_lift, support) for end in self.lift_ends])
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        end = max(self.lift_ends, key=lambda end: _score(end, log_lift, ~np.isnan(log_lift)))
+        highest, lowest = int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+        return None if end == "lowered" else highest, None if end == "raised" else lowest
 
 
-def _below(lift: Arr, view: View, limit: ScalarLike) -> Arr:
-    """P(x) <= e^limit P(x|s)."""
-    return _less(xp.exp(-limit) * view.mass[..., None, :], lift)
+def _score(end: LiftEnd, log_lift: LogLift, support: Support) -> Scores:
+    """l[raised] - l[lowered], 0 in place of the one that the end has not."""
+    if end == "raised":
+        return xp.where(support, log_lift, -np.inf).max(axis=-1)
+    lowest = xp.where(support, log_lift, np.inf).min(axis=-1)
+    return -lowest if end == "lowered" else _score("raised", log_lift, support) - lowest
 
 
-def _not_positive(rows: Arr) -> tuple[Arr, Arr]:
-    return rows, np.zeros(rows.shape[:-1])
-
-
-def _at_most(rows: Arr, rate: Arr) -> tuple[Arr, Arr, Arr]:
-    rows, rate = (xp.broadcast_to(part, np.broadcast_shapes(rows.shape, rate.shape)) for part in (rows, rate))
-    return rows, np.zeros(rows.shape[:-1]), rate
-
-
-def _within_the_peak(lift: Arr) -> tuple[Arr, Arr, Arr]:
-    """All P(y|s) of an output within that factor: t <= P(y|s) <= t peak for some t."""
-    zero, one = np.zeros(lift.shape[:-1]), np.ones(lift.shape[:-1])
-    ends = xp.concatenate([zero, -one], axis=-1), xp.concatenate([one, zero], axis=-1)
-    return xp.concatenate([lift, -lift], axis=-2), *ends
-
-
-def _within_a_factor(lift: Arr, limit: ScalarLike) -> tuple[Arr, Arr]:
-    """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
-    one = np.ones((*lift.shape[:-1], 1))
-    reference = xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one], axis=-2)
-    return xp.concatenate([lift, -lift], axis=-2), reference[..., 0]
+def _both_ways(view: View) -> tuple[Arr, np.ndarray]:
+    """P(x|s) of all symbols and their negatives; ones, as many as symbols."""
+    given = _given(view)
+    lift = given[view.distinct(given)]
+    return xp.concatenate([lift, -lift], axis=-2), np.ones((*lift.shape[:-1], 1))
 
 
 @named("lift", "worst")
-class Lift(AbstractPointwiseLeakage):
+class Lift(_OfLiftEnds):
     """max_{s,y} | ln( P(s|y)/p_s ) |: the eps of eps-lift privacy, which is eps-information privacy.
 
     Infinite as soon as an output excludes a symbol. eps-lift privacy gives 2 eps-LDP in both
@@ -176,38 +198,11 @@ class Lift(AbstractPointwiseLeakage):
     Calmon and Fawaz 2012, Definition 6; Hsu, Asoodeh and Calmon 2019, Definition 1.
     """
 
-    def row_count(self, symbols: int) -> int:
-        return 2 * symbols
-
-    @property
-    def lift_ends(self) -> tuple[LiftEnd, ...]:
-        return ("raised", "lowered")
-
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        lift = given[view.distinct(given)]
-        return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)], axis=-2))
-
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        lift = given[view.distinct(given)]
-        mass = xp.broadcast_to(view.mass[..., None, :], lift.shape)
-        return _at_most(xp.concatenate([lift, mass], axis=-2), xp.concatenate([mass, lift], axis=-2))
-
-    def upper_bounds(self, bounds: UpperBounds) -> Routes:
-        return {"intervals": np.maximum(bounds.max_lift, bounds.min_lift)}
-
-    def lower_bound(self, bounds: LowerBounds) -> float:
-        return max(bounds.max_lift, bounds.min_lift)
-
-    def score(self, log_lift: LogLift, support: Support) -> Scores:
-        return xp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
-
-    def attained(self, log_lift: HostColumn) -> Pair:
-        raised, lowered = int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
-        return (raised, None) if log_lift[raised] >= -log_lift[lowered] else (None, lowered)
+    lift_ends: ClassVar[tuple[LiftEnd, ...]] = ("raised", "lowered")
 
 
 @named("max-lift", "worst")
-class MaxLift(AbstractPointwiseLeakage):
+class MaxLift(_OfLiftEnds):
     """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
 
     One-sided, hence finite: at most ln(1/min p_s). I(S;Y) <= I_inf(S;Y), since I(S;Y) is a mean of log-lifts (Lemma 4).
@@ -217,31 +212,11 @@ class MaxLift(AbstractPointwiseLeakage):
 
     words: ClassVar[str] = "max-lift"
 
-    @property
-    def lift_ends(self) -> tuple[LiftEnd, ...]:
-        return ("raised",)
-
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        return _not_positive(_above(given[view.distinct(given)], view, limit))
-
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        return _at_most(given[view.distinct(given)], view.mass[..., None, :])
-
-    def upper_bounds(self, bounds: UpperBounds) -> Routes:
-        return {"intervals": bounds.max_lift}
-
-    def lower_bound(self, bounds: LowerBounds) -> float:
-        return bounds.max_lift
-
-    def score(self, log_lift: LogLift, support: Support) -> Scores:
-        return _highest(log_lift, support)
-
-    def attained(self, log_lift: HostColumn) -> Pair:
-        return int(np.nanargmax(log_lift)), None
+    lift_ends: ClassVar[tuple[LiftEnd, ...]] = ("raised",)
 
 
 @named("min-lift", "worst")
-class MinLift(AbstractPointwiseLeakage):
+class MinLift(_OfLiftEnds):
     """max_{s,y} ln( p_s/P(s|y) ): the other side of `Lift`, for asymmetric limits (eps_l, eps_u).
 
     Infinite as soon as an output excludes a symbol.
@@ -249,27 +224,38 @@ class MinLift(AbstractPointwiseLeakage):
 
     words: ClassVar[str] = "min-lift"
 
-    @property
-    def lift_ends(self) -> tuple[LiftEnd, ...]:
-        return ("lowered",)
+    lift_ends: ClassVar[tuple[LiftEnd, ...]] = ("lowered",)
 
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        return _not_positive(_below(given[view.distinct(given)], view, limit))
 
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        return _at_most(view.mass[..., None, :], given[view.distinct(given)])
+# Limits of pairs of private symbols: one P(y|s), times a power of e^limit, is at most another one.
 
-    def upper_bounds(self, bounds: UpperBounds) -> Routes:
-        return {"intervals": bounds.min_lift}
 
-    def lower_bound(self, bounds: LowerBounds) -> float:
-        return bounds.min_lift
+def pair_rows(given: Arr, view: View, pairs: Arr) -> tuple[Arr, Arr]:
+    """P(x|s) and P(x|s') of pairs (K, 2) of symbols; P(x) twice where one of them has no mass."""
+    both = (view.prior[pairs] > 0).all(axis=1)[:, None]
+    one, other = (xp.where(both, given[symbols], view.mass) for symbols in pairs.T)
+    return one, other
 
-    def score(self, log_lift: LogLift, support: Support) -> Scores:
-        return -_lowest(log_lift, support)
 
-    def attained(self, log_lift: HostColumn) -> Pair:
-        return None, int(np.nanargmin(log_lift))
+def pair_score(log_lift: LogLift, support: Support, asked: Arr, scales: Arr | float = 1.0) -> Scores:
+    """The largest (l[s] - l[s'])/scale over the pairs `asked` (S, S) that have mass, at least 0; of two without P(y|.)
+    nothing is asked.
+    """
+    present = support & (log_lift != -np.inf)
+    asked = xp.where(present[..., :, None] & support[..., None, :], asked, False)
+    finite = xp.where(present, log_lift, 0.0)
+    excess = xp.where(present[..., None, :], finite[..., :, None] - finite[..., None, :], np.inf)
+    return xp.where(asked, excess / scales, 0.0).max(axis=(-2, -1))
+
+
+def pair_attained(log_lift: HostColumn, asked: Arr, scales: Arr | float = 1.0) -> Pair:
+    """The pair of that score; of none where it is 0."""
+    with np.errstate(invalid="ignore"):
+        # -inf - -inf is NaN: a pair of symbols both without mass, which is skipped.
+        excess = (log_lift[:, None] - log_lift[None, :]) / scales
+    excess = np.where(asked & ~np.isnan(excess), excess, -np.inf)
+    raised, lowered = np.unravel_index(np.argmax(excess), excess.shape)
+    return (int(raised), int(lowered)) if excess[raised, lowered] > 0 else (None, None)
 
 
 def _neighbours(value: object) -> Arr | None:
@@ -284,7 +270,7 @@ def _neighbours(value: object) -> Arr | None:
 
 
 @named("ldp", "worst", takes=("neighbours",))
-class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
+class LocalDifferentialPrivacy(_OfLiftEnds):
     """max_{y, s~s'} ln( P(y|s)/P(y|s') ): the eps of local differential privacy of S -> Y.
 
     `neighbours[s, s']` (bool, (s, s)): whether P(y|s) <= e^eps P(y|s') is required; None requires
@@ -303,6 +289,8 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
 
     neighbours: Arr | None = eqx.field(converter=_neighbours, default=None)
 
+    by_symbol: ClassVar = {"neighbours": (0, 1)}
+
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
 
@@ -316,30 +304,11 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
             return None
         return "neighbours are traced, and determine how many rows the program has; pass a NumPy array"
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LocalDifferentialPrivacy":
-        del prior
-        if self.neighbours is None:
-            return self
-        relation = of_symbols("neighbours", self.neighbours, 0, seen)
-        return LocalDifferentialPrivacy(relation if seen.all() else relation[:, seen])
-
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("spread",) if self.neighbours is None else ()
 
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        if self.neighbours is None:
-            return _within_a_factor(given[view.distinct(given)], limit)
-        one, other = self._neighbouring(given, view)
-        return _not_positive(one - xp.exp(limit) * other)
-
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        if self.neighbours is None:
-            return _within_the_peak(given[view.distinct(given)])
-        return _at_most(*self._neighbouring(given, view))
-
-    def _neighbouring(self, given: Arr, view: View) -> tuple[Arr, Arr]:
-        """P(x|s) and P(x|s') of every pair that is compared."""
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         pairs = np.argwhere(np.asarray(self.neighbours))
         if view.whole:
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -347,39 +316,25 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
             numbers = classes(given)
             pairs = numbers[pairs]
             pairs = view.distinct(given)[np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)]
-        first, second = pairs[:, 0], pairs[:, 1]
-        both = ((view.prior[first] > 0) & (view.prior[second] > 0))[:, None]
-        return xp.where(both, given[first], view.mass), xp.where(both, given[second], view.mass)
+        return *pair_rows(given, view, pairs), 1.0
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.ldp(self.neighbours)}
 
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        return bounds.ldp if self.neighbours is None else None
-
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         if self.neighbours is None:
-            return _highest(log_lift, support) - _lowest(log_lift, support)
+            return super().score(log_lift, support)
         same_symbols("neighbours", self.neighbours, 0, log_lift.shape[-1])
-        present = support & (log_lift != -np.inf)
-        asked = xp.where(present[..., :, None] & support[..., None, :], self.neighbours, False)
-        finite = xp.where(present, log_lift, 0.0)
-        excess = xp.where(present[..., None, :], finite[..., :, None] - finite[..., None, :], np.inf)
-        return xp.where(asked, excess, 0.0).max(axis=(-2, -1))
+        return pair_score(log_lift, support, self.neighbours)
 
     def attained(self, log_lift: HostColumn) -> Pair:
         if self.neighbours is None:
-            return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
-        with np.errstate(invalid="ignore"):
-            # -inf - -inf is NaN: a pair of symbols both without mass, which is skipped.
-            excess = log_lift[:, None] - log_lift[None, :]
-        excess = np.where(self.neighbours & ~np.isnan(excess), excess, -np.inf)
-        raised, lowered = np.unravel_index(np.argmax(excess), excess.shape)
-        return (int(raised), int(lowered)) if excess[raised, lowered] > 0 else (None, None)
+            return super().attained(log_lift)
+        return pair_attained(log_lift, self.neighbours)
 
 
 @named("inferential", "worst")
-class InferentialPrivacy(AbstractPointwiseLeakage):
+class InferentialPrivacy(_OfLiftEnds):
     """max_{y,s,s'} ln of posterior odds over prior odds, (P(s|y)/P(s'|y)) / (p_s/p_s').
 
     The same number as LDP of S -> Y on the support of p, read as a statement about beliefs; odds
@@ -389,30 +344,7 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
     Ghosh and Kleinberg 2016; Wu, Xia and He, eq. (13).
     """
 
-    def row_count(self, symbols: int) -> int:
-        return 2 * symbols
-
-    @property
-    def lift_ends(self) -> tuple[LiftEnd, ...]:
-        return ("spread",)
-
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        return _within_a_factor(given[view.distinct(given)], limit)
-
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
-        return _within_the_peak(given[view.distinct(given)])
-
-    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
-        return {"intervals": bounds.ldp(None)}
-
-    def lower_bound(self, bounds: LowerBounds) -> float:
-        return bounds.ldp
-
-    def score(self, log_lift: LogLift, support: Support) -> Scores:
-        return _highest(log_lift, support) - _lowest(log_lift, support)
-
-    def attained(self, log_lift: HostColumn) -> Pair:
-        return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+    lift_ends: ClassVar[tuple[LiftEnd, ...]] = ("spread",)
 
 
 def ldp_of_channel(channel: Float[Arr, "s y"], neighbours: ArrayLike | None = None) -> Scalar:

@@ -14,14 +14,14 @@ from jaxtyping import Float
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractMeanLeakage, Scale, Traits
+from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractPartLeakage, Traits
 from jaxpriv.leakage.f_rules import AbstractDivergence, KullbackLeiblerCurve, f_rules
 from jaxpriv.leakage.rule_sets import ENTROPIC, Rules, View
 
 __all__ = ["ReleasedMarginal"]
 
 
-class ReleasedMarginal(AbstractMeanLeakage):
+class ReleasedMarginal(AbstractPartLeakage, AbstractMeanLeakage):
     """D_f(P_Y || q) of the released marginal, `divergence` f and `target` q > 0, (y,): a limit of `with_marginal`.
 
     The last useful symbols, as many as released ones, have no probability, and the mechanism releases each as its own
@@ -34,23 +34,17 @@ class ReleasedMarginal(AbstractMeanLeakage):
     target: Float[Arr, " y"]
 
     @property
+    def part(self) -> AbstractDivergence:
+        return self.divergence
+
+    @property
     def traits(self) -> Traits:
         own = self.divergence.traits
         return Traits(own.unit, own.designable, own.linear, least=0.0, own_rules=own.own_rules, of_inputs=True)
 
     @property
-    def untraceable(self) -> str | None:
-        return self.divergence.untraceable
-
-    @property
     def in_numpy(self) -> bool:
         return False
-
-    def scale_for(self, symbols: int) -> Scale:
-        return self.divergence.scale_for(symbols)
-
-    def check(self, form: str, symbols: int) -> None:
-        self.divergence.check(form, symbols)
 
     def rules(self, view: View) -> Rules | None:
         released = np.pad(self.target, (len(view.mass) - len(self.target), 0))

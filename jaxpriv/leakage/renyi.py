@@ -33,7 +33,6 @@ from jaxpriv.leakage._base import (
     Traits,
     actions_along,
     log_lift_of,
-    of_symbols,
     parameter,
     posterior_of,
     same_symbols,
@@ -131,16 +130,14 @@ class GainLeakage(AbstractExponentialMeanLeakage):
 
     gains: Float[Arr, "g s"]
 
+    by_symbol: ClassVar = {"gains": (1,)}
+
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
 
     def __init__(self, gains: ArrayInput, *, action_axis: int = 0):
         self.gains = actions_along(0, nonnegative(real_array(gains, "gains", ndim=2), "gains"), action_axis)
 
     rate: ClassVar[float] = 1.0
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "GainLeakage":
-        del prior
-        return GainLeakage(of_symbols("gains", self.gains, 1, seen))
 
     def rules(self, view: View) -> Rules:
         best = xp.maximum((self.gains @ view.prior).max(), 1e-300)

@@ -16,9 +16,10 @@ phi(y) = sup { <g, A W_y> : g in G },
     WORST      phi(y) + offset . W_y <= 0 for every y: smooth sets;
                for LINEAR terms: some t_y with A W_y <= t_y reference (A W_y <= 0 if reference = 0)
 
-A set is one class: what a solver needs of it (`boundary`, `gradient`, `support`, `normalised`, `domain`) stands beside
-what a certificate needs (`columns`, `moved_in`). A certificate relies on nothing that a solver computed. All run on
-NumPy and on JAX arrays. A symbol without mass has reference 0 and a row of zeros.
+A set is one class: what a solver needs of it (`boundary`, `gradient`, `normalised`, `domain`) stands beside what a
+certificate needs (`columns`, `moved_in`); solvers read phi off the certificate's `columns` too. A certificate relies on
+nothing that a solver computed. All run on NumPy and on JAX arrays. A symbol without mass has reference 0 and a row of
+zeros.
 """
 
 import enum
@@ -166,8 +167,12 @@ class Term:
         return self.rule_at(self.rows.sum(axis=1))
 
     def support(self, w: Arr) -> Arr:
-        """phi of every output from its rows A W, w (Y, T), less what the centre claims: (Y,)."""
-        phi = self.rule_set.support(self, w)
+        """phi of every output from its rows A W, w (Y, T), less what the centre claims: (Y,). Of linear rows that limit
+        every output by how much they exceed the limit.
+        """
+        if self.role is Role.WORST and not self.smooth:
+            return _violation(self, w)
+        phi = self.rule_set.columns(self, w.T)
         return phi if self.centre is None else phi - w @ self.centre
 
     @property
@@ -211,7 +216,7 @@ class AbstractRuleSet(ABC):
     strict: ClassVar[bool] = False  # the sum over the outputs is least only where S and Y are independent
     smoothness: ClassVar[float] = math.inf  # of the sum over the outputs relative to the entropy of the rows, a bound
 
-    # What a solver needs.
+    # What a solver needs, beside `columns`.
 
     @abstractmethod
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
@@ -220,10 +225,6 @@ class AbstractRuleSet(ABC):
     @abstractmethod
     def gradient(self, term: Term, w: Arr) -> Arr:
         """The gradient of phi at w > 0, (T,) or (Y, T). A row without reference gets a rule that adds nothing."""
-
-    @abstractmethod
-    def support(self, term: Term, w: Arr) -> Arr:
-        """phi of every output from its rows A W, w (Y, T): (Y,)."""
 
     @abstractmethod
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
@@ -290,9 +291,6 @@ class Entropic(AbstractRuleSet):
         xp, seen = of(w, term.reference), term.reference > 0
         safe = xp.where(seen, term.reference, 1.0)
         return xp.log(xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0))
-
-    def support(self, term: Term, w: Arr) -> Arr:
-        return self.columns(term, w.T)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
@@ -376,14 +374,6 @@ class Power(AbstractRuleSet):
         y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
         return -y if self.negative else y
 
-    def support(self, term: Term, w: Arr) -> Arr:
-        r, tiny = term.reference, np.finfo(w.dtype).tiny
-        a = term.parameter / (term.parameter - 1.0)
-        lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
-        top = xp.maximum(lift.max(axis=1, keepdims=True), tiny)
-        inner = (r * xp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
-        return (-1.0 if self.negative else 1.0) * top[:, 0] * inner
-
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         # sum r y^b = 1 + b level; y scaled to the boundary
         total = 1.0 + abs(term.parameter) * level
@@ -398,7 +388,7 @@ class Power(AbstractRuleSet):
 
     def columns(self, term: Term, w: Arr) -> Arr:
         r = term.reference[..., None]
-        b = xp.of(term.parameter).asarray(term.parameter)[..., None]
+        b = xp.asarray(term.parameter, w)[..., None]
         order = b / (b - 1.0)
         lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
         top = lift.max(axis=-2)
@@ -443,12 +433,6 @@ class Linear(AbstractRuleSet):
         safe = xp.where(term.reference > 0, term.reference, 1.0)
         most = xp.where(term.reference > 0, w / safe, -xp.inf).argmax(axis=-1)[..., None]
         return xp.where(np.arange(w.shape[-1]) == most, 1.0 / safe, 0.0)
-
-    def support(self, term: Term, w: Arr) -> Arr:
-        if term.cap is not None:
-            return (term.cap * xp.maximum(w, 0.0)).sum(axis=1)
-        r = term.reference
-        return (w / xp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         raise NotImplementedError

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.counts import count_array, failure, l1_radius
-from jaxpriv._runtime.types import Arr, PrivateMarginal, ScalarLike
+from jaxpriv._runtime.types import Arr, PrivateMarginal
 from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Traits, same_symbols
@@ -106,19 +106,14 @@ class SampledLift(AbstractPointwiseLeakage):
         a, b = self._ratios
         return np.exp(-limit) * a - b
 
-    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
-        one, _, other = self.ratios(given, view)
-        rows = xp.exp(-limit) * one - other
-        return rows, np.zeros(len(rows))
-
-    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
         one, other = (
             part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]
             for part in self._ratios
         )
         size = (-1, given.shape[1])
-        return one.reshape(size), np.zeros(one.shape[0] * one.shape[1]), other.reshape(size)
+        return one.reshape(size), other.reshape(size), 1.0
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("source", self.source, 0, log_lift.shape[-1])

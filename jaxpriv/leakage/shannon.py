@@ -14,7 +14,6 @@ from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
     Traits,
-    of_symbols,
     posterior_of,
     same_symbols,
 )
@@ -143,11 +142,9 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
 
     hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
-    traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
+    by_symbol: ClassVar = {"hidden": (0,)}
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxInformation":
-        del prior
-        return self if self.hidden is None else MaxInformation(of_symbols("hidden", self.hidden, 0, seen))
+    traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
         return posterior_entropy_rules(view, self.hidden)

@@ -6,7 +6,7 @@ function that is convex there may still fail between them: what a certificate as
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from typing import ClassVar, TypeAlias
 
 import equinox as eqx
@@ -71,11 +71,8 @@ def call(function: Callable[..., object], owner: Hashable, *arrays: Arr, least_r
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:
     """More rows, equal to the first one (ones where there is none), which whatever is done to the first can take."""
-    missing = size - len(array)
-    if missing == 0:
-        return array
     row = array[:1] if len(array) else np.ones((1, *array.shape[1:]), array.dtype)
-    return np.concatenate([array, np.repeat(row, missing, axis=0)])
+    return np.concatenate([array, np.repeat(row, size - len(array), axis=0)])
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
@@ -83,19 +80,32 @@ def _compiled(
     function: Callable[..., object], owner: Hashable, shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
 ) -> Callable[..., PyTree]:
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-    return jax.jit(lambda *arrays: function(owner, *arrays)).lower(*arguments).compile()
+    return jax.jit(partial(function, owner)).lower(*arguments).compile()
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _traced(function: Callable[..., object], owner: Hashable) -> Callable[..., PyTree]:
+    """Traced once, wherever a program has it. JAX's caches hold what is traced as long as its function lives."""
+    return jax.jit(partial(function, owner))
+
+
+def of_rows(function: Callable[..., object]) -> Callable[..., PyTree]:
+    """`function(owner, *rows)`, written in JAX for one row of each array, for all rows: of NumPy's by `call`."""
+
+    def every(owner: Hashable, *arrays: Array) -> PyTree:
+        return jax.vmap(partial(function, owner))(*arrays)
+
+    @wraps(function)
+    def of_all(owner: Hashable, *arrays: Arr) -> PyTree:
+        return call(every, owner, *arrays) if xp.of(*arrays) is np else _traced(every, owner)(*arrays)
+
+    return of_all
 
 
 # Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
 _TANGENT_ROUNDING = 1e-9
 # Ratios and announcements at which a user's function is compared with its tangents. Choices: more find more mistakes.
 _RATIOS, _ANNOUNCEMENTS = 200, 40
-
-
-def check_elementwise(form: str, f: Callable[[Array], Array]) -> None:
-    """Refuse an f, of the argument `form`, that is no elementwise JAX function: before anything is computed with it."""
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        _check_shape(f"{form}: f", f, (3, 2), "ratios t of shape (3, 2)")
 
 
 def check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], Arr], tilt: float) -> None:
@@ -202,7 +212,7 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 # ln t, the ends of its bracket, the last move and their number.
-_Bracket: TypeAlias = tuple[Arr, Arr, Arr, Arr, ScalarLike]
+_Bracket: TypeAlias = tuple[Array, Array, Array, Array, ScalarLike]
 
 
 class UserDivergence(AbstractDivergence):
@@ -242,7 +252,8 @@ class UserDivergence(AbstractDivergence):
 
     def check(self, form: str, symbols: int) -> None:
         del symbols
-        check_elementwise(form, self.f)
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            _check_shape(f"{form}: f", self.f, (3, 2), "ratios t of shape (3, 2)")
         curve = UserCurve.of(self)
         check_convex(form, curve.value, curve.slope, curve.tilt)
 
@@ -252,7 +263,7 @@ class UserDivergence(AbstractDivergence):
 
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         if xp.of(t) is np:
-            curve = UserCurve(self, 0.0, 1.0, -np.inf, np.inf)
+            curve = UserCurve(self)
             return with_lanes(curve.value(t.lanes)) if has_lanes(t) else curve.value(t)
         present = positive(t)
         return jnp.where(present, self.f(jnp.where(present, t, 1.0)), self.at_zero)
@@ -269,16 +280,15 @@ class UserCurve(AbstractCurve):
     users: ClassVar[bool] = True
 
     f: UserDivergence
-    tilt: float
-    size: float
-    lowest: float
-    highest: float
+    tilt: float = 0.0
+    size: float = 1.0
+    lowest: float = -np.inf
+    highest: float = np.inf
 
     @staticmethod
     def of(f: UserDivergence) -> "UserCurve":
         """The curve of `f`, in float64."""
-        raw = UserCurve(f, 0.0, 1.0, -np.inf, np.inf)
-        lowest, half, tilt, double, highest = raw.slope(np.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST]))
+        lowest, half, tilt, double, highest = UserCurve(f).slope(np.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST]))
         size = (double - half) / np.log(4.0)
         size = float(size) if 0 < size < np.inf else 1.0
         return UserCurve(f, float(tilt), size, float(lowest - tilt) / size, float(highest - tilt) / size)
@@ -295,8 +305,7 @@ class UserCurve(AbstractCurve):
 
     def value(self, t: Arr) -> Arr:
         """f(t), t >= 0, elementwise: the limit at 0, inf outside of its domain."""
-        found = self.f(jnp.asarray(t)) if xp.of(t) is jnp else self._on_host(t)[0]
-        return (found - self.tilt * (t - 1.0)) / self.size
+        return (self._own(_values_and_derivatives, t)[0] - self.tilt * (t - 1.0)) / self.size
 
     def slope(self, t: Arr) -> Arr:
         """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
@@ -304,60 +313,27 @@ class UserCurve(AbstractCurve):
 
     def slope_and_curvature(self, t: Arr) -> tuple[Arr, Arr]:
         """(f'(t), f''(t)), t > 0."""
-        value, slope, curvature = _derivatives(self.f.f, t) if xp.of(t) is jnp else self._on_host(t)[1:]
+        value, slope, curvature = self._own(_values_and_derivatives, t)[1:]
         inside = xp.isfinite(value) & ~xp.isnan(slope)
         slope = xp.where(inside, slope - self.tilt, xp.where(t > 1.0, np.inf, -np.inf))
         return slope / self.size, curvature / self.size
 
-    def _on_host(self, t: Arr) -> list[np.ndarray]:
-        """What `_values_and_derivatives` has, for NumPy's numbers of any shape."""
+    def _own(self, function: Callable[["UserCurve", Array], PyTree], t: Arr) -> PyTree:
+        """An elementwise function of the user's function itself, in JAX, for numbers of any shape."""
+        if xp.of(t) is jnp:
+            return function(self, jnp.asarray(t))
         t = np.asarray(t)
-        found = call(_values_and_derivatives, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
-        return [part.reshape(t.shape) for part in found]
+        found = call(function, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
+        return jax.tree.map(lambda part: part.reshape(t.shape), found)
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
-        t = self._ratio_at(u) if xp.of(u) is jnp else self._ratios(_ratios_at, u)
+        t = self._own(_ratios_at, self.tilt + self.size * u)
         _, curvature = self.slope_and_curvature(t)
         return u * t - self.value(t), t, 1.0 / xp.maximum(curvature, _FLATTEST)
 
-    def _ratios(self, search: Callable[["UserCurve", Array], Arr], u: Arr) -> np.ndarray:
-        """The ratios t that a search finds for f'(t) = u, for arrays of NumPy: one compiled loop, in units of f."""
-        u = np.asarray(u)
-        found = call(search, self, self.tilt + self.size * u.reshape(-1), least_rows=_LEAST_RATIOS)
-        return found.reshape(u.shape)
-
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         return u * t - self.value(t)
-
-    def _ratio_at(self, u: Arr) -> Arr:
-        """The t with f'(t) = u, in [LOWEST, HIGHEST].
-
-        Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
-        """
-
-        def go_on(state: _Bracket) -> BoolLike:
-            _, _, _, last, count = state
-            return (abs(last) > 0).any() & (count < _MOST_HALVINGS)
-
-        def narrow(state: _Bracket) -> _Bracket:
-            z, low, high, last, count = state
-            t = xp.exp(z)
-            slope, curvature = self.slope_and_curvature(t)
-            below = slope < u
-            low, high = xp.where(below, z, low), xp.where(below, high, z)
-            newton = (u - slope) / (t * curvature)
-            fits = (z + newton > low) & (z + newton < high) & (abs(newton) < 0.5 * abs(last))
-            step = xp.where(fits, newton, 0.5 * (low + high) - z)
-            least = np.finfo(z.dtype).eps * (1.0 + abs(z))
-            done = (last == 0) | (slope == u) | (abs(newton) <= least) | (high - low <= least)
-            step = xp.where(done, 0.0, step)
-            return z + step, low, high, step, count + 1
-
-        nothing = xp.zeros_like(u)
-        low, high = nothing + xp.log(LOWEST), nothing + xp.log(HIGHEST)
-        start = (nothing, low, high, high - low, np.array(0))
-        return xp.exp(xp.while_loop(go_on, narrow, start)[0])
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
@@ -366,7 +342,7 @@ class UserCurve(AbstractCurve):
         The proof assumes what `UserDivergence` demands of f, that it is convex with f(1) = 0, and that JAX
         differentiates it to a slope (at a kink any number between the two one-sided ones).
         """
-        r = self._ratios(_ratios_between, u)
+        r = self._own(_ratios_between, self.tilt + self.size * u)
         found, value = self.slope(r), self.value(r)
         rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
         return found, r * found - value + rounding
@@ -377,14 +353,39 @@ def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Arr, Array, Arr
     return curve.f(t), *_derivatives(curve.f.f, t)
 
 
-def _ratios_at(curve: UserCurve, u: Array) -> Arr:
-    """The ratio with the slope u of the user's function itself."""
-    return _in_own_units(curve)._ratio_at(u)
+def _ratios_at(curve: UserCurve, u: Array) -> Array:
+    """The ratio t in [LOWEST, HIGHEST] with the slope u of the user's function itself.
+
+    Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
+    """
+    own = UserCurve(curve.f)
+
+    def go_on(state: _Bracket) -> BoolLike:
+        _, _, _, last, count = state
+        return (abs(last) > 0).any() & (count < _MOST_HALVINGS)
+
+    def narrow(state: _Bracket) -> _Bracket:
+        z, low, high, last, count = state
+        t = jnp.exp(z)
+        slope, curvature = own.slope_and_curvature(t)
+        below = slope < u
+        low, high = jnp.where(below, z, low), jnp.where(below, high, z)
+        newton = (u - slope) / (t * curvature)
+        fits = (z + newton > low) & (z + newton < high) & (abs(newton) < 0.5 * abs(last))
+        step = jnp.where(fits, newton, 0.5 * (low + high) - z)
+        least = jnp.finfo(z.dtype).eps * (1.0 + abs(z))
+        done = (last == 0) | (slope == u) | (abs(newton) <= least) | (high - low <= least)
+        step = jnp.where(done, 0.0, step)
+        return z + step, low, high, step, count + 1
+
+    low, high = _ends(u)
+    start = (jnp.zeros_like(u), low, high, high - low, jnp.array(0))
+    return jnp.exp(jax.lax.while_loop(go_on, narrow, start)[0])
 
 
 def _ratios_between(curve: UserCurve, u: Array) -> Array:
     """The same by halving: the end of the bracket on the side of 1 has a finite slope wherever one of the two has."""
-    own = _in_own_units(curve)
+    own = UserCurve(curve.f)
 
     def halve(_: ScalarLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
@@ -392,13 +393,13 @@ def _ratios_between(curve: UserCurve, u: Array) -> Array:
         rising = own.slope(jnp.exp(middle)) < u
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
-    ends = jnp.full_like(u, np.log(LOWEST)), jnp.full_like(u, np.log(HIGHEST))
-    low, high = jax.lax.fori_loop(0, _HALVINGS, halve, ends)
+    low, high = jax.lax.fori_loop(0, _HALVINGS, halve, _ends(u))
     return jnp.exp(jnp.where(low > 0, low, high))
 
 
-def _in_own_units(curve: UserCurve) -> UserCurve:
-    return UserCurve(curve.f, 0.0, 1.0, -np.inf, np.inf)
+def _ends(u: Array) -> tuple[Array, Array]:
+    """The bracket of ln t."""
+    return jnp.full_like(u, np.log(LOWEST)), jnp.full_like(u, np.log(HIGHEST))
 
 
 def _derivatives(f: Callable[[Array], Array], t: Arr) -> tuple[Array, Array, Array]:

@@ -42,7 +42,6 @@ from jaxpriv.solving.frontier import Frontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -240,7 +239,10 @@ def plot_frontier(
         else:
             above.legend(loc="best")
         bottom = above if below is None else below
-        bottom.set_xlabel(xlabel or _across(informed, axes_names, units))
+        across_name = f"I(X;Y) ({units})" if informed else "distortion E d(X,Y)"
+        if not informed and len(axes_names) == 1:
+            across_name = axes_names.pop()
+        bottom.set_xlabel(xlabel or across_name)
         if below is not None:
             _draw_widths(below, drawn, None if tol is None else tol * up, unit, line)
             figure.align_ylabels()
@@ -251,12 +253,6 @@ def _label(axes: "Axes", text: str) -> None:
     """The label of the vertical axis, in lines that are no longer than the axis."""
     length = 72 * axes.bbox.height / axes.figure.dpi / (_LETTER * float(axes.yaxis.label.get_fontsize()))
     axes.set_ylabel(textwrap.fill(text, max(int(length), 1), break_long_words=False))
-
-
-def _across(informed: bool, names: set[str], units: Units) -> str:
-    if informed:
-        return f"I(X;Y) ({units})"
-    return names.pop() if len(names) == 1 else "distortion E d(X,Y)"
 
 
 def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed: bool | None = None) -> DrawnCurve:
@@ -294,7 +290,10 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         low, high = _read_across(curve, targets, grid)
     elif banded:
         low, high = curve.band(grid)
-    words = curve.problem.leakage.label, _curve_name(curve), "distortion budget" if swept else "distortion E d(X,Y)"
+    name = f"least {curve.problem.leakage.label}"  # what the curve optimises
+    if isinstance(curve, FunnelFrontier):
+        name = "privacy funnel" if isinstance(curve.problem, FunnelProblem) else "information bottleneck"
+    words = curve.problem.leakage.label, name, "distortion budget" if swept else "distortion E d(X,Y)"
     return DrawnCurve(x, y, width, grid, low, high, informed, curve.problem.leakage.unit, *words)
 
 
@@ -332,10 +331,12 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
     for one, colour in zip(drawn, itertools.cycle(_COLOURS), strict=False):
         if np.isfinite(one.high).any():
             faint = COLOURS["sky"] if single else colour
-            axes.semilogy(one.grid, _above_floor(one.high - one.low), color=faint, lw=0.8, label="between points")
+            axes.semilogy(
+                one.grid, np.maximum(one.high - one.low, _NARROWEST), color=faint, lw=0.8, label="between points"
+            )
         if np.isfinite(one.width).any():
             mark = {"color": colour, "ms": 2.6, "label": "at a point", "clip_on": False}
-            axes.semilogy(one.x, _above_floor(one.width), "-" if line else "o", **mark)
+            axes.semilogy(one.x, np.maximum(one.width, _NARROWEST), "-" if line else "o", **mark)
     if tol is not None:
         axes.axhline(tol, color=COLOURS["red"], lw=0.8, ls="--", label="tolerance")
     axes.set_yscale("log")
@@ -346,18 +347,6 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
     _label(axes, f"width of the proof ({unit})")
     if single:
         axes.legend(loc="lower right", ncols=3, bbox_to_anchor=(1.02, 0.96), columnspacing=0.8, handletextpad=0.4)
-
-
-def _above_floor(width: np.ndarray) -> np.ndarray:
-    """Widths for the logarithmic axis: what is narrower than its lowest tick is drawn there."""
-    return np.maximum(width, _NARROWEST)
-
-
-def _curve_name(curve: Frontier | FunnelFrontier) -> str:
-    """What the curve optimises."""
-    if isinstance(curve, FunnelFrontier):
-        return "privacy funnel" if isinstance(curve.problem, FunnelProblem) else "information bottleneck"
-    return f"least {curve.problem.leakage.label}"
 
 
 def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
@@ -414,7 +403,8 @@ def plot_mapping(
             f"mechanism has shape {table.shape}; the data has {len(data.useful_attributes)} useful symbols"
         )
     with style():
-        from matplotlib.colors import LogNorm
+        from matplotlib import colormaps
+        from matplotlib.colors import ListedColormap, LogNorm
         from matplotlib.ticker import MaxNLocator
 
         figure = new_figure(3.4, 3.9 if data is not None else 3.1) if ax is None else ax.figure
@@ -425,10 +415,12 @@ def plot_mapping(
         else:
             axes, bars = figure.subplots(2, 1, height_ratios=(5.2, 1))
             _draw_changes(bars, table, data)
+        # From a light green that is seen on white to dark blue.
+        shades = ListedColormap(colormaps["viridis_r"](np.linspace(0.18, 1.0, 256)))
         image = axes.imshow(
             np.where(table >= _FAINTEST, table, np.nan),
             norm=LogNorm(_FAINTEST, 1.0),
-            cmap=_shades(),
+            cmap=shades,
             interpolation="none",
             aspect="equal" if max(table.shape) <= _OBLONG * min(table.shape) else "auto",
         )
@@ -450,14 +442,6 @@ def plot_mapping(
             for axis in (axes.xaxis, axes.yaxis):  # symbols have whole numbers
                 axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure  # pyright: ignore[reportReturnType]
-
-
-def _shades() -> "ListedColormap":
-    """From a light green that is seen on white to dark blue."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colormaps["viridis_r"](np.linspace(0.18, 1.0, 256)))
 
 
 def _name_symbols(axes: "Axes", data: Dataset) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import importlib.util
 import io
-import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
-from jaxpriv._runtime.files import atomic_write
+from jaxpriv._runtime.files import FilePath, atomic_write
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.errors import InputError, ResourceError
 
@@ -193,7 +192,7 @@ def _shown_by_notebooks() -> type[Any]:
 
         # Ticks are made when a figure is drawn, in the style of that moment.
         def savefig(
-            self, fname: "str | os.PathLike[str] | IO[bytes]", *, transparent: bool | None = None, **settings: object
+            self, fname: "FilePath | IO[bytes]", *, transparent: bool | None = None, **settings: object
         ) -> None:
             with _style(self._asked):
                 super().savefig(fname, transparent=transparent, **settings)
@@ -227,6 +226,6 @@ def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
     return stream.getvalue()
 
 
-def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
+def save(figure: "Figure", path: FilePath) -> None:
     """Write a figure to a file that ends in .png, .pdf, .svg or .pgf, whole or not at all."""
     atomic_write(path, image_bytes(figure, Path(path).suffix.lower().removeprefix(".")))

@@ -13,7 +13,7 @@ is, and only the form with a multiplier can be solved there.
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -334,3 +334,7 @@ class BottleneckProblem(_AbstractFunnelProblem):
     def leakage(self) -> MutualInformation:
         """The measure of the leakage of Y about S."""
         return MutualInformation()
+
+
+# What most functions of `jaxpriv.funnels` take.
+FunnelOrBottleneck: TypeAlias = FunnelProblem | BottleneckProblem

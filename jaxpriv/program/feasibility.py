@@ -101,22 +101,11 @@ def _above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W on the support, by HiGHS."""
-    from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import coo_array, eye_array, hstack, kron
-
-    count, inputs, outputs = c.shape
-    cells = inputs * outputs
-    slack = coo_array(np.ones((count, 1)))
-    limits = hstack([coo_array(c.reshape(count, cells)), slack], format="csr")
-    rows = hstack([kron(eye_array(inputs), np.ones((1, outputs))), coo_array((inputs, 1))], format="csr")
-    objective = np.zeros(cells + 1)
-    objective[-1] = -1.0
-    bounds = [(0, None if inside else 0) for inside in np.asarray(support).ravel()] + [(None, None)]
-    result = linprog(objective, limits, budgets, rows, np.ones(inputs), bounds, method="highs")
-    if result.status != 0:  # bounded and feasible by construction, so this is a failure of the backend
-        raise ArithmeticError(f"the feasibility LP failed: {result.message}")
-    mechanism = np.maximum(result.x[:-1].reshape(inputs, outputs), 0.0)
-    return np.maximum(-result.ineqlin.marginals, 0.0), mechanism / mechanism.sum(axis=1, keepdims=True)
+    found = _widest(c, budgets, np.asarray(support), np.zeros(len(budgets), dtype=bool), spread=False)
+    if found is None:  # bounded and feasible by construction, so this is a failure of the backend
+        raise ArithmeticError("the feasibility LP failed: HiGHS found no optimum")
+    _, mechanism, weights = found
+    return weights, mechanism
 
 
 def independent(program: Program) -> Arr | None:
@@ -375,9 +364,10 @@ def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 
 def _widest(
-    own: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray
+    own: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray, spread: bool = True
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """max r s.t. W >= r on the support, <c, W> + r <= slack, <c, W> = slack where held: (r, W, weights of c).
+    """max r s.t. <c, W> + r <= slack, <c, W> = slack where held, W >= r on the support if `spread`: (r, W, weights of
+    c), by HiGHS.
 
     None where the backend has no answer: budgets that no mechanism meets but for rounding, which the certificate of the
     result judges.
@@ -390,7 +380,8 @@ def _widest(
     ones = lambda count: coo_array(np.ones((count, 1)))  # noqa: E731
     flat = own.reshape(len(own), -1)[:, at]
     free = ~held
-    upper = [hstack([-eye_array(len(at)), ones(len(at))])]
+    upper = [hstack([-eye_array(len(at)), ones(len(at))])] if spread else []
+    above = len(at) if spread else 0
     if free.any():
         upper.append(hstack([coo_array(flat[free]), ones(int(free.sum()))]))
     sums = csr_array(kron(eye_array(inputs), np.ones((1, outputs))))[:, at]
@@ -403,7 +394,7 @@ def _widest(
     result = linprog(
         objective,
         vstack(upper),
-        np.concatenate([np.zeros(len(at)), slack[free]]),
+        np.concatenate([np.zeros(above), slack[free]]),
         vstack(equal),
         np.concatenate([np.ones(inputs), slack[held]]),
         [(0, None)] * len(at) + [(None, None)],
@@ -416,7 +407,7 @@ def _widest(
     inside[at] = np.maximum(result.x[:-1], 0.0)
     inside = inside.reshape(support.shape)
     weights = np.zeros(len(own))
-    weights[free] = np.maximum(-result.ineqlin.marginals[len(at) :], 0.0)
+    weights[free] = np.maximum(-result.ineqlin.marginals[above:], 0.0)
     weights[held] = -result.eqlin.marginals[inputs:]
     return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
 

@@ -154,7 +154,7 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
     """
     most = min(whole(request.symbols, "symbols", low=2.0), MOST_SYMBOLS)
     beta = 1 - failure(request.confidence, "confidence")
-    measure, clock = request.measure, request.started()
+    clock = request.started()
 
     clock.begin("reading the records")
     parts = read_parts(source, request)
@@ -169,12 +169,22 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
     costs = column_distortion(records.codebook, records.useful[seen], kinds=request.distortion, weights=request.weights)
 
     with nullcontext() if request.clock else clock:
-        curve = _designs(joint, costs, measure, request.tol, clock)
+        clock.begin("the least change that reveals nothing")
+        independent = DistortionProblem(joint, costs, leakage_budget=0.0)
+        free = float(solve_within(independent, Request(clock, Goal(request.tol, 0.0))).value)
+        if not free > 0:
+            raise InputError(
+                "the useful columns are independent of the private ones in these records: nothing is to hide"
+            )
+        clock.begin(f"{len(_SHARES)} designs")
+        problem = DistortionProblem(joint, costs, leakage=request.measure, budget=free)
+        asked = Request(clock, Goal(request.tol), throw=False)
+        curve = frontier_within(problem, {"budget": free * np.array(_SHARES)}, asked)
         clock.begin("bounds for the population")
-        designs = tuple(_advised(curve, records, k, measure, beta, clock) for k in range(len(curve)))
+        designs = tuple(_advised(curve, records, joint, k, beta, clock) for k in range(len(curve)))
     return Advice(
         designs=designs,
-        hidden=_hidden(curve, records, joint, costs, measure),
+        hidden=_hidden(curve, records, joint, costs),
         obstacles=obstacles,
         arguments=request.arguments,
         frontier=curve,
@@ -186,29 +196,16 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
     )
 
 
-def _designs(joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage, tol: float, clock: Clock) -> Frontier:
-    clock.begin("the least change that reveals nothing")
-    free = solve_within(DistortionProblem(joint, costs, leakage_budget=0.0), Request(clock, Goal(tol, 0.0)))
-    most = float(free.value)
-    if not most > 0:
-        raise InputError("the useful columns are independent of the private ones in these records: nothing is to hide")
-    problem = DistortionProblem(joint, costs, leakage=measure, budget=most)
-    clock.begin(f"{len(_SHARES)} designs")
-    return frontier_within(problem, {"budget": most * np.array(_SHARES)}, Request(clock, Goal(tol), throw=False))
-
-
 def _advised(
-    curve: Frontier, records: CountedParts, place: int, measure: AbstractLeakage, beta: float, clock: Clock
+    curve: Frontier, records: CountedParts, joint: np.ndarray, place: int, beta: float, clock: Clock
 ) -> Advised:
-    one = curve[place]
+    one, prior, population = curve[place], joint.sum(axis=0), None
     mapping, codes = np.asarray(one.mechanism), records.useful[records.seen]
-    mass = records.design[:, records.seen] / records.design.sum()
-    prior = mass.sum(axis=0)
-    population = None
     if records.held_out is not None and not clock.expired():
         whole_mapping = mapping[records.nearest()]
         share = beta / len(curve)
-        (bound,) = sample_bounds(records.held_out, whole_mapping, (measure,), share, kind=SampleKind.HELD_OUT)
+        measures = (curve.problem.leakage,)
+        (bound,) = sample_bounds(records.held_out, whole_mapping, measures, share, kind=SampleKind.HELD_OUT)
         population = None if bound is None else float(bound.upper[0, 0])
     return Advised(
         budget=float(curve.targets[place]),
@@ -220,23 +217,20 @@ def _advised(
         leakage=float(one.leakage),
         lower_bound=float(one.lower_bound),
         gap=float(one.gap),
-        correct_guess=_correct_guess(mass, mapping),
+        correct_guess=_correct_guess(joint, mapping),
         population=population,
         status=str(one.status),
     )
 
 
-def _hidden(
-    curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np.ndarray, measure: AbstractLeakage
-) -> tuple[Hidden, ...]:
+def _hidden(curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np.ndarray) -> tuple[Hidden, ...]:
     count = len(records.codebook.useful)
     sizes = range(count + 1) if count <= _FEW else (0, 1, count)
     found = []
-    for names, mapping, spent, leaked in hidings(
-        records.codebook.useful, records.useful[records.seen], joint, costs, measure, sizes
-    ):
+    names, codes = records.codebook.useful, records.useful[records.seen]
+    for hidden, mapping, spent, leaked in hidings(names, codes, joint, costs, curve.problem.leakage, sizes):
         low, high = (float(end[0]) for end in curve.band(spent))
-        found.append(Hidden(names, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
+        found.append(Hidden(hidden, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
     return tuple(sorted(found, key=lambda one: -one.leakage))
 
 

@@ -83,7 +83,10 @@ def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrif
     pairs = [_marginals(mechanism.useful[:, place], counts, codes[:, place]) for place in range(len(useful))]
     pairs.append(np.array([np.append(counts, np.zeros_like(others)), np.append(seen, others)]))
     permutations = max(_PERMUTATIONS, _FOR_EACH * len(pairs))
-    p_values = np.array([_p_value(pair, permutations) for pair in pairs])
+    p_values = np.array([audit.g_test(pair) for pair in pairs], dtype=float)
+    for place in np.flatnonzero(np.isnan(p_values)):
+        table = pairs[place][:, pairs[place].any(axis=0)]
+        p_values[place] = audit.permutation_test(table, permutations=permutations).p_value
     rows = zip((*useful, None), pairs, p_values.tolist(), audit.holm(p_values).tolist(), strict=True)
     return TableDrift(
         tuple(ColumnDrift(name, audit.drift(*pair).distance / 2, p, adjusted) for name, pair, p, adjusted in rows),
@@ -97,17 +100,7 @@ def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrif
 def _marginals(symbols: np.ndarray, counts: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """The counts of each class of one column, of the design and of the table: (2, K)."""
     size = 1 + max(int(symbols.max()), int(codes.max()))
-    pair = np.zeros((2, size), dtype=np.int64)
-    np.add.at(pair[0], symbols, counts)
-    pair[1] = np.bincount(codes, minlength=size)
-    return pair
-
-
-def _p_value(pair: np.ndarray, permutations: int) -> float:
-    approximate = audit.g_test(pair)
-    if approximate is not None:
-        return approximate
-    return audit.permutation_test(pair[:, pair.any(axis=0)], permutations=permutations).p_value
+    return np.array([np.bincount(symbols, counts, size), np.bincount(codes, minlength=size)], dtype=np.int64)
 
 
 def _information(mechanism: Mechanism, seen: np.ndarray, unknown: np.ndarray) -> Claim | None:

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._runtime.module import summary
-from jaxpriv.data.datasets._layout import places_of
-from jaxpriv.errors import InputError
+from jaxpriv.release.matching import released_symbols
 from jaxpriv.release.mechanism import Mechanism
-from jaxpriv.statistics.tables.readers import Source, read_columns, row_text
-from jaxpriv.statistics.tables.rules import codes_of_labels
+from jaxpriv.statistics.tables.readers import Source
 
 # Ridge penalties, as shares of the largest squared singular value: at the least one a fit is exact where one exists.
 _PENALTIES = np.logspace(-14, 1, 61)
@@ -68,20 +66,6 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
         classes = (mechanism.useful[:, place, None] == np.arange(len(labels))).astype(np.float64)
         found[name] = CountEstimate(labels, *weights.estimates(classes))
     return found
-
-
-def released_symbols(mechanism: Mechanism, released: Source) -> np.ndarray:
-    """The released symbol y of every row of a released table, (n,)."""
-    columns = read_columns(released, mechanism.released_columns)
-    pairs = zip(columns.values(), mechanism.released_labels, strict=True)
-    outputs = places_of(np.stack([codes_of_labels(*pair) for pair in pairs], axis=1), mechanism.released)
-    unknown = np.flatnonzero(outputs < 0)
-    if unknown.size:
-        raise InputError(
-            f"released, {row_text(unknown[0])}: a combination that the mapping never releases (such rows: "
-            f"{unknown.size})"
-        )
-    return outputs
 
 
 def _likeliest(matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -28,8 +28,6 @@ from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
     leakage_of,
-    least_distortion,
-    least_leakage,
     quantise,
     within_distortion,
     within_leakage,
@@ -38,10 +36,10 @@ from jaxpriv.release.table import (
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
 from jaxpriv.solving.solve import solve_within
+from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.archive import digest
 from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
 from jaxpriv.verifier.records import UNSEEN
 
@@ -117,7 +115,7 @@ class Fitted(Shown):
         made, counts, held_out, audit = self.mechanism, self.evidence.counts, self.evidence.held_out, self.audit
         return {
             "status": self.status,
-            "design": digest(made.to_bytes()),
+            "design": made.sha256,
             "asked": made.asked.record,
             "records": {
                 "design": int(counts.sum()),
@@ -264,7 +262,11 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         clock.begin("the least leakage")
         least = work.least_leakage()
         asked = replace(asked, problem="leakage-budget", target=float(least.value) + request.leakage_tolerance)
-        sources = (_limited_by(request, least),)
+        sources = (
+            f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
+            f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second "
+            f"number and {request.leakage_tolerance:g}.",
+        )
         work = replace(work, asked=asked)
     clock.begin("designing")
     with nullcontext() if request.clock else clock:  # otherwise whoever has the clock handles Ctrl-C
@@ -280,10 +282,11 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     if "prices" in duals:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
     named = tuple(book.rules[name].labels for name in book.private)
-    key = os.urandom(32).hex()
+    key, size = os.urandom(32).hex(), found.table.shape[1]
     evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
     mechanism = Mechanism(
-        table=work.by_pair(found.table)[records.nearest()].reshape(-1, found.table.shape[1]),
+        # With earlier draws the table has the rows (x, z) of all x that the design has.
+        table=found.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size),
         codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=found.columns,
@@ -304,7 +307,10 @@ def fit(source: Source, request: FitRequest) -> Fitted:
             f"mapping leaks less than {claims['lower_bound'].lower} nats.",
         )
     if asked.problem == "watchdog" and not request.population:
-        statements += _withheld(records.design[:, seen], asked.target)
+        counts = records.design[:, seen]
+        kept = watchdog.watchdog(counts / counts.sum(), target_leakage=asked.target)
+        causes = watchdog.explain(kept, counts=counts, target_leakage=asked.target)
+        statements += tuple(cause.sentence for cause in causes[:_CAUSES])
     unchanged = bool(((mechanism.alone.table[seen] > 0).sum(axis=0) <= 1).all())
     if unchanged:
         warnings.warn(UNCHANGED, stacklevel=3)
@@ -373,10 +379,6 @@ class _Work:
         after = self.request.after
         return None if after is None else [list(after.drawn[x]) for x in np.flatnonzero(self.records.seen).tolist()]
 
-    def by_pair(self, table: np.ndarray) -> np.ndarray:
-        """A table of all pairs (x, z) as one of all x, (X, Z, Y)."""
-        return table.reshape(len(self.counts[0]), -1, table.shape[1])
-
     def leakage(self, table: np.ndarray) -> Fraction | float:
         """At least the leakage of a table, with all earlier draws."""
         assert self.computed is not None
@@ -427,18 +429,16 @@ class _Work:
         if prices is None or computed is None or not self.measure.worst_outcome:
             table = rounded(matrix)
         else:
-            tables = []
+            tables, mass = [], self.counts.sum(axis=0)
             for least in _RARE:
                 try:
-                    tables.append(
-                        rounded(without_rare(matrix, self.counts.sum(axis=0) / self.counts.sum(), prices, least))
-                    )
+                    tables.append(rounded(without_rare(matrix, mass / mass.sum(), prices, least)))
                 except NotCertifiedError:
                     if least == _RARE[-1] and not tables:
                         raise
-            by_leakage = problem == "budget"
-            best = least_leakage(tables, self.counts, computed) if by_leakage else None
-            table = least_distortion(tables, self.counts, prices) if best is None else best
+            weights = mass[:, None] * prices
+            spent = self.leakage if problem == "budget" else lambda one: (weights * one.astype(float)).sum()
+            table = min(tables, key=spent)
         return _Rounded(table, columns, labels, released, target, duals, status)
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
@@ -446,9 +446,7 @@ class _Work:
         problem, measure, joint = self.asked.problem, self.measure, self.counts / self.counts.sum()
         goal = Goal(self.request.tol, 0.0)
         if problem == "watchdog":
-            from jaxpriv.statistics.watchdog import watchdog
-
-            return watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
+            return watchdog.watchdog(joint, target_leakage=target).mechanism, {}, FEASIBLE
         if problem == "disclosure":
             if not isinstance(measure, AbstractAverageLeakage):
                 raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
@@ -563,24 +561,6 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
     mass = joint.sum(axis=0)
     left = -float(mass @ np.log(mass)) - target
     return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
-
-
-def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:
-    """Why the watchdog withholds symbols: the causes with the largest mass."""
-    from jaxpriv.statistics.watchdog import explain, watchdog
-
-    found = watchdog(counts / counts.sum(), target_leakage=target)
-    causes = explain(found, counts=counts, target_leakage=target)
-    return tuple(cause.sentence for cause in causes[:_CAUSES])
-
-
-def _limited_by(request: FitRequest, least: Solution) -> str:
-    """Where a leakage budget comes from that was not given."""
-    return (
-        f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
-        f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second number "
-        f"and {request.leakage_tolerance:g}."
-    )
 
 
 def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:

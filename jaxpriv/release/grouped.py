@@ -1,6 +1,5 @@
 """Mechanisms of several groups of columns as one public file that releases all columns, and their evidence."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.files import FilePath, atomic_write, write_together
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv.release.joint_leakage import joint_leakage
-from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, guaranteed, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, guaranteed, hashes, members_of, packed, values_of
 from jaxpriv.statistics.tables import Codebook
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import (
-    RECORDS,
     GroupsFile,
     commitment,
     group_names,
@@ -80,15 +78,19 @@ class GroupedMechanism(Shown):
         """The file: a record and the files of the mechanisms; equal mechanisms give equal bytes."""
         members = dict(zip(group_names(len(self.parts)), (one.to_bytes() for one in self.parts), strict=True))
         guarantees = {name: claim.record for name, claim in self.guarantees.items()}
-        record: dict[str, Json] = {"guarantees": guarantees, "commitment": self.commitment}
-        return archive.pack({"groups.json": _sealed(GROUPS, self.parts[0].tool, record, members), **members})
+        record: dict[str, Json] = {
+            "tool": self.parts[0].tool,
+            "guarantees": guarantees,
+            "commitment": self.commitment,
+        }
+        return packed("groups.json", GROUPS, record, members)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the file, whole or not at all."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "GroupedMechanism":
+    def load(cls, path: FilePath) -> "GroupedMechanism":
         """The mechanisms of a file that `save` wrote, everything in it computed again. Errors as `Mechanism.load`."""
         return cls.from_bytes(read_file(path), str(path))
 
@@ -118,7 +120,7 @@ def side_by_side(books: Sequence[Codebook]) -> Codebook:
     return replace(books[0], useful=tuple(name for book in books for name in book.useful), rules=rules)
 
 
-def load_mechanism(path: str | os.PathLike[str]) -> Mechanism | GroupedMechanism:
+def load_mechanism(path: FilePath) -> Mechanism | GroupedMechanism:
     """The design of a file, of one mechanism or of several groups. Errors as `Mechanism.load`."""
     data, name = read_file(path), str(path)
     return (GroupedMechanism if holds_groups(data, name) else Mechanism).from_bytes(data, name)
@@ -142,7 +144,7 @@ class GroupedEvidence:
 
     def commitment(self) -> str:
         """The keyed hash by which a mechanism names these records."""
-        return commitment(self.key, {RECORDS: archive.digest(array_bytes(self.records))}, [])
+        return commitment(self.key, hashes(members_of(records=self.records)), [])
 
     def leakage(self, mechanism: GroupedMechanism, *, held_out: bool = False) -> tuple[Claim, bool]:
         """I(S; Y_1, ..., Y_k) on the records of the design, or on those `held_out`: `joint_leakage`."""
@@ -154,29 +156,23 @@ class GroupedEvidence:
     def to_bytes(self, mechanism: GroupedMechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names these records."""
         files = (own.to_bytes(one) for own, one in zip(self.parts, mechanism.parts, strict=True))
-        members = dict(zip(group_names(len(self.parts)), files, strict=True)) | {RECORDS: array_bytes(self.records)}
-        record: dict[str, Json] = {"design": mechanism.sha256, "key": self.key}
-        return archive.pack({"audit.json": _sealed(GROUPS_AUDIT, this_version(), record, members), **members})
+        members = dict(zip(group_names(len(self.parts)), files, strict=True)) | members_of(records=self.records)
+        return packed("audit.json", GROUPS_AUDIT, {"design": mechanism.sha256, "key": self.key}, members)
 
-    def save(self, path: str | os.PathLike[str], mechanism: GroupedMechanism) -> None:
+    def save(self, path: FilePath, mechanism: GroupedMechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""
         write_together({path: self.to_bytes(mechanism)}, private=[path])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], mechanism: GroupedMechanism) -> "GroupedEvidence":
+    def load(cls, path: FilePath, mechanism: GroupedMechanism) -> "GroupedEvidence":
         """The evidence of a file that `save` wrote for this mechanism. Errors as `Evidence.load`."""
         audit = read_groups_audit(read_file(path), mechanism.verify(), str(path))
-        records = np.array(audit.records.numbers, dtype=np.int64).reshape(audit.records.shape)
-        return cls(tuple(Evidence.of_file(part) for part in audit.parts), records, audit.record["key"])
+        parts = tuple(Evidence.of_file(part) for part in audit.parts)
+        return cls(parts, values_of(audit.records, np.int64), audit.record["key"])
 
 
-def load_evidence(path: str | os.PathLike[str], mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:
+def load_evidence(path: FilePath, mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:
     """The evidence of a file for the mechanism of `load_mechanism`. Errors as `Evidence.load`."""
     if isinstance(mechanism, GroupedMechanism):
         return GroupedEvidence.load(path, mechanism)
     return Evidence.load(path, mechanism)
-
-
-def _sealed(kind: str, tool: str, record: Mapping[str, Json], members: Mapping[str, bytes]) -> bytes:
-    hashes: dict[str, Json] = {name: archive.digest(content) for name, content in members.items()}
-    return archive.sealed({"format": kind, "version": 1, "tool": tool, **record, "members": hashes})

@@ -259,8 +259,13 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
         spent = [one.claims["distortion"] for one in found.fitted]
         low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
         high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
-        whole_table = _Side.of(records, names, distortion, weights) if records.seen.sum() <= _COMPARED else None
-        optimum = None if whole_table is None else _optimum(whole_table, float(high), request.tol, clock)
+        optimum = None
+        if records.seen.sum() <= _COMPARED:
+            clock.begin("one mechanism for all columns")
+            side = _Side.of(records, names, distortion, weights)
+            problem = DistortionProblem(side.joint, side.costs, budget=float(high))
+            best = solve_within(problem, Request(clock, Goal(request.tol, 0.0)))
+            optimum = float(best.lower_bound), float(best.value)
     apart = tuple(one.claims["leakage"] for one in found.fitted)
     every = records.design if records.held_out is None else records.design + records.held_out
     s, x = np.nonzero(every)
@@ -500,9 +505,3 @@ def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
     return replace(
         one, mechanism=mechanism, claims=claims, status=FEASIBLE, audit=audit, statements=statements, unchanged=False
     )
-
-
-def _optimum(side: _Side, budget: float, tol: float, clock: Clock) -> tuple[float, float]:
-    clock.begin("one mechanism for all columns")
-    solved = solve_within(DistortionProblem(side.joint, side.costs, budget=budget), Request(clock, Goal(tol, 0.0)))
-    return float(solved.lower_bound), float(solved.value)

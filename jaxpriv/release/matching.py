@@ -1,9 +1,8 @@
 """A table of records by the symbols of a mapping, and what was released of it row for row, as counts of an audit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_
 from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
 from jaxpriv.verifier.archive import read_file
 from jaxpriv.verifier.orders import read_order
-
-# The class of every row in each column of a table.
-Codes: TypeAlias = Callable[[Mapping[str, Column]], list[np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +32,32 @@ class CountedRecords:
         """The same, the records in the order of the rows of a released file."""
         return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
 
-    def released_as(self, source: Source, names: Sequence[str], outputs: np.ndarray, codes: Codes) -> np.ndarray:
-        """Counts (X, Y) of the pairs of these records and of a released table, row for row.
-
-        `names` are its columns, `codes` has the classes of their rows, and `outputs` (Y, b) those of each y. Raises
-        `InputError` for another number of rows, and for a row that is none of the outputs.
-        """
-        columns = read_columns(source, list(names))
-        size = len(columns[names[0]].values)
-        if size != len(self.useful):
-            raise InputError(f"releases has {size} rows, the records {len(self.useful)}; they go row by row")
-        y = places_of(np.stack(codes(columns), axis=1), outputs)
-        unknown = np.flatnonzero(y < 0)
-        if unknown.size:
-            raise InputError(
-                f"releases, {row_text(unknown[0])}: a combination that the mapping never releases (such rows: "
-                f"{unknown.size})"
-            )
-        counts = np.zeros((self.counts.shape[1], len(outputs)), dtype=np.int64)
-        np.add.at(counts, (self.useful, y), 1)
+    def released_as(self, symbols: np.ndarray, outputs: int) -> np.ndarray:
+        """Counts (X, Y) of the pairs of these records and of symbols y (n,) that were released of them."""
+        if len(symbols) != len(self.useful):
+            raise InputError(f"releases has {len(symbols)} rows, the records {len(self.useful)}; they go row by row")
+        counts = np.zeros((self.counts.shape[1], outputs), dtype=np.int64)
+        np.add.at(counts, (self.useful, symbols), 1)
         return counts
+
+
+def released_symbols(mechanism: Mechanism, released: Source) -> np.ndarray:
+    """The released symbol y of every row of a released table, (n,)."""
+    columns = read_columns(released, mechanism.released_columns)
+    pairs = zip(columns.values(), mechanism.released_labels, strict=True)
+    return _symbols([codes_of_labels(*pair) for pair in pairs], mechanism.released)
+
+
+def _symbols(codes: Sequence[np.ndarray], outputs: np.ndarray) -> np.ndarray:
+    """The y (n,) of the classes of each released column, those of all y being `outputs` (Y, b)."""
+    found = places_of(np.stack(codes, axis=1), outputs)
+    unknown = np.flatnonzero(found < 0)
+    if unknown.size:
+        raise InputError(
+            f"the released table, {row_text(unknown[0])}: a combination that the mapping never releases (such rows: "
+            f"{unknown.size})"
+        )
+    return found
 
 
 def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
@@ -95,11 +97,7 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
 
 def releases_by_design(source: Source, records: CountedRecords, design: Mechanism) -> np.ndarray:
     """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
-
-    def codes(columns: Mapping[str, Column]) -> list[np.ndarray]:
-        return [codes_of_labels(*pair) for pair in zip(columns.values(), design.released_labels, strict=True)]
-
-    return records.released_as(source, design.released_columns, design.released, codes)
+    return records.released_as(released_symbols(design, source), len(design.released))
 
 
 def releases_by_symbols(
@@ -109,12 +107,9 @@ def releases_by_symbols(
     names = book.useful if names is None else names
     if len(names) != len(book.useful):
         raise InputError(f"released names {len(names)} columns, the mapping releases {len(book.useful)}")
-
-    def codes(columns: Mapping[str, Column]) -> list[np.ndarray]:
-        rules = [book.rules[name] for name in book.useful]
-        return [_classes(column, rule) for column, rule in zip(columns.values(), rules, strict=True)]
-
-    return records.released_as(source, names, attributes, codes)
+    pairs = zip(read_columns(source, list(names)).values(), book.useful, strict=True)
+    codes = [_classes(column, book.rules[name]) for column, name in pairs]
+    return records.released_as(_symbols(codes, attributes), len(attributes))
 
 
 def _classes(column: Column, rule: FittedRule) -> np.ndarray:

@@ -3,8 +3,8 @@
 The evidence is private: the counts that the mechanism was designed on, those kept for its audit, and its certificate.
 """
 
-import os
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.files import atomic_write, write_together
+from jaxpriv._runtime.files import FilePath, atomic_write, write_together
 from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
@@ -47,6 +47,11 @@ def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
     return {f"{name}, any population": f"{upper(float(one.upper or 'inf'))} nats" for name, one in claims.items()}
 
 
+def combined(codes: np.ndarray, labels: Sequence[tuple[str, ...]], mark: str = ", ") -> list[str]:
+    """The name of every combination of classes, codes (n, c) of the labels of each column."""
+    return [mark.join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+
+
 def rule_for(own: str, unseen: str | None) -> str:
     """The rule for unseen combinations: that of a mechanism or, where it is given, another one."""
     if unseen is not None and unseen not in UNSEEN:
@@ -59,6 +64,36 @@ def this_version() -> str:
     from jaxpriv import __version__
 
     return f"jaxpriv {__version__}"
+
+
+def members_of(**arrays: np.ndarray | None) -> dict[str, bytes]:
+    """The arrays that there are as members of a file, NAME.npy: version 1.0, little-endian, C order."""
+    found = {}
+    for name, values in arrays.items():
+        if values is not None:
+            stream = io.BytesIO()
+            little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+            np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
+            found[f"{name}.npy"] = stream.getvalue()
+    return found
+
+
+def values_of(table: Table | None, kind: type) -> Any:
+    """A table of a file that was read, as an array."""
+    return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
+
+
+def hashes(members: Mapping[str, bytes]) -> dict[str, Json]:
+    """The SHA-256 of each member."""
+    return {name: archive.digest(content) for name, content in members.items()}
+
+
+def packed(
+    name: str, kind: str, record: Mapping[str, Json], members: Mapping[str, bytes], *further: Mapping[str, bytes]
+) -> bytes:
+    """The file of a record and of members, whose hashes the record has (`further` ones it names itself)."""
+    whole = {"format": kind, "version": 1, "tool": this_version(), "members": hashes(members), **record}
+    return archive.pack({name: archive.sealed(whole), **members, **dict(*further)})
 
 
 @dataclass(frozen=True)
@@ -147,15 +182,9 @@ class Mechanism(Shown):
 
     def to_bytes(self) -> bytes:
         """The file; equal mechanisms give equal bytes."""
-        arrays: dict[str, np.ndarray] = {"table.npy": self.table, "useful.npy": self.useful}
-        arrays["released.npy"] = self.released
-        if self.distortion is not None:
-            arrays["distortion.npy"] = self.distortion
-        members = {name: array_bytes(values) for name, values in arrays.items()}
+        arrays = {name: getattr(self, name) for name in ("table", "useful", "released", "distortion")}
         entries = zip(self.released_columns, self.released_labels, strict=True)
         record: dict[str, Json] = {
-            "format": DESIGN,
-            "version": 1,
             "tool": self.tool,
             "asked": self.asked.record,
             "codebook": _codebook_record(self.codebook),
@@ -163,20 +192,18 @@ class Mechanism(Shown):
             "unseen": self.unseen,
             "guarantees": {name: claim.record for name, claim in self.guarantees.items()},
             "commitment": self.commitment,
-            "members": {name: archive.digest(content) for name, content in members.items()},
         }
-        if self.earlier is not None:
-            before = self.earlier.to_bytes()
-            record |= {"version": VERSIONS[DESIGN], "follows": archive.digest(before)}
-            members[EARLIER] = before
-        return archive.pack({"design.json": archive.sealed(record), **members})
+        before = {} if self.earlier is None else {EARLIER: self.earlier.to_bytes()}
+        if before:
+            record |= {"version": VERSIONS[DESIGN], "follows": archive.digest(before[EARLIER])}
+        return packed("design.json", DESIGN, record, members_of(**arrays), before)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the file, whole or not at all."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Mechanism":
+    def load(cls, path: FilePath) -> "Mechanism":
         """The mechanism of a file that `save` wrote.
 
         Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
@@ -201,15 +228,15 @@ class Mechanism(Shown):
             released_labels=tuple(tuple(entry["labels"]) for entry in released),
             released=np.array(design.released, dtype=np.int64),
             asked=Asked.of(design.record["asked"]),
-            distortion=None
-            if design.costs is None
-            else np.array(design.costs.numbers, dtype=np.float64).reshape(design.costs.shape),
+            distortion=values_of(design.costs, float),
             unseen=design.record["unseen"],
             commitment=design.record["commitment"],
             tool=design.record["tool"],
             earlier=None if design.earlier is None else cls._of(design.earlier, name),
         )
-        _freeze(mechanism)
+        for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
+            if values is not None:
+                values.setflags(write=False)
         return mechanism
 
     def verify(self) -> DesignFile:
@@ -263,11 +290,7 @@ class Mechanism(Shown):
 
         As `Solution.to_latex`, with the names of the classes.
         """
-
-        def names(labels: Labels, codes: np.ndarray) -> list[str]:
-            return [", ".join(one[code] for one, code in zip(labels, row, strict=True)) for row in codes.tolist()]
-
-        inputs, outputs = names(self._labels, self.useful), names(self.released_labels, self.released)
+        inputs, outputs = combined(self.useful, self._labels), combined(self.released, self.released_labels)
         return mapping_table(self.matrix(), inputs, outputs, digits)
 
     # -- records -------------------------------------------------------------------------------------
@@ -362,16 +385,6 @@ class Mechanism(Shown):
         return tuple(self.codebook.rules[name].labels for name in self.codebook.useful)
 
 
-def array_bytes(values: np.ndarray) -> bytes:
-    """A .npy file, version 1.0, little-endian, C order."""
-    import io
-
-    stream = io.BytesIO()
-    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
-    return stream.getvalue()
-
-
 def _codebook_record(book: Codebook) -> Json:
     """The classes without floats: edges are texts, which Python's `float` reads back exactly."""
     rules = {name: rule_record(rule) for name, rule in book.rules.items()}
@@ -390,12 +403,6 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
     every = [entry for side in sides for entry in record[side]]
     rules = {entry["column"]: rule_of(entry["rule"], f"{name}: the codebook") for entry in every}
     return Codebook(**sides, rules=rules)
-
-
-def _freeze(mechanism: Mechanism) -> None:
-    for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
-        if values is not None:
-            values.setflags(write=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -434,28 +441,21 @@ class Evidence:
         return (self,)
 
     def _members(self) -> dict[str, bytes]:
-        arrays = {"private": self.private, "counts": self.counts, "held_out": self.held_out, **self.duals}
-        return {f"{name}.npy": array_bytes(values) for name, values in arrays.items() if values is not None}
+        return members_of(private=self.private, counts=self.counts, held_out=self.held_out, **self.duals)
 
     def commitment(self) -> str:
         """The keyed hash by which a mechanism names this evidence."""
-        return commitment(self.key, _hashes(self._members()), self.private_labels)
+        return commitment(self.key, hashes(self._members()), self.private_labels)
 
     def to_bytes(self, mechanism: Mechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names this evidence."""
-        members = self._members()
-        claims = self.claims(mechanism)
         record: dict[str, Json] = {
-            "format": AUDIT,
-            "version": 1,
-            "tool": this_version(),
             "design": mechanism.sha256,
             "key": self.key,
-            "claims": {name: claim.record for name, claim in claims.items()},
+            "claims": {name: claim.record for name, claim in self.claims(mechanism).items()},
             "private_labels": [list(labels) for labels in self.private_labels],
-            "members": _hashes(members),
         }
-        return archive.pack({"audit.json": archive.sealed(record), **members})
+        return packed("audit.json", AUDIT, record, self._members())
 
     def claims(self, mechanism: Mechanism) -> dict[str, Claim]:
         """The numbers of the mechanism on `counts`: see `jaxpriv.verifier.designs.claims_of`."""
@@ -466,12 +466,12 @@ class Evidence:
         counts = array(members["counts.npy"], "counts", "<i8", 2)
         return claims_of(read_design(mechanism.to_bytes(), "the mechanism"), counts, duals, "counts")
 
-    def save(self, path: str | os.PathLike[str], mechanism: Mechanism) -> None:
+    def save(self, path: FilePath, mechanism: Mechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""
         write_together({path: self.to_bytes(mechanism)}, private=[path])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], mechanism: Mechanism) -> "Evidence":
+    def load(cls, path: FilePath, mechanism: Mechanism) -> "Evidence":
         """The evidence of a file that `save` wrote for this mechanism, everything in it computed again.
 
         Raises `InputError` if the file is absent, `IntegrityError` if it is damaged, altered or of another mechanism.
@@ -483,19 +483,11 @@ class Evidence:
     @classmethod
     def of_file(cls, audit: Audit) -> "Evidence":
         """What a file that was checked holds."""
-
-        def values(table: Table, kind: type) -> np.ndarray:
-            return np.array(table.numbers, dtype=kind).reshape(table.shape)
-
         return cls(
             private=np.array(audit.private, dtype=np.int64),
             private_labels=tuple(tuple(labels) for labels in audit.record["private_labels"]),
-            counts=values(audit.counts, np.int64),
-            held_out=None if audit.held_out is None else values(audit.held_out, np.int64),
+            counts=values_of(audit.counts, np.int64),
+            held_out=values_of(audit.held_out, np.int64),
             key=audit.record["key"],
-            duals={name.removesuffix(".npy"): values(table, float) for name, table in audit.duals.items()},
+            duals={name.removesuffix(".npy"): values_of(table, float) for name, table in audit.duals.items()},
         )
-
-
-def _hashes(members: Mapping[str, bytes]) -> dict[str, Json]:
-    return {name: archive.digest(content) for name, content in members.items()}

@@ -9,22 +9,22 @@ import contextlib
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b, shake_256
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
-from jaxpriv._runtime.files import write_together
+from jaxpriv._runtime.files import FilePath, write_together
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import scalar
-from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
-from jaxpriv.release.mechanism import Evidence, Mechanism, array_bytes, rule_for, this_version
+from jaxpriv.release.mechanism import Evidence, Mechanism, members_of, packed, rule_for, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -163,9 +163,7 @@ def _hashed(who: bytes, what: bytes) -> np.ndarray:
 
 def _keys(entries: np.ndarray) -> np.ndarray:
     """Who and what of each entry as one text."""
-    keys = np.empty(len(entries), _ENTRIES.descr[:2])
-    keys["who"], keys["what"] = entries["who"], entries["what"]
-    return keys.view(f"S{_WHO + _WHAT}")
+    return repack_fields(entries[["who", "what"]]).view(f"S{_WHO + _WHAT}")
 
 
 def _fresh_key() -> bytes:
@@ -261,17 +259,17 @@ class Released:
 def release(
     source: Source,
     mechanism: Mechanism | GroupedMechanism,
-    out: str | os.PathLike[str],
-    receipt: str | os.PathLike[str],
+    out: FilePath,
+    receipt: FilePath,
     *,
     unseen: str | None = None,
-    ledger: str | os.PathLike[str] | None = None,
+    ledger: FilePath | None = None,
     no_ledger: bool = False,
-    private_folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    private_folder: FilePath | Sequence[FilePath] | None = None,
     identity: Sequence[str] = (),
     keep: Sequence[str] = (),
     keep_order: bool = False,
-    order_out: str | os.PathLike[str] | None = None,
+    order_out: FilePath | None = None,
     force: bool = False,
     after: Mechanism | GroupedMechanism | None = None,
     evidence: Evidence | GroupedEvidence | None = None,
@@ -347,7 +345,8 @@ def release(
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
     unknown, symbols = np.zeros(len(codes), dtype=bool), []
-    for part, own_codes in _by_part(mechanism, codes):
+    ends = np.cumsum([len(part.codebook.useful) for part in mechanism.parts])[:-1]
+    for part, own_codes in zip(mechanism.parts, np.split(codes, ends, axis=1), strict=True):
         unknown |= part.unknown(own_codes)
         symbols.append(part.locate_codes(own_codes, rule))
     suppressed = unknown & (rule == "suppress")
@@ -364,11 +363,14 @@ def release(
         tested = np.arange(len(part.useful)) if followed and suppressed.any() else np.unique(own_symbols)
         tables.self_test(part.table, (tested[:, None] * len(draws) + draws).ravel())
     kept = {name: columns[name] for name in keep}
-    with _alone(new), contextlib.ExitStack() as locks:
+    with contextlib.ExitStack() as locks:
+        # In one order, so that two processes do not wait for each other: a release into the same files comes later.
+        for path in sorted({Path(os.path.realpath(path)) for path in new}):
+            locks.enter_context(locked(path, wait=True))
         if not force:
             _refuse_second(new)  # another release may have ended since
         read = [path for path in own if path.exists()] if no_ledger and not force else paths
-        for path in sorted(read):  # in one order, so that two processes do not wait for each other
+        for path in sorted(read):
             locks.enter_context(locked(path, wait=path in own or path in others))
         books = {path: Ledger.load(path) for path in read}
         held = not followed and any(len(book.entries) for book in books.values())
@@ -399,10 +401,26 @@ def release(
             )
         order = None if keep_order else _permutation(books[paths[-1]].key if paths else _fresh_key(), outputs, kept)
         content, marked = _content(kind, mechanism, outputs, kept, order)
-        record = _receipt(mechanism, rule, content, kind, len(outputs), keep, bool(paths), order is not None)
+        record: dict[str, Json] = {
+            "format": RECEIPT,
+            "version": 2,
+            "tool": this_version(),
+            "design": mechanism.sha256,
+            "unseen": rule,
+            "columns": list(mechanism.released_columns),
+            "kept": list(keep),
+            "ledger": "used" if paths else "none",
+            "order": "kept" if order is None else "permuted",
+            "released": {
+                "sha256": archive.digest(content),
+                "bytes": len(content),
+                "rows": len(outputs),
+                "format": kind,
+            },
+        }
         if disclosed is not None:
             record |= {"version": VERSIONS[RECEIPT], "after": disclosed.record(chain[-2].sha256, limit)}
-        files: dict[str | os.PathLike[str], bytes] = {target: content, proof: archive.sealed(record)}
+        files: dict[FilePath, bytes] = {target: content, proof: archive.sealed(record)}
         order_file = None
         if order is not None:
             beside = paths[-1].parent if paths else folders[0]
@@ -412,15 +430,14 @@ def release(
         if paths:
             write_together({path: book.to_bytes() for path, book in books.items()}, private=paths)
         write_together(files, private=[] if order_file is None else [order_file])
-    singled, unseen_rows = _singled_out(kept), int(unknown.sum())
-    drawn = outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0]
+    rows = Counter(zip(*map(_texts, kept.values()), strict=True))
     return Released(
-        drawn,
+        outputs if isinstance(mechanism, GroupedMechanism) else outputs[:, 0],
         order,
-        unseen_rows,
+        int(unknown.sum()),
         served,
         marked,
-        singled,
+        sum(count == 1 for count in rows.values()),
         record,
         tuple(paths),
         order_file,
@@ -519,15 +536,6 @@ def _disclosed(
     return found
 
 
-def _by_part(mechanism: Mechanism | GroupedMechanism, codes: np.ndarray) -> Iterator[tuple[Mechanism, np.ndarray]]:
-    """Each mechanism with the codes of its own columns."""
-    first = 0
-    for part in mechanism.parts:
-        last = first + len(part.codebook.useful)
-        yield part, codes[:, first:last]
-        first = last
-
-
 def _refuse_second(files: Sequence[Path]) -> None:
     for path in files:
         if path.exists():
@@ -545,13 +553,13 @@ def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
     return archive.digest(b"".join([content, *before]))
 
 
-def _folders(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None, proof: Path) -> list[Path]:
+def _folders(given: FilePath | Sequence[FilePath] | None, proof: Path) -> list[Path]:
     """The private folders by their real names, each once."""
     several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
     return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
 
-def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> list[Path]:
+def _ledger_files(own: Sequence[Path], named: FilePath | None) -> list[Path]:
     """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
 
     Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
@@ -565,29 +573,6 @@ def _ledger_files(own: Sequence[Path], named: str | os.PathLike[str] | None) -> 
         if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
             return found
     return [*found, own[0]]
-
-
-@contextlib.contextmanager
-def _alone(files: Sequence[Path]) -> Iterator[None]:
-    """No other release writes into the folders of these files meanwhile: one that comes later waits.
-
-    Without `flock` there is no lock of a folder: each file has one, and a release that comes later is refused.
-    """
-    with contextlib.ExitStack() as held:
-        if fcntl is None:
-            for path in sorted(set(files)):
-                held.enter_context(locked(path))
-            yield
-            return
-        # In one order, so that two processes do not wait for each other.
-        for folder in sorted({path.parent.resolve() for path in files}):
-            try:
-                descriptor = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError as error:
-                raise ResourceError(f"cannot write into {folder} alone: {error.strerror}") from error
-        yield
 
 
 def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str]) -> None:
@@ -638,18 +623,10 @@ class _Looked:
         served = np.zeros(len(outputs), dtype=bool)
         keys = []
         first = {path: book for path, book in self.books.items() if book.version == 1}
-        contents, place = [], np.zeros(0, dtype=np.int64)
-        if first or self.identity:
-            sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
-            distinct, place = distinct_rows(self.codes, sizes)
-            contents = [row.tobytes() for row in distinct]
+        contents = [row.tobytes() for row in self.codes] if first or self.identity else []
 
         def named(who: Sequence[bytes]) -> Callable[[Ledger, bytes], np.ndarray]:
-            def keyed(book: Ledger, design: bytes) -> np.ndarray:
-                each = [design + content for content in contents]
-                return book.keyed(who, [each[x] for x in place.tolist()])
-
-            return keyed
+            return lambda book, design: book.keyed(who, [design + content for content in contents])
 
         def look_up(books: Mapping[Path, Ledger], group: int, keyed: Callable[[Ledger, bytes], np.ndarray]) -> None:
             for path, book in reversed(list(books.items())):  # the first one has the last word
@@ -672,7 +649,7 @@ class _Looked:
             first_rows: dict[bytes, int] = {}
             for row, one in enumerate(who):
                 other = first_rows.setdefault(one, row)
-                if place[other] != place[row]:
+                if contents[other] != contents[row]:
                     raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
                 outputs[row] = outputs[other]
             for group, end in groups:
@@ -708,21 +685,8 @@ def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) ->
 
 def _order_bytes(order: np.ndarray, content: bytes) -> bytes:
     """The file of `jaxpriv.verifier.orders`."""
-    rows = array_bytes(order.astype(np.int64))
-    record: dict[str, Json] = {
-        "format": ORDER,
-        "version": 1,
-        "tool": this_version(),
-        "released": archive.digest(content),
-        "members": {"order.npy": archive.digest(rows)},
-    }
-    return archive.pack({"order.json": archive.sealed(record), "order.npy": rows})
-
-
-def _singled_out(kept: Mapping[str, Column]) -> int:
-    """Rows whose combination of kept values no other row has."""
-    counts = Counter(zip(*map(_texts, kept.values()), strict=True))
-    return sum(count == 1 for count in counts.values())
+    members = members_of(order=order.astype(np.int64))
+    return packed("order.json", ORDER, {"released": archive.digest(content)}, members)
 
 
 def _content(
@@ -734,75 +698,44 @@ def _content(
 ) -> tuple[bytes, int]:
     """(the file, cells with an apostrophe); rows in the `order` of records, or in that of the table."""
     if order is not None:
-        outputs = outputs[order]
-        kept = {
-            name: replace(column, values=column.values[order], missing=column.missing[order], factors=None)
-            for name, column in kept.items()
-        }
+        outputs, kept = outputs[order], {name: column.part(order) for name, column in kept.items()}
+    drawn = list(zip(mechanism.parts, outputs.T, strict=True))
     if kind == "parquet":
-        return _parquet(mechanism, outputs, kept), 0
+        return _parquet(drawn, kept), 0
     names = [*mechanism.released_columns, *kept]
-    marked, written = sum(escaped(name) != name for name in names), []
-    for part, own in zip(mechanism.parts, outputs.T, strict=True):
-        symbols = part.labels_of(np.arange(len(part.released)))
-        cells = list(zip(*([str(label) for label in labels] for labels in symbols.values()), strict=True))
-        rows = [[escaped(cell) for cell in row] for row in cells]
-        changed = np.array([sum(map(str.__ne__, row, old)) for row, old in zip(rows, cells, strict=True)])
-        marked += int(changed[own].sum())
-        if not kept and len(mechanism.parts) == 1:
-            rows = [csv_line(row) for row in rows]
-        written.append([rows[y] for y in own.tolist()])
-    for texts in map(_texts, kept.values()):
-        safe = [escaped(text) for text in texts]
-        marked += sum(map(str.__ne__, safe, texts))
-        written.append([[text] for text in safe])
-    lines = [csv_line([escaped(name) for name in names])]
-    if len(written) == 1:
-        lines += written[0]
-    else:
-        lines += [csv_line([cell for cells in row for cell in cells]) for row in zip(*written, strict=True)]
-    return "".join(lines).encode(), marked
+    safe = [escaped(name) for name in names]
+    marked, written = sum(map(str.__ne__, safe, names)), []
+    symbols = ((zip(*part.labels_of(np.arange(len(part.released))).values(), strict=True), own) for part, own in drawn)
+    for rows, places in (*symbols, *map(_different, kept.values())):
+        pairs = [(row, [escaped(cell) for cell in row]) for row in rows]
+        marked += int(np.array([sum(map(str.__ne__, *pair)) for pair in pairs])[places].sum())
+        cells = np.array([csv_line([*row, ""])[:-2] for _, row in pairs], dtype=object)  # as before further ones
+        written.append(cells[places].tolist())
+    lines = [",".join(row) or csv_line([""])[:-1] for row in zip(*written, strict=True)]
+    return "\n".join([csv_line(safe)[:-1], *lines, ""]).encode(), marked
 
 
 def _texts(column: Column) -> list[str]:
     return ["" if gap else str(value) for value, gap in zip(column.values.tolist(), column.missing, strict=True)]
 
 
-def _parquet(mechanism: Mechanism | GroupedMechanism, outputs: np.ndarray, kept: Mapping[str, Column]) -> bytes:
+def _different(column: Column) -> tuple[Iterable[Sequence[str]], np.ndarray]:
+    """The different texts of a column, as rows of one cell, and the place of each row's among them."""
+    texts = _texts(column)
+    place = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    return zip(place), np.array([place[text] for text in texts])
+
+
+def _parquet(drawn: Sequence[tuple[Mechanism, np.ndarray]], kept: Mapping[str, Column]) -> bytes:
     try:
         import polars as pl  # an extra
     except ImportError as error:
         raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    data: dict[str, list[object]] = {}
-    for part, own in zip(mechanism.parts, outputs.T, strict=True):
-        data |= {name: values.tolist() for name, values in part.labels_of(own).items()}
+    data: dict[str, list[object]] = {
+        name: values.tolist() for part, own in drawn for name, values in part.labels_of(own).items()
+    }
     for name, column in kept.items():
-        values = column.values.tolist()
-        data[name] = [None if gap else value for value, gap in zip(values, column.missing, strict=True)]
+        data[name] = np.where(column.missing, None, column.values.astype(object)).tolist()
     stream = io.BytesIO()
     pl.DataFrame(data).write_parquet(stream)
     return stream.getvalue()
-
-
-def _receipt(
-    mechanism: Mechanism | GroupedMechanism,
-    rule: str,
-    content: bytes,
-    kind: str,
-    rows: int,
-    keep: Sequence[str],
-    ledger: bool,
-    permuted: bool,
-) -> dict[str, Json]:
-    return {
-        "format": RECEIPT,
-        "version": 2,  # what a release after an earlier one states is of version 3
-        "tool": this_version(),
-        "design": mechanism.sha256,
-        "unseen": rule,
-        "columns": list(mechanism.released_columns),
-        "kept": list(keep),
-        "ledger": "used" if ledger else "none",
-        "order": "permuted" if permuted else "kept",
-        "released": {"sha256": archive.digest(content), "bytes": len(content), "rows": rows, "format": kind},
-    }

@@ -11,7 +11,7 @@ rejection, no state. There is no seed and no other source of randomness.
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -79,18 +79,6 @@ def without_rare(mechanism: np.ndarray, mass: np.ndarray, costs: np.ndarray, lea
         found[:, kept[np.argmin(moved @ costs[:, kept])]] += mechanism[:, y]
         found[:, y] = 0.0
     return found
-
-
-def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: Measure | str) -> np.ndarray:
-    """The first table of the least leakage on these counts, of a measure that the verifier computes."""
-    values = [leakage_of(table, counts, measure) for table in tables]
-    return tables[values.index(min(values))]
-
-
-def least_distortion(tables: Sequence[np.ndarray], counts: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """The first table of the least E d on these counts."""
-    mass = counts.sum(axis=0)[:, None] * costs
-    return tables[int(np.argmin([(mass * table.astype(np.float64)).sum() for table in tables]))]
 
 
 def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, budget: float) -> np.ndarray:

@@ -298,8 +298,13 @@ def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Ar
     # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
     ridge = 1e-12 + relative * xp.diagonal(curvature).max()
     free = (prices > 0) | (over > 0)
+    return over, curvature, newton_move(curvature, over, free, ridge), free
+
+
+def newton_move(curvature: Arr, over: Arr, free: Arr, ridge: Arr) -> Arr:
+    """The move of the prices (R,) that are free to their place at zero slope `over`; the others stay."""
     matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
-    return over, curvature, small_solve(matrix, xp.where(free, over, 0.0)), free
+    return small_solve(matrix, xp.where(free, over, 0.0))
 
 
 def approach_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr) -> tuple[Arr, Arr]:

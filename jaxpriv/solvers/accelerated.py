@@ -38,8 +38,7 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver, Measures
-from jaxpriv.solvers._newton_system import small_solve
+from jaxpriv.solvers._base import AbstractSolver, Measures, newton_move
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
@@ -267,9 +266,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
             free = (prices > least) | (over > 0)
             # A hundred times below what the relative misses allow: it keeps equal budgets from a singular matrix.
             ridge = 1e-12 * jnp.diagonal(now.spread) + jnp.finfo(over.dtype).tiny
-            matrix = jnp.where(free[:, None] & free[None, :], now.spread, 0.0)
-            matrix = matrix + jnp.diag(jnp.where(free, ridge, 1.0))
-            move = small_solve(matrix, jnp.where(free, over, 0.0))
+            move = newton_move(now.spread, over, free, ridge)
             # Doubling and halving at most keeps Newton where its model holds.
             moved = jnp.maximum(jnp.clip(prices + move, 0.5 * prices, 2.0 * prices + unit), least)
             prices = jnp.where(count == 0, guess, moved)  # the first pass is at the guess: one copy of the code

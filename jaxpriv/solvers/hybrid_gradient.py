@@ -43,7 +43,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import PyTree
 
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
@@ -123,21 +122,27 @@ class Sums(NamedTuple):
     lengths: Arr
 
 
-class HybridState(eqx.Module):
-    """Both sides, where they began, their sums since, and the control of the steps."""
+class Cycle(NamedTuple):
+    """The iterations since a restart: both sides, where they began, their sums."""
 
     primal: MirrorPoint
     dual: DualPoint
-    first_logs: Arr  # (X, Y) of the mechanism at the last restart
+    first_logs: Arr  # (X, Y) of the mechanism at the restart
     first_dual: DualPoint
     sums: Sums
+    omega: Arr
+    since: Arr  # looks since the restart
+    gap: Arr  # at the restart
+
+
+class HybridState(eqx.Module):
+    """The present cycle, and the control of the steps."""
+
+    cycle: Cycle
     geometry: Geometry
     eta: Arr
-    omega: Arr
     looks: Arr  # steps, each of which ends with a look at the gap
-    since: Arr  # looks since the restart
     stale: Arr  # looks since the gap last fell by a tenth
-    restart_gap: Arr
     last_gap: Arr
     mark: Arr  # the gap when it last fell by a tenth
     best: Candidate
@@ -198,28 +203,11 @@ class PrimalDualHybridGradient(AbstractSolver):
         if _for_halpern(program):
             return self._of_linear.init(program, attempt, best)
         data = rearrange(program, dense=True)
-        primal = _from(data, first_mechanism(data).T)
-        geometry = _geometry(data)
-        dual = _first_dual(data, primal, geometry.rates)
+        primal, geometry = _from(data, first_mechanism(data).T), _geometry(data)
         one, number = jnp.ones((), primal.x.dtype), jnp.array(0)
         far = jnp.inf * one
-        return HybridState(
-            primal=primal,
-            dual=dual,
-            first_logs=primal.logs,
-            first_dual=dual,
-            sums=_no_sums(primal, dual),
-            geometry=geometry,
-            eta=one,
-            omega=one,
-            looks=number,
-            since=number,
-            stale=number,
-            restart_gap=far,
-            last_gap=far,
-            mark=far,
-            best=best,
-        )
+        cycle = _begun(primal, _first_dual(data, primal, geometry.rates), one, far)
+        return HybridState(cycle, geometry, eta=one, looks=number, stale=number, last_gap=far, mark=far, best=best)
 
     def step(self, program: Program, state: "HybridState | HalpernState") -> "HybridState | HalpernState":
         """`inner` iterations; certify point and average; restart where their gap says so."""
@@ -228,8 +216,11 @@ class PrimalDualHybridGradient(AbstractSolver):
         return self._bregman_step(rearrange(program, dense=True), state)
 
     def _bregman_step(self, data: Data, state: HybridState) -> HybridState:
-        state = lax.fori_loop(0, self.iterations, lambda i, state: self._iteration(data, i, state), state)
-        points = jax.tree.map(lambda *both: jnp.stack(both), (state.primal.x, state.dual), _mean(data, state))
+        done = state.looks * self.iterations
+        least = _least_entry(state.cycle.gap, state.stale)
+        step = lambda i, carry: self._iteration(data, state.geometry, least, done + i, *carry)  # noqa: E731
+        cycle, eta = lax.fori_loop(0, self.iterations, step, (state.cycle, state.eta))
+        points = jax.tree.map(lambda *both: jnp.stack(both), (cycle.primal.x, cycle.dual), _mean(data, cycle))
         x, value, k, price, bound = jax.vmap(lambda point: _certified(data, *point))(points)
         known = jnp.isfinite(value) & jnp.isfinite(bound)
         value, bound = jnp.where(known, value, jnp.inf), jnp.where(known, bound, -jnp.inf)
@@ -239,46 +230,34 @@ class PrimalDualHybridGradient(AbstractSolver):
             jnp.asarray(second, int) for second in (value[1] < value[0], bound[1] > bound[0], gaps[1] < gaps[0])
         )
         best = state.best.with_primal(x[at], value[at]).with_dual(k[to], points[1].eta[to], price[to], bound[to])
-        gap, looks, since = gaps[nearest], state.looks + 1, state.since + 1
-        fell = (gap <= self.sufficient * state.restart_gap) | (
-            (gap <= self.necessary * state.restart_gap) & (gap > state.last_gap) & (since > 1)
+        gap, looks, since = gaps[nearest], state.looks + 1, cycle.since + 1
+        fell = (gap <= self.sufficient * cycle.gap) | (
+            (gap <= self.necessary * cycle.gap) & (gap > state.last_gap) & (since > 1)
         )
         long = (
             (since.astype(gap.dtype) >= self.artificial * looks.astype(gap.dtype))
             & (since >= _FEWEST_LOOKS)
-            & (gap <= state.restart_gap)
+            & (gap <= cycle.gap)
         )
 
-        def restarted() -> tuple[PyTree, ...]:
+        def restarted() -> Cycle:
             x, dual = jax.tree.map(lambda part: part[nearest], points)
             primal = _from(data, x, _least_entry(gap, state.stale))
-            omega = self._balanced(data, state, primal, dual)
+            omega = self._balanced(data, state.geometry, cycle, primal, dual)
             inverse = jnp.clip(1.0 / omega, _LIGHTEST_INVERSE, _HEAVIEST_INVERSE)
-            omega = jnp.where(state.stale > _STUCK, inverse, omega)
-            return primal, dual, primal.logs, dual, _no_sums(primal, dual), omega, jnp.zeros_like(since), gap
+            return _begun(primal, dual, jnp.where(state.stale > _STUCK, inverse, omega), gap)
 
-        def gone_on() -> tuple[PyTree, ...]:
-            known = jnp.where(jnp.isinf(state.restart_gap), gap, state.restart_gap)
-            first = state.first_logs, state.first_dual
-            return state.primal, state.dual, *first, state.sums, state.omega, since, known
+        def gone_on() -> Cycle:
+            return cycle._replace(since=since, gap=jnp.where(jnp.isinf(cycle.gap), gap, cycle.gap))
 
         # One of both is computed, and nothing is chosen entry by entry: that takes half as long to compile.
-        restart = fell | long | (since >= _MOST_LOOKS)
-        primal, dual, first_logs, first_dual, sums, omega, since, restart_gap = lax.cond(restart, restarted, gone_on)
         improved = best.gap < 0.9 * state.mark
         return HybridState(
-            primal=primal,
-            dual=dual,
-            first_logs=first_logs,
-            first_dual=first_dual,
-            sums=sums,
-            geometry=state.geometry,
-            eta=state.eta,
-            omega=omega,
+            lax.cond(fell | long | (since >= _MOST_LOOKS), restarted, gone_on),
+            state.geometry,
+            eta=eta,
             looks=looks,
-            since=since,
             stale=jnp.where(improved, 0, state.stale + 1),
-            restart_gap=restart_gap,
             last_gap=gap,
             mark=jnp.where(improved, best.gap, state.mark),
             best=best,
@@ -290,37 +269,34 @@ class PrimalDualHybridGradient(AbstractSolver):
             return self._of_linear.terminate(program, state)
         return (state.stale >= self.patience) | ((state.looks > 0) & ~jnp.isfinite(state.last_gap))
 
-    def _iteration(self, data: Data, number: Arr, state: HybridState) -> HybridState:
-        """One iteration, number `number` (0, 1, ...) of its step."""
-        primal, dual, eta, omega = state.primal, state.dual, state.eta, state.omega
+    def _iteration(
+        self, data: Data, geometry: Geometry, least: Arr, number: Arr, cycle: Cycle, eta: Arr
+    ) -> tuple[Cycle, Arr]:
+        """Iteration number `number` (0, 1, ...) of all."""
+        primal, dual, omega = cycle.primal, cycle.dual, cycle.omega
         tau, sigma = eta / omega, eta * omega
         k = _rules(data, dual)
-        tilt = tau * _inverse(state.geometry.inputs)[:, None]
-        least = _least_entry(state.restart_gap, state.stale)
+        tilt = tau * _inverse(geometry.inputs)[:, None]
         new, budget_prices = self._primal_step(data, primal, _costs(data, k, dual), dual.price, tilt, least)
         masses = _masses(data, new.x)
         ahead = MirrorPoint(new.logs, 2.0 * new.x - primal.x, 2.0 * new.ax - primal.ax)
-        after = _dual_step(data, dual, ahead, sigma, masses, state.geometry)
+        after = _dual_step(data, dual, ahead, sigma, masses, geometry)
         after = after._replace(price=jnp.concatenate([budget_prices, after.price[len(budget_prices) :]]))
         scales = _scales(data, after)
         coupled = _coupling(data, scales * after.g - k, dual, after, new, primal)
-        moved = omega * _divergence(data, new, primal.logs, state.geometry)
-        moved = moved + _dual_divergence(data, dual, after, masses * scales, masses, state.geometry) / omega
+        moved = omega * _divergence(data, new, primal.logs, geometry)
+        moved = moved + _dual_divergence(data, dual, after, masses * scales, masses, geometry) / omega
         limit = jnp.where((coupled > _NO_COUPLING) & (moved > 0), moved / jnp.maximum(coupled, _TINY), jnp.inf)
-        n = (state.looks * self.iterations + number + 2).astype(eta.dtype)
+        n = (number + 2).astype(eta.dtype)
         # The exponents are those of PDLP (Applegate et al. 2021, adaptive step lengths).
         longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + n**-0.6) * eta)
 
-        def taken() -> tuple[PyTree, ...]:
+        def taken() -> Cycle:
             moved_by = Sums(new.x, scales * after.v, after.price, after.eta, jnp.ones_like(eta))
-            return new, after, jax.tree.map(lambda total, part: total + eta * part, state.sums, moved_by)
+            sums = jax.tree.map(lambda total, part: total + eta * part, cycle.sums, moved_by)
+            return cycle._replace(primal=new, dual=after, sums=sums)
 
-        primal, dual, sums = lax.cond(eta <= limit, taken, lambda: (primal, dual, state.sums))
-        return eqx.tree_at(
-            lambda s: (s.primal, s.dual, s.sums, s.eta),
-            state,
-            (primal, dual, sums, jnp.clip(longer, _SHORTEST, _LONGEST)),
-        )
+        return lax.cond(eta <= limit, taken, lambda: cycle), jnp.clip(longer, _SHORTEST, _LONGEST)
 
     def _primal_step(
         self, data: Data, primal: MirrorPoint, costs: Arr, price: Arr, tilt: Arr, least: Arr
@@ -335,14 +311,14 @@ class PrimalDualHybridGradient(AbstractSolver):
             logs, x = normalised(base)
         return MirrorPoint(jnp.maximum(logs, jnp.log(least)), x, _seen(data, x)), prices
 
-    def _balanced(self, data: Data, state: HybridState, primal: MirrorPoint, dual: DualPoint) -> Arr:
+    def _balanced(self, data: Data, geometry: Geometry, cycle: Cycle, primal: MirrorPoint, dual: DualPoint) -> Arr:
         """omega, moved towards the ratio of the divergences of dual and primal since the restart."""
         masses = _masses(data, primal.x)
-        way = _divergence(data, primal, state.first_logs, state.geometry)
+        way = _divergence(data, primal, cycle.first_logs, geometry)
         weights = masses * _scales(data, dual)
-        dual_way = _dual_divergence(data, state.first_dual, dual, weights, masses, state.geometry)
+        dual_way = _dual_divergence(data, cycle.first_dual, dual, weights, masses, geometry)
         wanted = 0.5 * (jnp.log(jnp.maximum(dual_way, 1e-20)) - jnp.log(jnp.maximum(way, 1e-20)))
-        omega = jnp.exp(self.gain * wanted + (1.0 - self.gain) * jnp.log(state.omega))
+        omega = jnp.exp(self.gain * wanted + (1.0 - self.gain) * jnp.log(cycle.omega))
         return jnp.clip(omega, _LIGHTEST, _HEAVIEST)
 
 
@@ -373,10 +349,10 @@ def _least_entry(gap: Arr, stale: Arr) -> Arr:
     return jnp.clip(jnp.where(stale > _STUCK, _STUCK_ENTRY, _ENTRY) * gap, _TINY, _HIGHEST)
 
 
-def _no_sums(primal: MirrorPoint, dual: DualPoint) -> Sums:
-    """The sums before the first step."""
-    each = Sums(primal.x, dual.v, dual.price, dual.eta, primal.x[0, 0])
-    return jax.tree.map(jnp.zeros_like, each)
+def _begun(primal: MirrorPoint, dual: DualPoint, omega: Arr, gap: Arr) -> Cycle:
+    """The cycle before its first iteration."""
+    each = Sums(primal.x, dual.v, dual.price, dual.eta, gap)
+    return Cycle(primal, dual, primal.logs, dual, jax.tree.map(jnp.zeros_like, each), omega, jnp.array(0), gap)
 
 
 def _masses(data: Data, x: Arr) -> Arr:
@@ -427,11 +403,11 @@ def _rules(data: Data, dual: DualPoint) -> Arr:
     return _scales(data, dual) * dual.g
 
 
-def _mean(data: Data, state: HybridState) -> tuple[Arr, DualPoint]:
+def _mean(data: Data, cycle: Cycle) -> tuple[Arr, DualPoint]:
     """The average since the restart, by the lengths of the steps; of rules by their prices too."""
-    sums, dual = state.sums, state.dual
+    sums, dual = cycle.sums, cycle.dual
     some = sums.lengths > 0  # none, where every step since the restart was refused: then the point itself
-    now = Sums(state.primal.x, _scales(data, dual) * dual.v, dual.price, dual.eta, sums.lengths)
+    now = Sums(cycle.primal.x, _scales(data, dual) * dual.v, dual.price, dual.eta, sums.lengths)
     mean = jax.tree.map(lambda total, own: jnp.where(some, total / jnp.where(some, sums.lengths, 1.0), own), sums, now)
     scales, parts = row_prices(data, mean.price, mean.eta), []
     for term, place in zip(data.terms, data.layout, strict=True):

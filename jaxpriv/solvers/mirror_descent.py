@@ -24,9 +24,8 @@ own derivation.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -75,21 +74,24 @@ class MirrorState(eqx.Module):
     best: Candidate
 
 
-class AbstractMirrorDescent(AbstractSolver):
-    """The iteration, and a rule for the lengths of its steps."""
+# "adaptive": a step is refused where the objective may increase, and the next length follows from that.
+StepRule: TypeAlias = Literal["adaptive"] | float | Callable[[Arr], ScalarLike]
 
+
+class AbstractMirrorDescent(AbstractSolver):
+    """The iteration; subclasses have a rule for the lengths of its steps."""
+
+    rule: eqx.AbstractVar[StepRule]
     dual_steps: eqx.AbstractVar[int]  # most evaluations of the dual of one iteration, which ends once budgets are met
     unrolled: eqx.AbstractVar[int]  # steps that the mechanism's derivative goes through; 0: it is the implicit one
     takes_start: ClassVar[bool] = True
 
-    @abstractmethod
     def _length(self, state: MirrorState) -> Arr:
         """The length of the next step."""
-
-    @property
-    @abstractmethod
-    def _adapts(self) -> bool:
-        """Whether a step is refused where the objective may increase, and the next length follows from that."""
+        if self.rule == "adaptive":
+            return state.length
+        length = self.rule(jnp.asarray(state.count)) if callable(self.rule) else self.rule
+        return jnp.asarray(length, state.length.dtype)
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
@@ -137,7 +139,7 @@ class AbstractMirrorDescent(AbstractSolver):
         rules_new = average_rules(data, seen_new)
 
         take, length = np.array(True), state.length
-        if self._adapts:
+        if self.rule == "adaptive":
             divergence = (rows * (rules_new - rules) * seen_new).sum()
             moved = xp.where(program.support, log_new - state.log_mechanism, 0.0)
             allowed = (mass[:, None] * new * moved).sum() / t
@@ -175,7 +177,7 @@ class AbstractMirrorDescent(AbstractSolver):
         Prices of budgets take a Newton step each time: at the root its derivative is that of the root.
         """
         data = rearrange(program)
-        length = self.rule if isinstance(self, MirrorDescent) and isinstance(self.rule, float) else 1.0
+        length = self.rule if isinstance(self.rule, float) else 1.0
         tilt = jnp.where(program.mass > 0, length / jnp.where(program.mass > 0, program.mass, 1.0), 0.0)[:, None]
         used = mechanism > np.finfo(mechanism.dtype).tiny
 
@@ -212,11 +214,9 @@ class BlahutArimoto(AbstractMirrorDescent):
     attempts: int = eqx.field(static=True, default=1)
 
     @property
-    def _adapts(self) -> bool:
-        return False
-
-    def _length(self, state: MirrorState) -> Arr:
-        return state.length
+    def rule(self) -> float:
+        """The unit step."""
+        return 1.0
 
 
 class MirrorDescent(AbstractMirrorDescent):
@@ -239,7 +239,7 @@ class MirrorDescent(AbstractMirrorDescent):
         InputError: `step` is none of these, or a number that is not positive and finite.
     """
 
-    rule: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = eqx.field(static=True)
+    rule: StepRule = eqx.field(static=True)
     dual_steps: int = eqx.field(static=True)
     unrolled: int = eqx.field(static=True)
     attempts: int = eqx.field(static=True)
@@ -248,7 +248,7 @@ class MirrorDescent(AbstractMirrorDescent):
     # The field has another name than its argument: a field `step` would take the place of the method.
     def __init__(
         self,
-        step: Literal["adaptive"] | float | Callable[[Arr], ScalarLike] = "adaptive",
+        step: StepRule = "adaptive",
         *,
         dual_steps: int = 100,
         unrolled: int = 0,
@@ -268,16 +268,6 @@ class MirrorDescent(AbstractMirrorDescent):
         self.dual_steps = dual_steps
         self.unrolled = unrolled
         self.attempts = attempts
-
-    @property
-    def _adapts(self) -> bool:
-        return self.rule == "adaptive"
-
-    def _length(self, state: MirrorState) -> Arr:
-        if self.rule == "adaptive":
-            return state.length
-        length = self.rule(jnp.asarray(state.count)) if callable(self.rule) else self.rule
-        return jnp.asarray(length, state.length.dtype)
 
 
 def _first_weights(program: Program) -> Arr:

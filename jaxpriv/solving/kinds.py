@@ -48,9 +48,7 @@ _BY_KERNEL, _TABLES = (0.01, 2e-6), 12
 STEPS, _NUMPY_STEPS, _LEAST_WORST, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
-# Entries of a mechanism up to which lanes of an average make fewer mirror steps and corrections.
-_SMALL_TABLE = 12**2
-# Those up to which problems that a kernel solves make fewer mirror steps.
+# Entries of a mechanism up to which problems that a kernel solves make fewer mirror steps.
 _FEW_MIRROR_STEPS = 24**2
 # Entries of all arrays of a problem up to which its kind follows from sizes: memory is not estimated there.
 _ALIKE = 2**20
@@ -242,10 +240,9 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
     waits for those of any other, but not where a kernel solves one after another.
 
     A trial point of a program with limits on smooth measures asks for their boundaries, many times in a step, and costs
-    more than the factors that correctors save. Measured at 8 and 16 symbols. Small averages take more steps with fewer
-    correctors and mirror steps, but less time: measured at 4 to 12 symbols; at 16 it makes no difference. Two
-    correctors in place of three take a sixth less for the least log-ratios of 8 symbols. Those of the kernel: measured
-    at 8, 16, 32 and 64.
+    more than the factors that correctors save. Measured at 8 and 16 symbols. Averages take more steps with fewer
+    correctors and mirror steps, but less time: measured at 4 to 24 symbols. Two correctors in place of three take a
+    sixth less for the least log-ratios of 8 symbols. Those of the kernel: measured at 8, 16, 32 and 64.
     """
     method, form, bucket = kind.solver, kind.form, kind.bucket
     measure, *limits = kind.measures.values
@@ -256,12 +253,7 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
         return dataclasses.replace(method, correctors=2)
     if measure.linear or any(one.linear for one in limits):
         return method
-    if form.limits_leakage:
-        return dataclasses.replace(method, correctors=0)
-    if measure.worst_outcome:
-        return dataclasses.replace(method, correctors=1)
-    small = bucket.inputs * bucket.outputs <= _SMALL_TABLE
-    return dataclasses.replace(method, correctors=1, warm_steps=25) if small else method
+    return dataclasses.replace(method, correctors=0 if form.limits_leakage else 1, warm_steps=25)
 
 
 class Kinds:

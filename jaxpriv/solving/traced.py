@@ -92,33 +92,6 @@ def _cast(tree: T, dtype: "np.dtype") -> T:
 # ------------------------------------------------------------------------------ one program
 
 
-@dataclasses.dataclass(frozen=True)
-class Posed:
-    """A problem that one program states, and how its value reads as one of the measure."""
-
-    problem: DistortionProblem
-    limits: Limits
-    program: Program
-    away: Program | None  # whose solution is the feasible point of the program
-
-    @staticmethod
-    def of(problem: DistortionProblem, start: Arr | None = None) -> "Posed":
-        limits = limits_of(problem)
-        program = dataclasses.replace(measured_program(problem, limits, True), start=start)
-        program = _cast(program, problem.joints.dtype)
-        return Posed(problem, limits, program, toward_limits(problem, limits))
-
-    def inner(self, goal: Goal) -> Goal:
-        """The goal in units of the program's total."""
-        return inner_goal(goal, *reading(self.problem), self.problem)
-
-    def certified(self, found: TracedResult) -> tuple[Arr, Arr, Arr]:
-        """(value, lower bound, violation) in the unit of the problem."""
-        scale, shift = reading(self.problem)
-        value, bound = interval_of(self.problem, scale, shift, found.value, found.bound)
-        return value, bound, jnp.maximum(found.violation, traced_excess(self.problem, self.limits, found.mechanism))
-
-
 def toward_limits(problem: DistortionProblem, limits: Limits) -> Program | None:
     """How far from its budgets a problem must stay under its limits; None where there is nothing of both."""
     if not problem.form.limits_distortion:
@@ -385,11 +358,14 @@ def proved_optimum(
     if problem.form.minimax:
         found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
-        posed = Posed.of(problem, start)
+        limits, (scale, shift) = limits_of(problem), reading(problem)
+        program = dataclasses.replace(measured_program(problem, limits, True), start=start)
+        program, away = _cast(program, problem.joints.dtype), toward_limits(problem, limits)
         whole = whole and (isinstance(solver, InteriorPoint) or _unrolls(solver) or fits_for_newton(problem))
-        inner = posed.inner(goal)
-        found = differentiable_optimum(solver, whole, posed.program, posed.away, inner, max_steps).found
-        value, bound, violation = posed.certified(found)
+        inner = inner_goal(goal, scale, shift, problem)
+        found = differentiable_optimum(solver, whole, program, away, inner, max_steps).found
+        value, bound = interval_of(problem, scale, shift, found.value, found.bound)
+        violation = jnp.maximum(found.violation, traced_excess(problem, limits, found.mechanism))
         found = found._replace(value=value, bound=bound, violation=violation)
     proved = goal.proved(Certificate(found.value, found.bound, None, None, found.violation))
     return problem, where_proved(found, proved), jnp.asarray(proved)

@@ -36,7 +36,7 @@ from jaxpriv.funnels.local_steps import channel
 from jaxpriv.funnels.solve import pick_funnel_solver
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import FunnelOrBottleneck
 from jaxpriv.program.solution import Status
 from jaxpriv.solving.traced import in_one_precision, no_tangent
 
@@ -50,7 +50,7 @@ _ALIKE = 1e-7
 
 
 def solve_traced_funnel(
-    problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal, start: object = None
+    problem: FunnelOrBottleneck, solver: object, goal: FunnelGoal, start: object = None
 ) -> FunnelSolution:
     """The best mechanism that is found within one trace, its value, and the bounds that need no search."""
     if problem.form != "multiplier":
@@ -110,7 +110,7 @@ def solve_traced_funnel(
 
 
 def _found(
-    problem: FunnelProblem | BottleneckProblem, start: Arr | None, method: AlongTheHull, tol: float, limit: ScalarLike
+    problem: FunnelOrBottleneck, start: Arr | None, method: AlongTheHull, tol: float, limit: ScalarLike
 ) -> tuple[Arr, Arr, Arr]:
     """`_best`, whose derivatives are not known: NaN in every direction."""
     arrays, rest = eqx.partition((problem, start), eqx.is_inexact_array)
@@ -132,7 +132,7 @@ def _found(
 
 @eqx.filter_jit
 def _best(
-    problem: FunnelProblem | BottleneckProblem,
+    problem: FunnelOrBottleneck,
     start: Arr | None,
     method: AlongTheHull,
     tol: ScalarLike,
@@ -238,19 +238,19 @@ def _ranks(values: Arr) -> Arr:
     return jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
 
 
-def _value(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> Arr:
+def _value(problem: FunnelOrBottleneck, mechanism: Arr) -> Arr:
     disclosure, leakage = _measured(problem, mechanism)
     return leakage - problem.multiplier * disclosure
 
 
-def _measured(problem: FunnelProblem | BottleneckProblem, mechanism: Arr) -> tuple[Arr, Arr]:
+def _measured(problem: FunnelOrBottleneck, mechanism: Arr) -> tuple[Arr, Arr]:
     """(I(X;Y), L(S->Y)) of a mechanism (X, Y)."""
     return MutualInformation()(jnp.diag(problem.joint.sum(axis=0)), mechanism), problem.leakage(
         problem.joint, mechanism
     )
 
 
-def _lower_bound(problem: FunnelProblem | BottleneckProblem) -> Arr:
+def _lower_bound(problem: FunnelOrBottleneck) -> Arr:
     """Of a funnel."""
     symbols, price = problem.joint.shape[1], problem.multiplier
     disclosure, leakage = _measured(problem, jnp.eye(symbols, dtype=problem.joint.dtype))
@@ -259,7 +259,7 @@ def _lower_bound(problem: FunnelProblem | BottleneckProblem) -> Arr:
     return _measured(problem, jnp.ones((symbols, 1), problem.joint.dtype))[1] - price * disclosure
 
 
-def _upper_bound(problem: FunnelProblem | BottleneckProblem) -> Arr:
+def _upper_bound(problem: FunnelOrBottleneck) -> Arr:
     """Of a bottleneck."""
     _, leakage = _measured(problem, jnp.eye(problem.joint.shape[1], dtype=problem.joint.dtype))
     return jnp.maximum(1.0 - problem.multiplier, 0.0) * leakage

@@ -58,6 +58,11 @@ def leakages(counts: Matrix, earlier: Matrix, rows: Matrix, measure: Measure | s
     }
 
 
+def _decimal(limit: float) -> Fraction:
+    """A limit as it was written: 9/10, and not the float64 beside it."""
+    return Fraction(repr(float(limit)))
+
+
 @dataclass(frozen=True)
 class Disclosed:
     """What each coalition has: `guarantees` for every population, and `leakage` on the records of the design, of its
@@ -88,11 +93,11 @@ class Disclosed:
             for name, claim in self.leakage.items()
         }
 
-    def above(self, limit: float | Fraction) -> str | None:
+    def above(self, limit: float) -> str | None:
         """The coalition that has most, if that is more than `limit`."""
         for name in reversed(COALITIONS):
             claim = self.leakage.get(name)
-            if claim is not None and (claim.upper is None or Fraction(claim.upper) > Fraction(limit)):
+            if claim is not None and (claim.upper is None or Fraction(claim.upper) > _decimal(limit)):
                 return name
         return None
 
@@ -103,7 +108,7 @@ class Disclosed:
         }
         return {
             "design": earlier,
-            "limit": None if limit is None else repr(float(up(Fraction(limit), _DIGITS))),
+            "limit": None if limit is None else repr(float(up(_decimal(limit), _DIGITS))),
             "guarantees": every,
             "leakage": {**self.upper} or None,
         }
@@ -133,5 +138,5 @@ def check_stated(stated: Mapping[str, Json], found: Disclosed, earlier: str, nam
         expected["leakage"] = stated["leakage"]
     if stated != expected:
         raise IntegrityError(f"{name}: what it states of the receivers together is not what the designs give")
-    if limit is not None and found.above(Fraction(str(limit))):
+    if limit is not None and found.above(float(str(limit))):
         raise IntegrityError(f"{name}: what receivers have together is above the limit that it states")

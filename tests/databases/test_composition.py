@@ -72,6 +72,9 @@ def test_bounded_knowledge_composes_with_what_the_first_result_leaves():
     b = 0.9 * math.log(4)
     left = db.entropy_after(first, b)
     assert 0.3 < left < b
+    share = math.exp(-db.all_priors_privacy(first).value)  # of P(.|r) in P
+    mixing = -share * math.log(share) - (1 - share) * math.log1p(-share)
+    assert left == pytest.approx((b - mixing - (1 - share) * math.log(4)) / share, abs=1e-12)
     for prior in rng.dirichlet(np.full(4, 3.0), 200):
         if -(prior @ np.log(prior)) >= b:
             after = prior[:, None] * first / (prior @ first)

@@ -95,11 +95,11 @@ def test_a_target_that_takes_long_goes_on_after_the_others(monkeypatch):
     """With a limit, one target does not take the time of those that follow."""
     whole, visits = BlockProgram.solve, []
 
-    def slow(self, problem, goal, rounds):
+    def slow(self, problem, goal):
         visits.append(problem.target)
         if visits == [0.9 * MOST]:
             goal.clock.stop = Stop.TIME_LIMIT
-        return whole(self, problem, goal, rounds)
+        return whole(self, problem, goal)
 
     monkeypatch.setattr(BlockProgram, "solve", slow)
     shares = [0.5, 0.9, 0.7]

@@ -91,6 +91,7 @@ def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, releasing,
     done = releasing("second", other, **after, limit=most * (1 + 1e-9))
     stated = json.loads((tmp_path / "second.json").read_text())
     assert stated["version"] == 3
+    assert json.loads((tmp_path / "tried.json").read_text())["after"]["limit"] == "0.7"
     assert stated["after"]["design"] == fitted.mechanism.sha256
     counts = other.evidence.counts
     joint = np.einsum("sx,xz,xy->szy", counts / counts.sum(), fitted.mechanism.matrix(), other.mechanism.matrix())

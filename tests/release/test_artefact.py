@@ -13,11 +13,16 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import Evidence, Mechanism, fit
-from jaxpriv.release.mechanism import array_bytes
+from jaxpriv.release.mechanism import members_of
 from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import archive, read_audit, read_design
 from tests.cases import refused
 from tests.release.conftest import COLUMNS, TARGETS, resealed, saved
+
+
+def npy(values):
+    """The bytes of an array in a file."""
+    return members_of(values=values)["values.npy"]
 
 
 @pytest.mark.parametrize("problem", TARGETS)
@@ -227,7 +232,7 @@ def test_other_counts_scores_and_designs_are_refused(every, fitted):
     data, design = fitted.evidence.to_bytes(fitted.mechanism), read_design(fitted.mechanism.to_bytes(), "design")
     counts = fitted.evidence.counts.copy()
     counts[0, 0] += 1
-    for arrays in ({"counts": array_bytes(counts)}, {"scores": array_bytes(fitted.evidence.duals["scores"] + 1)}):
+    for arrays in ({"counts": npy(counts)}, {"scores": npy(fitted.evidence.duals["scores"] + 1)}):
         with pytest.raises(IntegrityError, match="not those that the design was made with"):
             read_audit(resealed(data, **arrays), design, "audit")
     other = read_design(every["watchdog"].mechanism.to_bytes(), "design")
@@ -258,7 +263,7 @@ def test_swapped_rows_and_symbols_are_another_design(fitted):
     """Consistent in themselves: they are refused by whoever has the audit, or the hash."""
     mechanism = fitted.mechanism
     order = np.roll(np.arange(len(mechanism.table)), 1)
-    forged = resealed(mechanism.to_bytes(), table=array_bytes(mechanism.table[order]))
+    forged = resealed(mechanism.to_bytes(), table=npy(mechanism.table[order]))
     accepted = read_design(forged, "design")
     assert accepted.sha256 != mechanism.sha256
     with pytest.raises(IntegrityError, match="another design"):

@@ -13,8 +13,6 @@ from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
     leakage_of,
-    least_distortion,
-    least_leakage,
     quantise,
     within_distortion,
     within_leakage,
@@ -159,6 +157,4 @@ def test_an_output_that_is_rarer_than_the_resolution_is_merged():
     rough, better = (quantise(table, resolution=32, support=True) for table in (w, merged))
     values = [float(counted(counts, one).leakage("max-lift").upper) for one in (rough, better)]
     assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
-    assert least_leakage([rough, better], counts, "max-lift") is (better if values[1] <= values[0] else rough)
-    spent = [float((mass[:, None] * costs * one.astype(float)).sum()) for one in (rough, better)]
-    assert least_distortion([rough, better], counts, costs) is (rough if spent[0] <= spent[1] else better)
+    assert values[1] <= values[0]

@@ -22,14 +22,11 @@ from jaxpriv.statistics.lift import (
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
     Trimmed,
-    _doubts,
     estimate,
     f_divergence,
     from_symbols,
-    over_splits,
 )
 from jaxpriv.statistics.lift._base import AbstractScorer, ceilings, project
-from jaxpriv.statistics.lift.objectives import clip_inwards
 from tests.information import information
 
 JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
@@ -125,34 +122,7 @@ def test_projection(seed, scale):
     )
 
 
-def test_clip_keeps_only_gradients_that_lead_back():
-    h = jnp.array([-2.0, -2.0, 0.5, 0.5, 2.0, 2.0])
-    slope = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # a descent step is -slope
-    value, back = jax.vjp(lambda x: clip_inwards(x, jnp.asarray(1.0)), h)
-    assert np.asarray(value).tolist() == [-1.0, -1.0, 0.5, 0.5, 1.0, 1.0]
-    assert np.asarray(back(slope)[0]).tolist() == [0.0, -1.0, 1.0, -1.0, 1.0, 0.0]
-
-
 # -- estimates that contradict themselves ----------------------------------------------------------
-
-
-def doubts(means, spread=0.5, rows=400):
-    """What is said of splits with these means, of terms that differ by `spread`."""
-    noise = np.resize([-spread, spread], rows)
-    gains = [mean + noise for mean in means]
-    return _doubts(over_splits(gains, "a method", "I(S;X)", "nats"), gains)
-
-
-def test_a_value_below_zero_and_splits_apart_are_doubted():
-    """One standard error is 0.025."""
-    assert doubts([0.1, 0.12, 0.08]) == ()
-    assert doubts([-0.04, -0.05, -0.04]) == ()
-    (said,) = doubts([-0.06, -0.05, -0.06])
-    assert "more than 2 standard errors below 0" in said
-    (said,) = doubts([0.1, 0.12, 0.24, 0.09, 0.11])
-    assert "split 2 is more than 5 standard errors from the median split (1 such splits)" in said
-    assert len(doubts([0.1, -7.2, 0.12])) == 2
-    assert doubts([0.1]) == ()
 
 
 class Negated(AbstractScorer):

@@ -24,13 +24,15 @@ from jaxpriv.funnels.atoms.parts import first_atoms
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
 from jaxpriv.funnels.local import least_information
-from jaxpriv.funnels.pricing import Component
+from jaxpriv.funnels.pricing import whole_block
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
 from jaxpriv.funnels.pricing.shapes import AbstractShape
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem
 
 _EPS = float(np.finfo(np.float64).eps)
+# Rounds at most, where the goal has no number.
+_ROUNDS = 300
 # A reduced cost counts below this share of the gap that is aimed at.
 _WORTH = 0.25
 # Vertices added in a round, and kept in all, for each useful symbol; at least so many.
@@ -67,23 +69,21 @@ class VertexGeneration(AbstractFunnelSolver):
     and the Brier gain, from the releases of least mutual information.
 
     Args:
-        rounds: most rounds.
         budget: cells that a proof examines, times the entries of the table of gains.
     """
 
     takes_start: ClassVar[bool] = True
-    rounds: int = field(default=300, kw_only=True)
     budget: int = field(default=_BUDGET, kw_only=True)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         return self._program(problem, goal.start).solve_form(problem, goal, self)
 
-    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
+    def prepare(self, problem: FunnelOrBottleneck) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; vertices found for one of them serve the next."""
         program = self._program(problem)
         return lambda other, goal: program.solve_form(other, goal, self)
 
-    def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "VertexProgram":
+    def _program(self, problem: FunnelOrBottleneck, start: np.ndarray | None = None) -> "VertexProgram":
         gains = gains_of(problem)
         if gains is None:
             raise InputError(f"solver: {type(problem.leakage).__name__} has neither finitely many actions nor a shape")
@@ -93,13 +93,11 @@ class VertexGeneration(AbstractFunnelSolver):
 class VertexProgram:
     """The vertices known for a joint: shared by the points of a curve."""
 
-    def __init__(self, problem: FunnelProblem | BottleneckProblem, gains: Gains, start: np.ndarray | None = None):
-        core, source = problem.core, problem.reduction.source
-        symbols = np.arange(len(source))
+    def __init__(self, problem: FunnelOrBottleneck, gains: Gains, start: np.ndarray | None = None):
+        source = problem.reduction.source
         self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
         self.source = source
-        block = Component(np.arange(len(core)), symbols, 1.0, core)
-        self._first = first_atoms(block)
+        self._first = first_atoms(whole_block(problem.core))
         if start is not None:
             self._first = np.vstack([self._first, measure_of(start, source)[0]])
         self.pool = self._pool(self._first)
@@ -107,9 +105,7 @@ class VertexProgram:
         self._left = 0  # rounds
         self._informed: set[float] = set()  # disclosures whose releases of least mutual information are in the pool
 
-    def solve_form(
-        self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
-    ) -> PosteriorMeasure:
+    def solve_form(self, problem: FunnelOrBottleneck, goal: FunnelGoal, solver: VertexGeneration) -> PosteriorMeasure:
         """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
         assert isinstance(problem, FunnelProblem)
         if self.gains.strict and problem.limits_leakage and problem.target == 0:  # Y is independent of S
@@ -122,12 +118,10 @@ class VertexProgram:
             problem, goal, self.gains, self.worth, lambda asked, fine: self.solve(asked, fine, solver)
         )
 
-    def solve(
-        self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
-    ) -> PosteriorMeasure:
+    def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal, solver: VertexGeneration) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint and the measure that this was made for."""
         objective = self._objective(problem)
-        self._left = solver.rounds if goal.max_steps is None else goal.max_steps
+        self._left = _ROUNDS if goal.max_steps is None else goal.max_steps
         rounds, budget = self._left, max(1000, solver.budget // max(1, self.worth.table.size))
 
         def shown(done: int, value: float, proof: Proof | None) -> None:
@@ -152,7 +146,7 @@ class VertexProgram:
 
     def _run(
         self,
-        problem: FunnelProblem | BottleneckProblem,
+        problem: FunnelOrBottleneck,
         objective: Objective,
         goal: FunnelGoal,
         budget: int,
@@ -210,7 +204,7 @@ class VertexProgram:
             return found, proof, End.CUT
         return found, proof, End.CLOSED if complete or constant(found.plan, found.bound) else End.OPEN
 
-    def _objective(self, problem: FunnelProblem | BottleneckProblem) -> Objective:
+    def _objective(self, problem: FunnelOrBottleneck) -> Objective:
         """The program of a target, slightly beyond it: the measured number meets the target with its rounding error."""
         gains, worth, target = self.gains, self.worth, problem.target
         most = entropy(self.source)
@@ -223,7 +217,7 @@ class VertexProgram:
             return Objective(True, "side", limit, **steepest)
         return Objective(True, "multiplier", target / (worth.unit * gains.rate), **steepest)
 
-    def _gap(self, problem: FunnelProblem | BottleneckProblem, value: float, tol: float) -> float:
+    def _gap(self, problem: FunnelOrBottleneck, value: float, tol: float) -> float:
         """Half of what the value may miss the optimum by, in units of the program at its target."""
         if problem.limits_leakage:
             return 0.5 * tol
@@ -232,7 +226,7 @@ class VertexProgram:
         total = self.gains.outer(self.worth.base + self.worth.unit * max(value, 0.0))
         return 0.5 * tol * float(self.gains.scale.slope(total)) / self.worth.unit
 
-    def _value(self, problem: FunnelProblem | BottleneckProblem, value: float) -> float:
+    def _value(self, problem: FunnelOrBottleneck, value: float) -> float:
         """The objective of `problem` that a plan has."""
         if problem.limits_leakage:
             return -value
@@ -290,9 +284,7 @@ def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:
     return 16 * _EPS * size
 
 
-def proved_again(
-    problem: FunnelProblem | BottleneckProblem, gains: Gains, prices: np.ndarray, lam: float, clock: Clock
-) -> Proof:
+def proved_again(problem: FunnelOrBottleneck, gains: Gains, prices: np.ndarray, lam: float, clock: Clock) -> Proof:
     """The proof that these prices give by a new search; solutions hold prices for which the least value is 0."""
     worth = worth_of(gains, problem.useful, problem.reduction.source)
     own = (prices - worth.first) / worth.unit
@@ -301,7 +293,7 @@ def proved_again(
     return Proof(prices, lam, worth.unit * found.bound - _rounding(worth, own, 0.0))
 
 
-def _better(problem: FunnelProblem | BottleneckProblem, known: Proof | None, new: Proof) -> Proof:
+def _better(problem: FunnelOrBottleneck, known: Proof | None, new: Proof) -> Proof:
     if known is None:
         return new
     sign = -1.0 if problem.limits_leakage else 1.0

@@ -116,8 +116,7 @@ class ActionSearch:
         # Equations whose sides are compared: every two actions, or every action and none.
         pairs = self._table[:, None] - self._table if single else self._table[:, None]
         self._order = np.argsort(-pairs, axis=2, kind="stable")
-        self._pairs, self._falling = pairs, np.take_along_axis(pairs, self._order, axis=2)
-        self._rising_order, self._rising = self._order[..., ::-1], self._falling[..., ::-1]
+        self._falling = np.take_along_axis(pairs, self._order, axis=2)
         self._root, self._listed = -np.inf, np.inf
         self._points: list[np.ndarray] = []
         self._values: list[np.ndarray] = []
@@ -281,9 +280,8 @@ class ActionSearch:
 
     def _extreme(self, cells: CellBatch, rows: np.ndarray, one: int, other: int, sign: float) -> np.ndarray:
         """The largest (sign -1: least) value of a difference of gains over cells."""
-        falling = sign > 0
-        order = (self._order if falling else self._rising_order)[one, other]
-        gains = (self._falling if falling else self._rising)[one, other]
+        way = slice(None, None, int(sign))
+        order, gains = self._order[one, other, way], self._falling[one, other, way]
         low = cells.low[rows][:, order]
         room = cells.high[rows][:, order] - low
         ends = np.cumsum(room, axis=1)

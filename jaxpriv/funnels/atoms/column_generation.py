@@ -10,23 +10,21 @@ then disclosed with some probability; for R below H(A) the bottleneck discloses 
 Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.numerics import entropy, information_interval
-from jaxpriv._runtime.validation import nonnegative, real_array
 from jaxpriv.column_generation import Objective, Pool, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.bounds import contraction_proofs, proved_value, silent_bound
-from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
+from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer, whole_block
 from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.solution import (
@@ -38,7 +36,7 @@ from jaxpriv.funnels.solution import (
     measure_of,
 )
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem
 
 # From measures inside the blocks of a shared attribute A to one measure over posteriors of X.
 #
@@ -148,38 +146,26 @@ _SILENT = 0.02
 _TINY = 1e-4
 # The share of the bound on what can be disclosed without leakage that tables reached: 0.63 to 0.81 of those tried.
 _TOLD = 0.85
+# Rounds at most, where the goal has no number.
+_ROUNDS = 300
 # Of a time limit, what the search for releases without leakage may take.
 _FOR_SILENCE = 0.3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ColumnGeneration(AbstractFunnelSolver):
     """Global where pricing is proved (`pricing.connected_pricer`): for every table of some thousand entries (funnel)
     or a small S inside every block (bottleneck). Elsewhere, and where a proof is ended early, the best atoms found.
-
-    Args:
-        start: posteriors of X to begin with, shape (K, X), over the symbols of the problem's joint: those of other
-            mechanisms, such as greedy clusters. They need not average to anything.
-        rounds: most rounds.
     """
 
     takes_start: ClassVar[bool] = True
-    start: ArrayLike | None = field(default=None, kw_only=True)
-    rounds: int = field(default=300, kw_only=True)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
-        return self._program(problem, goal.start).solve(problem, goal, self.rounds)
+    def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
+        return BlockProgram(problem, goal.start).solve(problem, goal)
 
-    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
+    def prepare(self, problem: FunnelOrBottleneck) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; atoms found for one of them serve the next."""
-        program = self._program(problem)
-        return lambda other, goal: program.solve(other, goal, self.rounds)
-
-    def _program(self, problem: FunnelProblem | BottleneckProblem, start: np.ndarray | None = None) -> "BlockProgram":
-        known = [] if self.start is None else [_checked_start(self.start, problem)]
-        if start is not None:
-            known.append(measure_of(start, problem.reduction.source)[0])
-        return BlockProgram(problem, known)
+        return BlockProgram(problem).solve
 
 
 class BlockProgram:
@@ -188,7 +174,7 @@ class BlockProgram:
     All of it is about the classes of useful symbols with one P(S|x); a release is one of X in the end.
     """
 
-    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Sequence[np.ndarray] = ()):
+    def __init__(self, problem: FunnelOrBottleneck, start: np.ndarray | None = None):
         if not isinstance(problem.leakage, MutualInformation):
             raise InputError("solver: column generation measures leakage by mutual information only")
         self.funnel = isinstance(problem, FunnelProblem)
@@ -196,8 +182,8 @@ class BlockProgram:
         self.blocks = blocks_of(self.equal.joint)
         self.parts = tuple(_part(block, self.funnel) for block in self.blocks)
         known = [first_atoms(block) for block in self.blocks]
-        for one in start:
-            given = self.equal.summed(one)
+        if start is not None:
+            given = self.equal.summed(measure_of(start, problem.reduction.source)[0])
             known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
         self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
         masses = np.array([block.mass for block in self.blocks])
@@ -210,9 +196,9 @@ class BlockProgram:
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
         self.leakable = float(masses @ each)  # I(S;X|A)
 
-    def solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
+    def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
-        found, equal = self._solve(problem, goal, rounds), self.equal
+        found, equal = self._solve(problem, goal), self.equal
         posteriors, masses, bound, proof = found.posteriors, found.masses, found.bound, found.proof
         if self.funnel:
             posteriors, masses = equal.shown(posteriors, masses)
@@ -225,7 +211,7 @@ class BlockProgram:
             proof = Proof(prices, proof.multiplier, proof.bound - slack if self.funnel else proof.bound + slack)
         return replace(found, posteriors=posteriors, masses=masses, bound=bound, proof=proof)
 
-    def _solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
+    def _solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The same for the classes of useful symbols."""
         form = "side" if problem.limits_leakage else problem.form
         target = problem.target
@@ -261,7 +247,7 @@ class BlockProgram:
                 for part, pool in zip(self.parts, self.pools, strict=True)
             )
         objective = Objective(self.funnel, form, target)
-        limit = rounds if goal.max_steps is None else goal.max_steps
+        limit = _ROUNDS if goal.max_steps is None else goal.max_steps
 
         # From the minimised cost to the value of the problem: what a released attribute shows is part of both numbers.
         sign = 1.0 if self.funnel == (form != "side") else -1.0
@@ -383,8 +369,7 @@ class BlockProgram:
             joint = np.zeros((sum(len(block.private) for block in self.blocks), len(source)))
             for block in self.blocks:
                 joint[np.ix_(block.private, block.useful)] = block.mass * block.joint
-            whole = Component(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
-            pool = pool_of(whole, posteriors)
+            pool = pool_of(whole_block(joint), posteriors)
             posteriors = pool.posteriors
             masses = best_plan((pool,), objective).weights[0]
         notes = ("the shared attribute is disclosed only where nothing else is left",)
@@ -409,13 +394,3 @@ def _part(block: Component, funnel: bool) -> Part:
     if sure is None or not small:
         quick = LocalPricer(block.conditional, funnel=funnel)
     return Part(block, quick, sure)
-
-
-def _checked_start(start: object, problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
-    given = nonnegative(real_array(start, "start", ndim=2), "start")
-    inputs = problem.joint.shape[1]
-    if given.shape[1] != inputs:
-        raise InputError(f"start has {given.shape[1]} columns, but the joint has {inputs} useful symbols (axis x)")
-    kept = given[:, problem.useful]
-    mass = kept.sum(axis=1)
-    return kept[mass > 0] / mass[mass > 0, None]

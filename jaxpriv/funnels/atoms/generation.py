@@ -122,7 +122,7 @@ def generate(
     for one in known:
         run.prove(one)
     if objective.funnel and not run.unaided:
-        run.pools = _warmed(parts, pools, objective, clock)
+        run.warm()
     done = 0
     while True:
         plan = best_plan(run.pools, objective)
@@ -237,7 +237,7 @@ class _Rounds:
         if funnel:
             self._keep([pool.posteriors[weights > 0] for pool, weights in zip(self.pools, plan.weights, strict=True)])
         if self.centre is not None:  # atoms found since may lie below the line at those prices
-            self.lowest, self.presumed = _presumed(self.pools, objective, gap, self.centre, self.lowest)
+            self.lowest, self.presumed = self._presumed(self.centre, self.lowest)
         expected = self.presumed if self.centre is not None else np.inf
         falling = funnel and self.mode is Mode.SEARCH and self.value - plan.value > _FALLING * abs(plan.value)
         self.still = self.still + 1 if self.value - plan.value < _NEARLY_CLOSED * gap else 0
@@ -257,15 +257,15 @@ class _Rounds:
         plan, lam = now.plan, now.plan.lam
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and lam > _FLAT:
-            active, close = _active(self.pools, plan, self.seeds), _PRECISE * objective.priced(self.gap, lam)
-            prices, better = bottleneck_prices(parts, *active, lam, close, self.patience, clock)
+            close = _PRECISE * objective.priced(self.gap, lam)
+            prices, better = bottleneck_prices(parts, *self._active(plan), lam, close, self.patience, clock)
             # Prices of a convex program are the best ones of their lambda.
             now.offers = [(prices, lam)] if all(map(convex, parts)) else [(prices, lam), (plan.prices, lam)]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
         if now.falling and lam > _FLAT:
             together = [
-                _moved(*one, lam, clock) for one in zip(parts, self.pools, plan.weights, plan.prices, strict=True)
+                self._moved(*one, lam) for one in zip(parts, self.pools, plan.weights, plan.prices, strict=True)
             ]
             now.offers[0] = tuple(prices for prices, _ in together), lam
             for found, (_, atoms) in zip(fresh, together, strict=True):
@@ -284,8 +284,8 @@ class _Rounds:
 
     def _price(self, now: _Round, offer: Offer) -> None:
         """Search at one offer of prices."""
-        parts, pools, objective, (offered, lam) = self.parts, self.pools, self.objective, offer
-        prices = _relaxed(pools, offered, objective.sign, objective.priced(self.gap, lam))
+        parts, objective, (_, lam) = self.parts, self.objective, offer
+        prices = self._relaxed(offer)
         below = now.aims + _AIM * objective.sign * objective.priced(now.allowed, lam)
         turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
         now.priced = []
@@ -297,17 +297,19 @@ class _Rounds:
                 now.priced.append(pricer.price(nu, lam, 2 * len(nu) + 2, self.clock, float(aim)))
         extremes = np.array([one.bound for one in now.priced])
         if np.isfinite(extremes).all():
-            self.prove(Prices(turned, lam, extremes, _line(pools, prices, extremes)))
-        best_found = _extremes(parts, prices, lam, now.priced)
+            self.prove(Prices(turned, lam, extremes, self._line(prices, extremes)))
+        # The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove.
+        found = (pool_of(part.block, one.posteriors[:1]) for part, one in zip(parts, now.priced, strict=True))
+        best_found = np.array([float(one.reduced(nu, lam)[0]) for one, nu in zip(found, prices, strict=True)])
         now.missed = bool((best_found < below).any())
-        likely = objective.bound(_line(pools, prices, best_found), lam)
+        likely = objective.bound(self._line(prices, best_found), lam)
         if likely > self.presumed:
             self.presumed, self.centre, self.lowest = likely, offer, best_found
 
     def grown(self, now: _Round, fresh: list[list[np.ndarray]]) -> bool:
         """Whether the rounds go on, with the atoms found and the mode of the next one."""
         plan, funnel = now.plan, self.objective.funnel
-        larger, any_new = _grow(self.parts, self.pools, fresh, plan, now.offers, self.objective, self.gap)
+        larger, any_new = self._with(fresh, now)
         raised = self.bound > now.bound
         if self.mode is not Mode.SEARCH and not (any_new or raised or now.settled):
             return False
@@ -348,7 +350,7 @@ class _Rounds:
         assert self.centre is not None
         offered, lam = self.centre
         mended = mended_prices(self.pools, offered, lam), lam
-        least, likely = _presumed(self.pools, self.objective, self.gap, mended, np.zeros(len(self.parts)))
+        least, likely = self._presumed(mended, np.zeros(len(self.parts)))
         again = self.value - likely <= _MENDED * (self.value - self.bound) and (raised or not self.mends)
         if again:
             self.mends += 1
@@ -377,114 +379,81 @@ class _Rounds:
         left = self.value - self.bound if np.isfinite(self.bound) else abs(self.value)
         return max(self.gap, _COARSE * left)
 
+    def _line(self, prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
+        """What a - lambda b is at least (bottleneck: at most) in the average of every release."""
+        masses = np.array([pool.mass for pool in self.pools])
+        inner = np.array([float(nu @ pool.source) for nu, pool in zip(prices, self.pools, strict=True)])
+        return float(masses @ (inner + extremes))
 
-def _line(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
-    masses = np.array([pool.mass for pool in pools])
-    inner = np.array([float(nu @ pool.source) for nu, pool in zip(prices, pools, strict=True)])
-    return float(masses @ (inner + extremes))
+    def _relaxed(self, offer: Offer) -> tuple[np.ndarray, ...]:
+        """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
 
+        The price of a rare symbol is accurate to the program's tolerance divided by the mass only; a bound from it
+        would be as wrong as that price times one.
+        """
+        prices, lam = offer
+        spent, sign = _LOWERED * self.objective.priced(self.gap, lam), self.objective.sign
+        return tuple(
+            nu - sign * np.minimum(spent / (len(nu) * pool.source), _MOST_LOWERED)
+            for nu, pool in zip(prices, self.pools, strict=True)
+        )
 
-def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced]) -> np.ndarray:
-    """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
-    found = []
-    for part, nu, one in zip(parts, prices, priced, strict=True):
-        found.append(float(pool_of(part.block, one.posteriors[:1]).reduced(nu, lam)[0]))
-    return np.array(found)
+    def _presumed(self, offer: Offer, known: np.ndarray) -> tuple[np.ndarray, float]:
+        """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of known atoms."""
+        prices, (_, lam), sign = self._relaxed(offer), offer, self.objective.sign
+        found = [(sign * pool.reduced(nu, lam)).min() for pool, nu in zip(self.pools, prices, strict=True)]
+        lowest = sign * np.minimum(sign * known, found)
+        return lowest, self.objective.bound(self._line(prices, lowest), lam)
 
+    def _active(self, plan: MasterSolution) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """(atoms, weights) of the plan, with a little of every seed."""
+        atoms, weights = [], []
+        for pool, weight, seed in zip(self.pools, plan.weights, self.seeds, strict=True):
+            used = weight > 0
+            atoms.append(np.vstack([pool.posteriors[used], seed]))
+            weights.append(np.concatenate([weight[used], np.full(len(seed), _SEED_MASS)]))
+        return tuple(atoms), tuple(weights)
 
-def _active(pools: tuple[Pool, ...], plan: MasterSolution, seeds: list[np.ndarray]):
-    """(atoms, weights) of the plan, with a little of every seed."""
-    atoms, weights = [], []
-    for pool, weight, seed in zip(pools, plan.weights, seeds, strict=True):
-        used = weight > 0
-        atoms.append(np.vstack([pool.posteriors[used], seed]))
-        weights.append(np.concatenate([weight[used], np.full(len(seed), _SEED_MASS)]))
-    return tuple(atoms), tuple(weights)
+    def _moved(
+        self, part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, lam: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(prices of a - lambda b, atoms) after a joint descent of the plan of a block."""
+        used = weights > 0
+        if part.quick is None or not used.any():
+            return prices, pool.posteriors[used]
+        return moved(part.block, pool.posteriors[used], weights[used], lam, _MOVES, self.clock)
 
+    def warm(self) -> None:
+        """Add atoms of plans that are moved on wider supports, while that lowers the value fast."""
+        random, last = np.random.default_rng(0), np.inf
+        for _ in range(_WIDENED):
+            plan = best_plan(self.pools, self.objective)
+            little = not plan.value < last - _WORTH_WIDENING * abs(plan.value)
+            if self.clock.expired() or not plan.lam > _FLAT or little:
+                break
+            last, grown = plan.value, []
+            for part, pool, weights in zip(self.parts, self.pools, plan.weights, strict=True):
+                used = weights > 0
+                if part.quick is not None and used.sum() > 1:
+                    wide = widened(part.block, pool.posteriors[used], weights[used], random)
+                    pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, self.clock)[1])
+                grown.append(pool)
+            self.pools = tuple(grown)
 
-def _relaxed(pools: tuple[Pool, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
-    """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
-
-    The price of a rare symbol is accurate to the program's tolerance divided by the mass only; a bound from it would be
-    as wrong as that price times one.
-    """
-    lowered = []
-    for pool, nu in zip(pools, prices, strict=True):
-        source = pool.source
-        lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _MOST_LOWERED))
-    return tuple(lowered)
-
-
-def _moved(
-    part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, lam: float, clock: Clock
-) -> tuple[np.ndarray, np.ndarray]:
-    """(prices of a - lambda b, atoms) after a joint descent of the plan of a block."""
-    used = weights > 0
-    if part.quick is None or not used.any():
-        return prices, pool.posteriors[used]
-    return moved(part.block, pool.posteriors[used], weights[used], lam, _MOVES, clock)
-
-
-def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective, clock: Clock) -> tuple[Pool, ...]:
-    """The pools with atoms of plans that were moved on wider supports, while that lowers the value fast."""
-    random, last = np.random.default_rng(0), np.inf
-    for _ in range(_WIDENED):
-        plan = best_plan(pools, objective)
-        if clock.expired() or not plan.lam > _FLAT or not plan.value < last - _WORTH_WIDENING * abs(plan.value):
-            break
-        last, grown = plan.value, []
-        for part, pool, weights in zip(parts, pools, plan.weights, strict=True):
-            used = weights > 0
-            if part.quick is not None and used.sum() > 1:
-                wide = widened(part.block, pool.posteriors[used], weights[used], random)
-                pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, clock)[1])
-            grown.append(pool)
-        pools = tuple(grown)
-    return pools
-
-
-def _presumed(
-    pools: tuple[Pool, ...],
-    objective: Objective,
-    gap: float,
-    offer: tuple[tuple[np.ndarray, ...], float],
-    known: np.ndarray,
-) -> tuple[np.ndarray, float]:
-    """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of atoms of the pools."""
-    offered, lam = offer
-    prices = _relaxed(pools, offered, objective.sign, objective.priced(gap, lam))
-    sign, lowest = objective.sign, known.copy()
-    for k, (pool, nu) in enumerate(zip(pools, prices, strict=True)):
-        found = float((sign * pool.reduced(nu, lam)).min())
-        lowest[k] = sign * min(sign * known[k], found)
-    return lowest, objective.bound(_line(pools, prices, lowest), lam)
-
-
-def _grow(
-    parts: tuple[Part, ...],
-    pools: tuple[Pool, ...],
-    fresh: list[list[np.ndarray]],
-    plan: MasterSolution,
-    offers: list[tuple[tuple[np.ndarray, ...], float]],
-    objective: Objective,
-    gap: float,
-) -> tuple[tuple[Pool, ...], bool]:
-    """The pools with the new atoms of negative reduced cost at the prices of the plan or at any of the `offers`, and
-    without the worst old ones; whether any was new.
-    """
-    grown, any_new, sign = [], False, objective.sign
-    for k, (part, pool, found, prices, weights) in enumerate(
-        zip(parts, pools, fresh, plan.prices, plan.weights, strict=True)
-    ):
-        new = pool_of(part.block, np.vstack(found))
-        better = np.zeros(len(new.a), dtype=bool)
-        for offered, lam in [(plan.prices, plan.lam), *offers]:
-            gain = sign * new.reduced(offered[k], lam)
-            better |= gain < -_WORTH * objective.priced(gap, lam)
-        needed = weights > 0
-        needed[: len(first_atoms(part.block))] = True  # any target stays reachable
-        pool = pool.trimmed(sign * pool.reduced(prices, plan.lam), needed, max(_KEPT * len(prices), _KEPT_LEAST))
-        larger = pool + new.take(np.flatnonzero(better))
-        any_new |= len(larger.a) > len(pool.a)
-        grown.append(larger)
-    return tuple(grown), any_new
+    def _with(self, fresh: list[list[np.ndarray]], now: _Round) -> tuple[tuple[Pool, ...], bool]:
+        """The pools with the new atoms of negative reduced cost at the prices of the plan or at any of the offers, and
+        without the worst old ones; whether any was new.
+        """
+        grown, any_new, plan, sign = [], False, now.plan, self.objective.sign
+        for k, (part, pool) in enumerate(zip(self.parts, self.pools, strict=True)):
+            new, prices = pool_of(part.block, np.vstack(fresh[k])), plan.prices[k]
+            better = np.zeros(len(new.a), dtype=bool)
+            for offered, lam in [(plan.prices, plan.lam), *now.offers]:
+                better |= sign * new.reduced(offered[k], lam) < -_WORTH * self.objective.priced(self.gap, lam)
+            needed = plan.weights[k] > 0
+            needed[: len(first_atoms(part.block))] = True  # any target stays reachable
+            pool = pool.trimmed(sign * pool.reduced(prices, plan.lam), needed, max(_KEPT * len(prices), _KEPT_LEAST))
+            larger = pool + new.take(np.flatnonzero(better))
+            any_new |= len(larger.a) > len(pool.a)
+            grown.append(larger)
+        return tuple(grown), any_new

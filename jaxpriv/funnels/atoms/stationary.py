@@ -11,6 +11,7 @@ import numpy as np
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.atoms.parts import Part
 from jaxpriv.funnels.pricing import Component
+from jaxpriv.funnels.pricing._base import softmax
 from jaxpriv.funnels.pricing.binary import angles
 
 # Descent of all atoms of a plan together, each on the support that it has.
@@ -253,10 +254,8 @@ def _shares(conditional: np.ndarray, known: np.ndarray, mass: np.ndarray, seen: 
     """(P(k|x), shape (B, K, X); ln Z_x, shape (B, X))."""
     cross = np.log(np.maximum(seen, _TINY)) @ conditional  # (B, K, X): sum_s T_sx ln r_ks
     exponent = np.log(np.maximum(mass, _TINY))[..., None] - (known[:, None, :] - cross) / lam
-    top = exponent.max(axis=1, keepdims=True)
-    weights = np.exp(exponent - top)
-    total = weights.sum(axis=1, keepdims=True)
-    return weights / total, (top + np.log(total))[:, 0]
+    logs, shares = softmax(exponent.swapaxes(1, 2))
+    return shares.swapaxes(1, 2), logs
 
 
 def _likeliest(
@@ -305,9 +304,7 @@ class _BinaryMixture:
 
     def _log_mean(self, odds: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """ln Z, shape (X,)."""
-        exponent = self._exponent(odds) + np.log(np.maximum(mass, _TINY))
-        top = exponent.max(axis=1)
-        return top + np.log(np.exp(exponent - top[:, None]).sum(axis=1))
+        return softmax(self._exponent(odds) + np.log(np.maximum(mass, _TINY)))[0]
 
     def value(self, odds: np.ndarray, mass: np.ndarray) -> float:
         """F."""
@@ -334,22 +331,22 @@ class _BinaryMixture:
     def maxima(self, odds: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, float]:
         """(local maxima of g where it is above 1 (n,), the greatest ln g)."""
         ratio, points = np.log(self._source) - self._log_mean(odds, mass), self._points
-        height = _log_sum(ratio[:, None] + self._table)[0]
+        height = softmax(ratio + self._table.T)[0]
         padded = np.concatenate([[-np.inf], height, [-np.inf]])
         peaks = np.flatnonzero((height >= padded[:-2]) & (height >= padded[2:]))
         low, high = points[np.maximum(peaks - 1, 0)], points[np.minimum(peaks + 1, len(points) - 1)]
         at = points[peaks]
         for _ in range(_TO_MAXIMUM):
-            weights = _log_sum(ratio[:, None] + self._exponent(at))[1]
-            mean = self._one @ weights
+            weights = softmax(ratio + self._exponent(at).T)[1]
+            mean = weights @ self._one
             one, other = np.exp(-np.logaddexp(0.0, -at)), np.exp(-np.logaddexp(0.0, at))
             slope = mean - one
-            curve = ((self._one[:, None] - mean) ** 2 * weights).sum(axis=0) / self._lam - one * other
+            curve = ((self._one - mean[:, None]) ** 2 * weights).sum(axis=1) / self._lam - one * other
             low, high = np.where(slope > 0, at, low), np.where(slope < 0, at, high)
             newton = at - slope / np.where(curve < 0, curve, -1.0)
             inside = (curve < 0) & (newton >= low) & (newton <= high)
             at = np.where(inside, newton, 0.5 * (low + high))
-        height = _log_sum(ratio[:, None] + self._exponent(at))[0]
+        height = softmax(ratio + self._exponent(at).T)[0]
         return at[height > 0], float(height.max())
 
     def stepped(self, odds: np.ndarray, mass: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray, float]:
@@ -407,11 +404,3 @@ class _BinaryMixture:
                 break
             (odds, mass), value = moved, reached
         return odds, mass, value
-
-
-def _log_sum(exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(ln sum exp over the first axis, the shares of its terms)."""
-    top = exponents.max(axis=0)
-    shares = np.exp(exponents - top)
-    total = shares.sum(axis=0)
-    return top + np.log(total), shares / total

@@ -65,6 +65,14 @@ def xlogx(x: np.ndarray) -> np.ndarray:
     return x * np.log(np.where(x > 0, x, 1.0))
 
 
+def softmax(values: np.ndarray, heat: float | np.ndarray = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """(heat ln sum exp(values/heat), the shares of its terms) over the last axis; an array `heat` has 1 there."""
+    top = values.max(axis=-1, keepdims=True)
+    weights = np.exp((values - top) / heat)
+    total = weights.sum(axis=-1, keepdims=True)
+    return (top + heat * np.log(total))[..., 0], weights / total
+
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 

@@ -21,7 +21,7 @@ terms agree to a few eps, which moves f by a few eps times lambda h(w); the rest
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, softmax, xlogx
 
 _EPS = float(np.finfo(np.float64).eps)
 # Newton steps in the log-odds of w; bisection takes over where they leave the bracket.
@@ -274,9 +274,11 @@ class _Odds:
 
     def atoms(self, odds: np.ndarray) -> np.ndarray:
         """q proportional to exp( (t s - nu)/lambda ), shape (n, X)."""
-        exponent = (odds[:, None] * self._one - self._prices) / self._lam
-        weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        return self._energy(odds)[1]
+
+    def _energy(self, odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(K (n,), q (n, X))."""
+        return softmax(odds[:, None] * self._one - self._prices, self._lam)
 
     def search(self, points: np.ndarray, tolerance: float, clock: Clock) -> float:
         """A bound on L everywhere, within the tolerance of the largest value seen unless the points are used up."""
@@ -295,16 +297,12 @@ class _Odds:
         return bound
 
     def _add(self, odds: np.ndarray) -> None:
-        exponent = (odds[:, None] * self._one - self._prices) / self._lam
-        top = exponent.max(axis=1)
-        weights = np.exp(exponent - top[:, None])
-        total = weights.sum(axis=1)
-        weights /= total[:, None]
+        inner, weights = self._energy(odds)
         mean = weights @ self._one
         spread = (weights * (self._one - mean[:, None]) ** 2).sum(axis=1) / self._lam
         one, other = _sigmoid(odds)
         outer = np.maximum(odds, 0.0) + np.log1p(np.exp(-np.abs(odds)))
-        columns = np.stack([self._lam * (top + np.log(total)), mean, spread, outer, one, one * other])
+        columns = np.stack([inner, mean, spread, outer, one, one * other])
         odds, columns = np.concatenate([self.odds, odds]), np.hstack([self._columns, columns])
         order = np.argsort(odds, kind="stable")
         self.odds, self._columns = odds[order], columns[:, order]

@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, softmax, xlogx
 
 # Simplices that tile a simplex, halved at an edge.
 #
@@ -97,11 +97,7 @@ def free_energy(
     conditional: np.ndarray, prices: np.ndarray, lam: float | np.ndarray, theta: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(Phi (C,), q (C, X)) at `theta` (C, S); `lam` > 0 a number or one for each cell (C, 1)."""
-    exponent = -(prices + theta @ conditional)
-    top = exponent.max(axis=1, keepdims=True)
-    weights = np.exp((exponent - top) / lam)
-    total = weights.sum(axis=1, keepdims=True)
-    return (top + lam * np.log(total))[:, 0], weights / total
+    return softmax(-(prices + theta @ conditional), lam)
 
 
 def covariance(conditional: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -153,9 +149,7 @@ def tightened(
         cold = heat[todo]
         hot = np.maximum(lam, cold)
         record(todo, hot)
-        todo_cells = vertices[todo], convex[todo]
-        step, gain = _newton(conditional, prices, theta[todo], *todo_cells, cold, hot)
-        theta[todo] = _searched(conditional, prices, theta[todo], step, *todo_cells, cold, hot)
+        theta[todo], gain = _newton(conditional, prices, theta[todo], vertices[todo], convex[todo], cold, hot)
         heat[todo] = np.where(gain[:, None] < cold, np.maximum(target[todo], _COOLER * cold), cold)
         solved = (gain <= _SOLVED * cold[:, 0]) & (cold == target[todo])[:, 0]
         todo = todo[(bounds[todo] > level) & ~solved]
@@ -182,11 +176,13 @@ def _newton(
     cold: np.ndarray,
     hot: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(step (C, S), decrement (C,)) for the smoothed bound; theta_S stays, as a constant in theta changes nothing."""
+    """(theta (C, S), decrement (C,)) after a step for the smoothed bound.
+
+    theta_S stays, as a constant in theta changes nothing. A few lengths are tried: the shortest one, which lets no
+    exponent change by more than ln(1 + what the whole step would change), always descends.
+    """
     free = theta.shape[1] - 1
-    heights = _heights(theta, vertices, convex)
-    share = np.exp((heights - heights.max(axis=1, keepdims=True)) / cold)
-    share /= share.sum(axis=1, keepdims=True)
+    share = softmax(_heights(theta, vertices, convex), cold)[1]
     weights = free_energy(conditional, prices, hot, theta)[1]
     at_cell, at_energy = (share[:, None, :] @ vertices)[:, 0], weights @ conditional.T
     slope = (at_cell - at_energy)[:, :free]
@@ -194,36 +190,16 @@ def _newton(
     matrix = (apart * (share / cold)[:, :, None]).transpose(0, 2, 1) @ apart
     matrix += (covariance(conditional, weights, at_energy) / hot[:, :, None])[:, :free, :free]
     matrix[:, range(free), range(free)] += (_RIDGE * np.trace(matrix, axis1=1, axis2=2) + 1e-13)[:, None]
-    step = -np.linalg.solve(matrix, slope[:, :, None])[:, :, 0]
-    return np.pad(step, ((0, 0), (0, 1))), -(step * slope).sum(axis=1)
+    step = np.pad(-np.linalg.solve(matrix, slope[:, :, None])[:, :, 0], ((0, 0), (0, 1)))
 
-
-def _searched(
-    conditional: np.ndarray,
-    prices: np.ndarray,
-    theta: np.ndarray,
-    step: np.ndarray,
-    vertices: np.ndarray,
-    convex: np.ndarray,
-    cold: np.ndarray,
-    hot: np.ndarray,
-) -> np.ndarray:
-    """The best theta (C, S) along `step` of a few lengths; the shortest one, which lets no exponent change by more than
-    ln(1 + what the whole step would change), always descends."""
     along_cell = np.ptp((vertices @ step[:, :, None])[:, :, 0], axis=1) / cold[:, 0]
     change = np.maximum(along_cell, np.ptp(step @ conditional, axis=1) / hot[:, 0])
     safe = np.log1p(change) / np.maximum(change, EPS)
     tried = theta[:, None] + np.minimum(safe[:, None] * _LENGTHS, 1.0)[:, :, None] * step[:, None]  # (C, L, S)
     heights = tried @ vertices.transpose(0, 2, 1) + convex[:, None]
-    value = _softmax(heights, cold) + _softmax(-(prices + tried @ conditional), hot)
+    value = softmax(heights, cold[:, None])[0] + free_energy(conditional, prices, hot[:, None], tried)[0]
     value = np.where(np.isfinite(value), value, np.inf)
-    return tried[np.arange(len(theta)), value.argmin(axis=1)]
-
-
-def _softmax(values: np.ndarray, heat: np.ndarray) -> np.ndarray:
-    """heat ln sum exp(values/heat) over the last axis; `heat` (C, 1)."""
-    top = values.max(axis=-1)
-    return top + heat * np.log(np.exp((values - top[..., None]) / heat[..., None]).sum(axis=-1))
+    return tried[np.arange(len(theta)), value.argmin(axis=1)], -(step[:, :free] * slope).sum(axis=1)
 
 
 def _error(theta: np.ndarray, vertices: np.ndarray, prices: np.ndarray, lam: np.ndarray) -> np.ndarray:

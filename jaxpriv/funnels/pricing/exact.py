@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, softmax
 from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer, BinaryFunnelPricer
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
@@ -64,6 +64,11 @@ def blocks_of(joint: np.ndarray) -> tuple[Component, ...]:
         mass = float(part.sum())
         found.append(Component(private, useful, mass, part / mass))
     return tuple(sorted(found, key=lambda block: int(block.useful[0])))
+
+
+def whole_block(joint: np.ndarray) -> Component:
+    """All of `joint` (S, X), total one, as if it had no shared attribute."""
+    return Component(np.arange(len(joint)), np.arange(joint.shape[1]), 1.0, joint)
 
 
 # Pricing with a shared attribute A: one search for each of its values, and a closed form over pi = P(A | Y = y).
@@ -149,13 +154,10 @@ class SingleBottleneckPricer(AbstractPricer):
     ) -> Priced:
         if not lam >= 0:
             raise ValueError("lambda must be >= 0")
-        low = float(prices.min())
-        scale = max(lam, _EPS * (1.0 + abs(low)))  # a larger lambda is on the safe side: H(q) >= 0
-        weights = np.exp(-(prices - low) / scale)
-        total = float(weights.sum())
-        bound = scale * np.log(total) - low
-        bound += 16 * _EPS * (len(prices) * scale + abs(low))
-        return Priced(float(bound), True, (weights / total)[None])
+        low = abs(float(prices.min()))
+        scale = max(lam, _EPS * (1.0 + low))  # a larger lambda is on the safe side: H(q) >= 0
+        bound, weights = softmax(-prices, scale)
+        return Priced(float(bound) + 16 * _EPS * (len(prices) * scale + low), True, weights[None])
 
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.

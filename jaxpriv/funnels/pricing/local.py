@@ -13,7 +13,7 @@ lambda is small: steps are lengthened as long as the value improves. Every start
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -109,20 +109,10 @@ class LocalPricer(AbstractPricer):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(logarithms (n, X), values (n,)) after `steps` from the logarithms `starts` (n, X); n is even."""
 
-        def part(half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-                logs, values = _descended(
-                    jnp.asarray(self._conditional),
-                    jnp.asarray(prices),
-                    jnp.asarray(lam),
-                    jnp.asarray(half),
-                    steps,
-                    funnel=self._funnel,
-                )
-                return np.asarray(logs), np.asarray(values)
+        def part(half: np.ndarray) -> tuple[Array, Array]:
+            return _descended(self._conditional, prices, np.asarray(lam), half, steps, funnel=self._funnel)
 
-        logs, values = zip(*on_all_cores(part, np.split(starts, 2)), strict=True)
-        return np.vstack(logs), np.concatenate(values)
+        return _on_parts(part, np.split(starts, 2))
 
     def _neighbours(self, prices: np.ndarray, lam: float) -> np.ndarray:
         """The best of what is reached from atoms of the memory with some other symbols, shape (n, X)."""
@@ -158,20 +148,23 @@ class LocalPricer(AbstractPricer):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(logarithms (n, k), values (n,)) after `steps` from `starts` (n, k), each on its own `symbols` (n, k)."""
 
-        def part(begin: int) -> tuple[np.ndarray, np.ndarray]:
-            of = symbols[begin : begin + _AT_ONCE].T
-            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-                logs, values = _descended_within(
-                    jnp.asarray(self._conditional[:, of]),
-                    jnp.asarray(prices[of]),
-                    jnp.asarray(lam),
-                    jnp.asarray(starts[begin : begin + _AT_ONCE].T),
-                    steps,
-                )
-                return np.asarray(logs).T, np.asarray(values)
+        def part(begin: int) -> tuple[Array, Array]:
+            of, begun = (table[begin : begin + _AT_ONCE].T for table in (symbols, starts))
+            return _descended_within(self._conditional[:, of], prices[of], np.asarray(lam), begun, steps)
 
-        logs, values = zip(*on_all_cores(part, range(0, len(starts), _AT_ONCE)), strict=True)
-        return np.vstack(logs), np.concatenate(values)
+        return _on_parts(part, range(0, len(starts), _AT_ONCE))
+
+
+def _on_parts(part: Callable[..., tuple[Array, Array]], parts: Sequence) -> tuple[np.ndarray, np.ndarray]:
+    """The results of a compiled function of all parts, one after the other, in float64."""
+
+    def one(which: object) -> tuple[np.ndarray, np.ndarray]:
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            logs, values = part(which)
+            return np.asarray(logs), np.asarray(values)
+
+    logs, values = zip(*on_all_cores(one, parts), strict=True)
+    return np.vstack(logs), np.concatenate(values)
 
 
 @partial(jax.jit, static_argnames="funnel")
@@ -208,7 +201,8 @@ def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Ar
         value = jnp.sum(mixed * seen, axis=0) - jnp.sum(atoms * (lam * logs + prices), axis=0)
         return logs, jnp.sum(columns * seen[:, None], axis=0), value
 
-    return _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps, 0)
+    logs, values = _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps, 0)
+    return logs.T, values
 
 
 def _normalised(raw: Array, axis: int) -> tuple[Array, Array]:

@@ -152,7 +152,7 @@ class Separable(AbstractShape):
         return slope, self.reference * (self.curve.value(u) - u * slope)
 
     def value(self, r: np.ndarray) -> np.ndarray:
-        return (self.reference * self.curve.exact(r / self.reference)).sum(axis=-1)
+        return (self.reference * self.curve.value(r / self.reference)).sum(axis=-1)
 
     def gradient(self, r: np.ndarray) -> Two:
         slope, rest = self._parts(self._ratio(r / r.sum(axis=-1, keepdims=True)))
@@ -173,9 +173,9 @@ class Separable(AbstractShape):
             slope, rest = self._parts(self._ratio(end))
             ends.append(symbols * slope[:, None] + rest[:, None])
         steepest = -np.inf if self.curve.users else self.curve.slopes[0]  # the slope at 0
-        zero = symbols * steepest + self.reference * self.curve.exact(np.zeros(1)) if np.isfinite(steepest) else -np.inf
+        zero = symbols * steepest + self.reference * self.curve.value(np.zeros(1)) if np.isfinite(steepest) else -np.inf
         first = np.where(known[:, None], ends[0], zero)
-        top, falls = self.reference * self.curve.exact(symbols / self.reference), symbols <= low[:, None]
+        top, falls = self.reference * self.curve.value(symbols / self.reference), symbols <= low[:, None]
         most = np.where(symbols >= high[:, None], ends[1], np.where(known[:, None] & falls, first, top))
         return np.minimum(first, ends[1]).sum(axis=2), most.sum(axis=2)
 

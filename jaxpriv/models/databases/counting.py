@@ -16,6 +16,7 @@ from scipy.special import entr, expit, gammaln, xlog1py, xlogy
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.validation import finite, host_only, mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.models.baselines import geometric, randomized_response
 from jaxpriv.models.databases.universe import FEWER, distribution, privacy_parameter, sequences, universe_sizes, whole
 
 
@@ -41,9 +42,7 @@ def perturbed_records(sizes: int | Sequence[int], eps: float) -> np.ndarray:
     sizes = universe_sizes(sizes)
     eps = privacy_parameter(eps)
     need_memory(8.0 * float(np.prod([float(size) for size in sizes])) ** 2, "a channel of sequences", FEWER)
-    # In powers of e^-eps: e^eps overflows at 710.
-    one = [np.where(np.eye(m, dtype=bool), 1.0, np.exp(-eps)) / (1.0 + (m - 1) * np.exp(-eps)) for m in sizes]
-    return reduce(np.kron, one)
+    return reduce(np.kron, [randomized_response(m, eps) for m in sizes])
 
 
 def log_binomial(trials: int, probability: float) -> np.ndarray:
@@ -89,11 +88,7 @@ def geometric_count(records: int, eps: float) -> np.ndarray:
     records = whole(records, "records", low=1)
     eps = privacy_parameter(eps)
     need_memory(24.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
-    distance = np.abs(np.subtract.outer(np.arange(records + 1), np.arange(records + 1)))
-    channel = np.exp(-eps * distance) / (1.0 + np.exp(-eps))
-    # An inner result has mass (1 - a)/(1 + a) a^d, an end a^d/(1 + a).
-    channel[:, 1:-1] *= -np.expm1(-eps)
-    return channel
+    return geometric(records + 1, eps)
 
 
 # Corollary 2 of Calmon and Fawaz 2012: the worst outcome for X = f(S), without the alphabet of S.

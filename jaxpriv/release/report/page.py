@@ -22,10 +22,10 @@ from importlib import resources
 import numpy as np
 
 from jaxpriv._runtime.counts import failure
-from jaxpriv.leakage import by_name
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.release.grouping import of_population
+from jaxpriv.release.mechanism import combined
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism
 from jaxpriv.verifier.claims import Claim, lower, upper
@@ -98,8 +98,7 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     kept = joint.any(axis=1)
     outputs = joint[kept] @ mechanism.all_drawn()
     prior = outputs.sum(axis=1)
-    named = evidence.private_labels
-    labels = [", ".join(own[code] for own, code in zip(named, row, strict=True)) for row in evidence.private.tolist()]
+    labels = combined(evidence.private, evidence.private_labels)
     audit = None
     if evidence.held_out is not None and evidence.held_out.any():
         audit = audit_mechanism(mechanism.all_drawn(), counts=evidence.held_out, confidence=confidence, held_out=True)
@@ -136,8 +135,7 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     joint = evidence.counts[:, seen] / evidence.counts.sum()
     claims = evidence.claims(mechanism)
     leakage, spent = (float(claims[name].upper or 0) for name in ("leakage", "distortion"))
-    measure: object = by_name("mutual-information")
-    problem = DistortionProblem(joint, mechanism.distortion[seen], budget=max(spent, 1e-9), leakage=measure)
+    problem = DistortionProblem(joint, mechanism.distortion[seen], budget=max(spent, 1e-9))
     least = float(mechanism.distortion[seen].min(axis=1) @ joint.sum(axis=0))
     points = np.linspace(least, max(2.5 * (spent - least), 0.05) + least, _POINTS)
     found = frontier(problem, budgets=points)
@@ -395,9 +393,9 @@ def heat_maps(mechanism: Mechanism, weights: np.ndarray) -> list[HeatMap]:
     """
     book = mechanism.codebook
     matrix, labels = mechanism.matrix(), [book.rules[name].labels for name in book.useful]
-    released = _names(mechanism.released, mechanism.released_labels)
+    released = combined(mechanism.released, mechanism.released_labels, " · ")
     if max(matrix.shape) <= _DRAWN:
-        return [HeatMap("Picture of the mapping", matrix, _names(mechanism.useful, labels), released)]
+        return [HeatMap("Picture of the mapping", matrix, combined(mechanism.useful, labels, " · "), released)]
     found = []
     for place, name in enumerate(book.useful):
         sources, rows = _grouped(mechanism.useful[:, place], labels[place])
@@ -533,10 +531,6 @@ def _in_words(row: np.ndarray, released: Sequence[str]) -> list[str]:
 def _scrolled(content: str, name: str) -> str:
     """What may be wider than a phone, in a region that the keyboard reaches and scrolls."""
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{content}</div>'
-
-
-def _names(codes: np.ndarray, labels: Sequence[tuple[str, ...]]) -> list[str]:
-    return [" · ".join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
 
 
 _NUMBERED = (

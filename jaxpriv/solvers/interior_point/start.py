@@ -20,14 +20,14 @@ from jaxpriv.solvers.interior_point.system import (
     row_prices,
 )
 
-# Points of the central path: the multipliers of the rows, once the reduced costs without them are known.
+# Points of the central path, once the reduced costs without the multipliers of the rows are known.
 
 
-def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
-    """nu with sum_y mu h / (costs - nu) = 1 in every row: Newton on the reciprocal, monotone from below.
-
-    All of shape (Y, X); nu (X,).
+def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
+    """(nu (X,), reduced costs (Y, X), mechanism) with sum_y mu h / (costs - nu) = 1 in every row: Newton on the
+    reciprocal, monotone from below. `costs` (Y, X) are without the multipliers nu of the rows.
     """
+    support, h = data.support, data.h
     # Row sums are 1 to 1e-10 where float64 allows it: `_moved` normalises them, and the first Newton step corrects
     # what is left of the row's price. At most 80 of Newton's steps. A price stays below its pole, where the sum is
     # infinite, by what one entry of the row is worth less 1e-6 of it.
@@ -47,7 +47,8 @@ def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
         return new, abs(f - 1.0).max(), count + 1
 
     nu, _, _ = xp.while_loop(unfinished, newton, (highest, xp.full((), xp.inf, like=highest), np.array(0)))
-    return nu
+    z = xp.where(support, costs - nu, 1.0)
+    return nu, z, mu * h / z
 
 
 # Mirror steps towards the solution, for a start near it: a few matrix products each save half of the Newton steps.
@@ -104,15 +105,18 @@ def uniform(data: Data) -> Arr:
 
 
 def first_mechanism(data: Data) -> Arr:
-    """Where steps begin, (Y, X): the uniform mechanism, or the caller's start with a share of it."""
-    return uniform(data) if data.program.start is None else interior(data.support, data.program.start.T)
+    """Where steps begin, (Y, X): the uniform mechanism, or the caller's start with a share of it.
+
+    What has no mass would never have any.
+    """
+    even, start = uniform(data), data.program.start
+    return even if start is None else _rows(data, (1.0 - _UNIFORM) * start.T + _UNIFORM * even)
 
 
-def interior(support: Arr, start: Arr) -> Arr:
-    """A mechanism (Y, X) near `start` with mass on all of the support: what has none would never have any."""
-    weights = support.astype(start.dtype)
-    mixed = weights * ((1.0 - _UNIFORM) * start + _UNIFORM / weights.sum(axis=0))
-    return mixed / mixed.sum(axis=0)
+def _rows(data: Data, x: Arr) -> Arr:
+    """Numbers (Y, X) as a mechanism on the support."""
+    x = xp.where(data.support, x, 0.0)
+    return x / x.sum(axis=0)
 
 
 def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
@@ -129,13 +133,7 @@ def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
 
 
 def average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
-    """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the uniform mechanism."""
-    own = any(term.rule_set.users for term in data.terms)
-    coarse = data if own else in_precision(data, np.float32)
-    return in_precision(_average_steps(coarse, steps), data.cost.dtype)
-
-
-def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
+    """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the first mechanism."""
     program = data.program
     tilt = 1.0 / xp.maximum(program.mass, np.finfo(data.cost.dtype).tiny)[:, None]
 
@@ -161,11 +159,7 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
 
 def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
-    """(mechanism (Y, X), prices (Y,)) after steps from the uniform mechanism and the price of the whole distortion."""
-    return in_precision(_outcome_steps(in_precision(data, np.float32), steps), data.cost.dtype)
-
-
-def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
+    """(mechanism (Y, X), prices (Y,)) after steps from the first mechanism and the price of the whole distortion."""
     (term,) = data.terms
     outside = xp.where(data.support, 0.0, -xp.inf)
     span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
@@ -245,10 +239,23 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     return jax.tree.map(lambda new, old: xp.where(found, new, old), nearer, point)
 
 
+def _blank(data: Data) -> Point:
+    """A point of zeros without prices, for programs whose terms are smooth."""
+    outputs, inputs = data.cost.shape
+    zeros = lambda *shape: xp.zeros(shape, like=data.cost)  # noqa: E731
+    none, table = zeros(outputs, 0), zeros(outputs, inputs)
+    return Point(
+        x=table, z=table, k=zeros(outputs, data.rows), t=zeros(outputs, len(data.terms)), s=none, v=none,
+        eta=none, sigma=none, nu=zeros(inputs), price=zeros(0), slack=zeros(0), peak=zeros(),
+    )  # fmt: skip
+
+
 def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
-    program, outputs = data.program, data.cost.shape[0]
-    x, lam, weights = average_steps(data, steps)
+    program, blank = data.program, _blank(data)
+    own = any(term.rule_set.users for term in data.terms)
+    coarse = data if own else in_precision(data, np.float32)
+    x, lam, weights = in_precision(average_steps(coarse, steps), data.cost.dtype)
     spread = _SPREAD if program.start is None else 0.0
     x = (1.0 - spread) * x + spread * uniform(data)
     lam = xp.maximum(lam, _LEAST_PRICE)
@@ -257,38 +264,17 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     g = average_rules(data, ax)
     leaks = leaks_of(data, g, ax)
     price = xp.concatenate([lam, weights]) if program.peaked else lam
-    no_eta = xp.zeros((outputs, 0), like=x)
-    k = g * row_prices(data, price, no_eta)
-    costs = reduced_costs(data, k, no_eta, xp.zeros(data.cost.shape[1], like=x), price)
-    mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
-    nu = path_multipliers(data.support, data.h, costs, mu)
-    z = xp.where(data.support, costs - nu, 1.0)
-    on_path = mu * data.h / z
+    k = g * row_prices(data, price, blank.eta)
+    costs = reduced_costs(data, k, blank.eta, blank.nu, price)
+    mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / len(x)
+    nu, z, on_path = on_the_path(data, costs, mu)
     # The optimum as a start is not moved: only its entries near 0 are.
-    x = xp.sqrt(x * on_path) if program.start is None else xp.maximum(x, _LEAST_ENTRY * on_path)
-    x = xp.where(data.support, x, 0.0)
-    x = x / x.sum(axis=0)
-    slack = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
-    peak = xp.zeros((), like=x)
+    x = _rows(data, xp.sqrt(x * on_path) if program.start is None else xp.maximum(x, _LEAST_ENTRY * on_path))
+    slack, peak = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam), blank.peak
     if program.peaked:
         peak = leaks.max() + mu * len(leaks)
         slack = xp.concatenate([slack, xp.maximum(peak - leaks, mu / weights)])
-    if data.equal is not None:
-        slack = xp.where(data.equal, 0.0, slack)
-    return Point(
-        x=x,
-        z=z,
-        k=k,
-        t=xp.zeros((outputs, len(data.terms)), like=x),
-        s=xp.ones((outputs, 0), like=x),
-        v=xp.zeros((outputs, 0), like=x),
-        eta=no_eta,
-        sigma=no_eta,
-        nu=nu,
-        price=price,
-        slack=slack,
-        peak=peak,
-    )
+    return blank._replace(x=x, z=z, k=k, nu=nu, price=price, slack=data.open(slack, 0.0), peak=peak)
 
 
 def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
@@ -298,41 +284,24 @@ def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
 
 def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """The same after mirror steps for a relative entropy that is limited in every outcome."""
-    outputs = data.cost.shape[0]
-    x, eta = outcome_steps(data, 2 * steps)
+    blank = _blank(data)
+    x, eta = in_precision(outcome_steps(in_precision(data, np.float32), 2 * steps), data.cost.dtype)
     independent = xp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
     _, used, allowed = outcome_leaks(data, x)
     share = xp.clip(1.0 - _INSIDE / (used / allowed).max(), _SPREAD, 1.0)
-    x = (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * uniform(data)
-    x = xp.where(data.support, x, 0.0)
-    x = x / x.sum(axis=0)
+    x = _rows(data, (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * uniform(data))
+
+    def costs_at(eta: Arr) -> Arr:
+        return reduced_costs(data, g * eta[:, None], eta[:, None], blank.nu, blank.price)
 
     g, used, allowed = outcome_leaks(data, x)
-    no_prices = xp.zeros(data.cost.shape[1], like=x), xp.zeros(0, like=x)
-    costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
-    mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
+    mu = target * xp.maximum(_gap(data, x, costs_at(eta)), _LEAST_GAP) / len(x)
     sigma = xp.maximum(allowed - used, _LEAST_OF_OUTPUT)
     eta = xp.maximum(eta, _LEAST_PAIR * mu / sigma)
     sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
-    k = g * eta[:, None]
-    costs = reduced_costs(data, k, eta[:, None], *no_prices)
-    nu = path_multipliers(data.support, data.h, costs, mu)
-    x = xp.where(data.support, xp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
-    x = x / x.sum(axis=0)
-    return Point(
-        x=x,
-        z=xp.where(data.support, costs - nu, 1.0),
-        k=k,
-        t=xp.zeros((outputs, 1), like=x),
-        s=xp.ones((outputs, 0), like=x),
-        v=xp.zeros((outputs, 0), like=x),
-        eta=eta[:, None],
-        sigma=sigma[:, None],
-        nu=nu,
-        price=no_prices[1],
-        slack=no_prices[1],
-        peak=xp.zeros((), like=x),
-    )
+    nu, z, on_path = on_the_path(data, costs_at(eta), mu)
+    x = _rows(data, xp.maximum(x, _LEAST_ENTRY * on_path))
+    return blank._replace(x=x, z=z, k=g * eta[:, None], eta=eta[:, None], sigma=sigma[:, None], nu=nu)
 
 
 def independent_point(data: Data, target: ScalarLike) -> Point:

@@ -144,7 +144,7 @@ def sample_bounds(
     caps = [routes_of(measure, blind) for measure in measures]
     arguments, used, alone = _ARGUMENTS[kind], dict[str, None](), False
     for measure in measures:
-        trial = SampleBounds(blind, {})
+        trial: Any = SampleBounds(blind, {})
         measure.upper_bounds(trial)
         own = [name for name in trial.used if name in arguments]
         used |= dict.fromkeys(own)
@@ -155,7 +155,7 @@ def sample_bounds(
     sample = _Sample(counts, mechanism, counts.size if possible is None else int(np.count_nonzero(possible)))
     values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
     known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
-    bounds = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
+    bounds: Any = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
@@ -212,25 +212,16 @@ _ARGUMENTS: Mapping[SampleKind, Mapping[str, Callable[[_Sample, float], float | 
 }
 
 
-def _as_it_is(name: str) -> Any:  # noqa: ANN401 (a bound, or a function that gives it)
-    """What no special argument bounds."""
-    return property(lambda bounds: getattr(bounds.base, name))
-
-
 class SampleBounds:
     """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
 
     def __init__(self, base: SampleUpperBounds, values: Mapping[str, float]):
         self.base, self._values = base, values
-        self.private = base.private
         self.used: list[str] = []
 
-    posterior_entropy = _as_it_is("posterior_entropy")
-    min_lift = _as_it_is("min_lift")
-    quadratic_gain = _as_it_is("quadratic_gain")
-    capacity = _as_it_is("capacity")
-    ldp = _as_it_is("ldp")
-    f_information = _as_it_is("f_information")
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (a bound, or a function that gives it)
+        """What no special argument bounds."""
+        return getattr(self.base, name)
 
     def _special(self, name: str) -> np.ndarray:
         if name not in self.used:

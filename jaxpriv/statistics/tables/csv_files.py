@@ -15,6 +15,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import itemgetter
@@ -129,34 +130,28 @@ def _hint(name: str, present: Sequence[str]) -> str:
     return _other_delimiter(present) or near(name, map(str, present), plain)
 
 
-def read_csv(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Factors]:
-    """The columns `names` of a CSV file; none with `header_only`, which looks whether the file has them.
-
-    Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
-    """
+@contextmanager
+def _reading(file: TableFile) -> Iterator["Reader"]:
+    """The records of a CSV file; within it what is malformed is an error that names the line, where one is known."""
     path = Path(file.path)
-    try:
-        with _opened(file) as stream:
-            return _parse(_reader(stream, file), file, names, header_only)
-    except UnicodeError:
-        raise InputError(
-            f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding, one of "
-            f"{', '.join(ENCODINGS)}: on the command line --read encoding=NAME"
-        ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
-
-
-def _opened(file: TableFile) -> io.TextIOWrapper:
-    packed = str(file.path).lower().endswith(".gz")
-    content = gzip.open(file.path, "rb") if packed else open(file.path, "rb")  # noqa: SIM115 (the stream closes it)
-    return io.TextIOWrapper(content, encoding=ENCODINGS[file.encoding], newline="")  # type: ignore[arg-type]
-
-
-def _reader(stream: io.TextIOWrapper, file: TableFile) -> "Reader":
-    tabs = Path(file.path).name.lower().removesuffix(".gz").endswith(".tsv")
-    delimiter = file.delimiter or ("\t" if tabs else ",")
-    return csv.reader(_lines(stream, file), strict=True, delimiter=delimiter)
+    name = path.name.lower()
+    content = gzip.open(path, "rb") if name.endswith(".gz") else open(path, "rb")  # noqa: SIM115
+    with io.TextIOWrapper(content, encoding=ENCODINGS[file.encoding], newline="") as stream:  # type: ignore[arg-type]
+        mark = file.delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
+        reader = csv.reader(_lines(stream, file), strict=True, delimiter=mark)
+        try:
+            yield reader
+        except csv.Error:
+            raise InputError(
+                f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
+            ) from None
+        except UnicodeError:
+            raise InputError(
+                f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding, one of "
+                f"{', '.join(ENCODINGS)}: on the command line --read encoding=NAME"
+            ) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
 
 
 def _lines(stream: io.TextIOWrapper, file: TableFile) -> Iterator[str]:
@@ -182,14 +177,16 @@ class _Places(dict[str, int]):
         return place
 
 
-def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Factors]:
+def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
+    """The columns `names` of a CSV file.
+
+    Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
+    """
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
-    try:
+    with _reading(file) as reader:
         first, header = _header(reader, file)
         need_columns(header, names, str(file.path))
-        if header_only:
-            return {}
         fields = [itemgetter(header.index(name)) for name in names]
         rest, rows = _even(reader, file, [] if file.names is None else [first], len(header)), 0
         while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
@@ -198,10 +195,6 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
             for field, places, part in zip(fields, known, parts, strict=True):
                 texts = map(places.__getitem__, map(field, records))
                 part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
-    except csv.Error:
-        raise InputError(
-            f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
-        ) from None
     whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
     return {
         name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
@@ -209,9 +202,9 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str], header_only:
 
 
 def header_of(file: TableFile) -> list[str]:
-    """The names of all columns of a CSV file."""
-    with _opened(file) as stream:
-        return _header(_reader(stream, file), file)[1]
+    """The names of all columns of a CSV file; errors as for `read_csv`."""
+    with _reading(file) as reader:
+        return _header(reader, file)[1]
 
 
 def _header(reader: "Reader", file: TableFile) -> tuple[list[str], list[str]]:

@@ -16,7 +16,8 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
+from jaxpriv.statistics.tables.csv_files import TableFile, decoded, header_of, need_columns, read_csv, row_text
 from jaxpriv.verifier.releases import EXACT, READ
 
 if TYPE_CHECKING:
@@ -336,26 +337,34 @@ def _text(name: str, values: Sequence[str], missing: np.ndarray) -> Column:
 def check_header(file: TableFile, names: Sequence[str]) -> None:
     """Refuse a CSV file without one of the columns `names`, as `read_columns`, by its first record alone."""
     if file.kind == "csv":
-        _from_file(file, names, header_only=True)
+        with _opening(file):
+            need_columns(header_of(file), names, str(file.path))
 
 
-def _from_file(file: TableFile, names: Sequence[str], header_only: bool = False) -> dict[str, Column]:
-    path, kind = Path(file.path), file.kind
-    if kind is None:
-        raise InputError(f"{path}: {NO_TABLE}")
+def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+    if file.kind is None:
+        raise InputError(f"{Path(file.path)}: {NO_TABLE}")
+    with _opening(file):
+        return _from_csv(file, names) if file.kind == "csv" else _from_parquet(file, names)
+
+
+@contextmanager
+def _opening(file: TableFile) -> Iterator[None]:
+    """What the system says of a file, as errors."""
+    path = Path(file.path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
             raise InputError(f"{path} is not a regular file")
-        return _from_csv(file, names, header_only) if kind == "csv" else _from_parquet(file, names)
+        yield
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
 
 
-def _from_csv(file: TableFile, names: Sequence[str], header_only: bool) -> dict[str, Column]:
+def _from_csv(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     columns = {}
-    for name, (distinct, place) in read_csv(file, names, header_only).items():
+    for name, (distinct, place) in read_csv(file, names).items():
         texts = _objects(distinct)
         columns[name] = Column(name, "text", texts[place], np.zeros(len(place), dtype=bool), (texts, place))
     return columns

@@ -336,10 +336,7 @@ def estimated_watchdog(
     need_one(epsilon, target_leakage, target_utility)
     found = _checked(log_lift, prior, labels, symbols)
     stairs = steps(found.scores, found.masses, found.shares)
-    if epsilon is not None:
-        threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
-        step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
-    elif target_leakage is not None:
+    if target_leakage is not None:
         target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
         within = np.flatnonzero(stairs.leakage <= target)
         if not within.size:  # records with a score of exactly 0 are released at eps = 0
@@ -348,9 +345,8 @@ def estimated_watchdog(
                 f"target_leakage is below the least estimate, {least:.6g} nats, of all thresholds",
                 {"target_leakage": target, "least": least},
             )
-        step = int(within[-1])
-        threshold = float(stairs.epsilon[step])
-    else:
+        epsilon = float(stairs.epsilon[within[-1]])
+    elif target_utility is not None:
         target = scalar(target_utility, "target_utility", low=0.0)
         enough = np.flatnonzero(stairs.utility >= target)[::-1]
         if not enough.size:
@@ -359,8 +355,9 @@ def estimated_watchdog(
                 f"target_utility is more than the entropy {most:.6g} nats of the records",
                 {"target_utility": target, "entropy": most},
             )
-        step = int(enough[np.argmin(stairs.leakage[enough])])
-        threshold = float(stairs.epsilon[step])
+        epsilon = float(stairs.epsilon[enough[np.argmin(stairs.leakage[enough])]])
+    threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
+    step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
     estimated = _staircase(stairs, found.basis)
     tight, gamma = proved_bounds(
         np.array(threshold), np.array(stairs.released_mass[step]), np.array(stairs.complement_mass[step])
