@@ -72,8 +72,9 @@ _MIXED = 0.05
 _LEAST_WEIGHT = 1e-2
 # The step lengths stay between these. A choice.
 _SHORTEST, _LONGEST = 1e-6, 1e6
-# The weight of the mechanism's side stays between these, and an inverse of it between the others. Choices.
+# The weight of the mechanism's side stays between these. A choice.
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
+# An inverse of that weight stays between these. A choice.
 _LIGHTEST_INVERSE, _HEAVIEST_INVERSE = 1e-3, 1e3
 # The most that a price is multiplied by in an iteration: e.
 _PRICE_MOVE = 1.0

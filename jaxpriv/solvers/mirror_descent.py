@@ -212,11 +212,7 @@ class BlahutArimoto(AbstractMirrorDescent):
     dual_steps: int = eqx.field(static=True, default=100)
     unrolled: int = eqx.field(static=True, default=0)
     attempts: int = eqx.field(static=True, default=1)
-
-    @property
-    def rule(self) -> float:
-        """The unit step."""
-        return 1.0
+    rule: ClassVar[float] = 1.0
 
 
 class MirrorDescent(AbstractMirrorDescent):
