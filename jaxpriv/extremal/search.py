@@ -406,6 +406,8 @@ def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> 
     generated = priced_columns(_independent(split), pricer, gap=tol * 1e-3, clock=clock)
     lifts, weights = _unrolled(generated, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
+        # The columns are symbols' only up to rounding, which is much of a rare symbol: with p itself a plan exists.
+        lifts = np.vstack([lifts, np.ones(lifts.shape[1])])
         weights = best_plan((columns_of(lifts, split.source),), MOST).weights[0]
         lifts, weights = lifts[weights > 0], weights[weights > 0]
     value = float(weights @ divergence(lifts, split.source))

@@ -54,3 +54,14 @@ def test_order_of_the_limits(source, eps, other):
     same = maximum_utility(source, [(leakage.MinLift(), eps), (leakage.MaxLift(), eps)])
     assert symmetric.value == pytest.approx(same.value, abs=1e-9)
     assert maximum_utility(source, (ldp, eps)).value <= symmetric.upper_bound
+
+
+@pytest.mark.parametrize("seed", [7, 13])
+def test_very_rare_symbols_have_a_plan(seed):
+    """Columns of types are those of symbols up to rounding, which no weights make good for a probability of 1e-13."""
+    rng = np.random.default_rng(seed)
+    prior = np.maximum(rng.dirichlet(np.full(rng.integers(20, 28), 0.2)), 1e-13)
+    limits = [(leakage.MaxLift(), 0.1), (leakage.MinLift(), 3.0)]
+    found = maximum_utility(prior / prior.sum(), limits, tol=1e-5)
+    assert found.upper_bound - found.value <= 1e-5
+    assert all(value <= eps for value, (_, eps) in zip(found.leakage, limits, strict=True))
