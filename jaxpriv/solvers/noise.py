@@ -31,8 +31,8 @@ _EXCLUDED = -700.0
 
 
 class _Law:
-    """The data: columns A (Y, S, Z) of private symbols with mass, the prior (S,), costs (Z,) within [0, 1], the budget
-    above the least cost, and a law (Z,) with slack.
+    """The data: columns A (Y, S, Z) of outputs and private symbols with mass, the prior (S,), costs (Z,) within [0, 1],
+    the budget above the least cost, and a law (Z,) with slack.
     """
 
     def __init__(self, columns: np.ndarray, prior: np.ndarray, cost: np.ndarray, budget: float, law: np.ndarray):
@@ -51,7 +51,8 @@ class _Law:
     def scores(self, law: np.ndarray) -> np.ndarray:
         """g_y(s) = ln P(s|y)/P(s), shape (Y, S)."""
         w = self.columns @ law
-        return np.log(w / (w.sum(axis=1, keepdims=True) * self.prior), out=np.full(w.shape, _EXCLUDED), where=w > 0)
+        lift = w / w.sum(axis=1, keepdims=True) / self.prior  # in this order: the product of the two masses may be 0
+        return np.log(lift, out=np.full(w.shape, _EXCLUDED), where=w > 0)
 
 
 class _LawConditions:
@@ -65,7 +66,9 @@ class _LawConditions:
         scores = np.where(w > 0, data.scores(point.w), 0.0)
         self.missing = flat.T @ scores.ravel() + point.y * data.cost - point.nu - point.z
         self.short, self.sum = data.budget - data.cost @ point.w - point.t, 1.0 - point.w.sum()
-        self.error = float(max(abs(self.missing * point.w).sum(), abs(self.short * point.y)[0], abs(self.sum)))
+        # The bound of the certificate is the least over z: there a missing part counts in full, however small theta.
+        unmet = max(-float((self.missing + point.z).min()), 0.0)
+        self.error = float(max(abs(self.missing @ point.w) + unmet, abs(self.short * point.y)[0], abs(self.sum)))
         hessian = flat.T @ (weight.reshape(-1, 1) * flat) - total.T @ (total / w.sum(axis=1, keepdims=True))
         hessian = hessian + point.y / point.t * np.outer(data.cost, data.cost)
         # Scaled the system is well conditioned however small single probabilities get.
@@ -103,13 +106,15 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     # Strictly inside: half of the budget goes to an even blend, the rest to the cheapest symbols.
     blend = 0.5 * min(1.0, slack / max(float(scaled.mean()), np.finfo(float).tiny))
     start = blend / len(allowed) + (1.0 - blend) * (scaled == 0) / (scaled == 0).sum()
-    data = _Law(problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, slack, start)
+    columns = problem.columns()[:, seen][:, :, allowed]
+    reached = columns.any(axis=(1, 2))
+    data = _Law(columns[reached], problem.joint.sum(axis=1)[seen], scaled, slack, start)
     point, steps = followed_path(data, _OF_TOL * float(goal.tol), clock, max_steps)
     law = point.w / point.w.sum()
     noise = np.zeros(len(cost))
     noise[allowed] = law
     scores = np.zeros((1, problem.outputs, problem.joint.shape[0]))
-    scores[0][:, seen] = data.scores(law)
+    scores[0][np.ix_(reached, seen)] = data.scores(law)
     price = 0.0 if tight else float(point.y[0]) / span
     if tight:  # the price at which no costlier symbol gains anything, and 1e-9 more: any price gives a bound that holds
         gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])

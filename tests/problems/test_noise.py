@@ -130,3 +130,18 @@ def test_the_data_themselves_are_certified_to_small_tolerances():
     solution = jp.solve(jp.NoiseProblem(joint.sum(axis=0), cost, budget=0.08), tol=1e-7)
     assert solution.status == "optimal"
     assert solution.steps <= 20
+
+
+@pytest.mark.parametrize("offsets", [None, [-4, -1, 0, 2, 3]], ids=str)
+def test_random_noise_is_certified_whatever_has_no_mass(offsets):
+    """Useful symbols without mass, and with them outputs, rare private symbols, and costs of all sizes."""
+    rng = np.random.default_rng(0)
+    for case in range(40):
+        joint = rng.dirichlet(np.full(3 * 5, rng.choice([0.2, 1.0]))).reshape(3, 5)
+        joint[:, case % 5] *= case % 2
+        joint[0] *= 10.0 ** -rng.integers(0, 200)
+        cost = rng.random(5) * 10.0 ** rng.integers(-6, 7)
+        budget = cost.min() + rng.choice([1e-12, 1e-6, 0.1, 0.5, 0.9]) * (cost.mean() - cost.min())
+        solution = jp.solve(jp.NoiseProblem(joint / joint.sum(), cost, budget=budget, offsets=offsets))
+        assert solution.status == "optimal", case
+        assert solution.distortion[0] <= budget * (1 + 1e-12)
