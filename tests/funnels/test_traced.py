@@ -129,3 +129,17 @@ def test_what_is_computed_of_a_problem_is_no_part_of_its_tree():
     read, other = (jp.FunnelProblem(joint, multiplier=0.3) for _ in range(2))
     assert read.reduction is read.reduction
     assert jax.tree.structure(read) == jax.tree.structure(other)
+
+
+def test_later_rounds_come_nearer_to_the_optimum():
+    joint = drawn_joint(3, 4, 10)
+
+    @jax.jit
+    def values(joint):
+        problem = jp.FunnelProblem(joint, multiplier=0.2)
+        return [jp.solve(problem, DifferenceOfConvex(starts=4, rounds=rounds), tol=1e-9).value for rounds in (1, 8)]
+
+    first, last = values(joint)
+    proved = jp.solve(jp.FunnelProblem(joint, multiplier=0.2), tol=1e-7)
+    assert proved.lower_bound <= last <= proved.value + 1e-6
+    assert first > proved.value + 1e-3

@@ -131,3 +131,19 @@ def test_steps_that_are_all_refused_change_nothing():
 def test_steps_without_iterations_are_refused(inner):
     with refused("inner"):
         PrimalDualHybridGradient(inner=inner)
+
+
+def test_rare_symbols_do_not_hold_it_up():
+    """Private symbols of masses 1e-4 to .9, useful ones of 3e-6 to .5: steps of rare ones are as long as of others."""
+    joint = np.array(
+        [
+            [7e-6, 1e-4, 1e-9, 1e-9, 6e-7],
+            [0.392, 1e-9, 1.1e-3, 2.5e-6, 0.542],
+            [5.3e-4, 8.9e-3, 0.0556, 1.8e-7, 5.8e-7],
+        ]
+    )
+    measure = lk.FInformation(lk.TotalVariation())
+    problem = jp.DistortionProblem(joint / joint.sum(), COSTS, budget=0.25, leakage=measure)
+    found = jp.solve(problem, solver="hybrid-gradient", tol=1e-7, rtol=1e-4, max_steps=100)
+    assert found.gap <= 1e-7
+    assert_one_optimum(found, jp.solve(problem, solver="interior-point", tol=1e-9))
