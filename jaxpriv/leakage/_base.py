@@ -38,7 +38,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -303,7 +303,7 @@ class AbstractRuled(Module):
         del prior
         return 0.0
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> Self:
+    def among(self: M, prior: PrivateMarginal, seen: np.ndarray) -> M:
         """The measure, or the cost, on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
 
         Raises `InputError` for a parameter of another number of symbols.

@@ -168,7 +168,7 @@ def test_supporting_lines_lie_below_f():
             slopes, levels = f.lines(wanted)
             assert np.isfinite(slopes).all(), name
             lines = slopes[:, None] * t
-            assert (lines - levels[:, None] <= f.exact(t) + 1e-12 * (1 + abs(lines) + abs(levels[:, None]))).all()
+            assert (lines - levels[:, None] <= f.value(t) + 1e-12 * (1 + abs(lines) + abs(levels[:, None]))).all()
 
 
 def test_the_cost_without_an_output_is_an_interval():
