@@ -22,10 +22,10 @@ from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
 from jaxpriv.leakage.pointwise import LiftEnd
 from jaxpriv.program.solution import SearchResult
 
-# Pointwise limits as bounds on the lift t = q/p of every posterior q.
+# Pointwise limits are bounds on the lift t = q/p of every posterior q:
 #
-# low <= t_s <= high for all s          max-lift (PML), min-lift, lift; asymmetric where both are given t_s <= ratio *
-# t_s' for all s, s'     local differential (= inferential) privacy
+#     low <= t_s <= high for all s        max-lift (PML), min-lift, lift; asymmetric where both ends are given
+#     t_s <= ratio * t_s' for all s, s'   local differential (= inferential) privacy
 
 
 # e^300 and its square root of the reciprocal are normal numbers; a tighter limit than asked for is still met.
