@@ -359,6 +359,9 @@ _PATTERNS = 2**16
 _LEVELS = (0, 4, 8, 12, 16)
 # Alphabets whose symbols are worth a linear program of their own.
 _POLISHED = 400
+# A plan of columns that misses p by more than this, relative to a symbol's probability, has p itself as a column: the
+# linear program that leaves fewer columns has no plan otherwise.
+_UNMET = 1e-10
 
 
 @dataclass(frozen=True)
@@ -407,7 +410,8 @@ def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> 
     lifts, weights = _unrolled(generated, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
         # The columns are symbols' only up to rounding, which is much of a rare symbol: with p itself a plan exists.
-        lifts = np.vstack([lifts, np.ones(lifts.shape[1])])
+        if abs(weights @ lifts - 1.0).max() > _UNMET:
+            lifts = np.vstack([lifts, np.ones(lifts.shape[1])])
         weights = best_plan((columns_of(lifts, split.source),), MOST).weights[0]
         lifts, weights = lifts[weights > 0], weights[weights > 0]
     value = float(weights @ divergence(lifts, split.source))

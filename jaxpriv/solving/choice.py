@@ -97,8 +97,8 @@ _LOOSE, _LARGE_STEP = 1e-3, 2e10
 # `python -m benchmarks.traces --solvers` measures both: 3,000 solves of 16 symbols take as long as was saved, and 460
 # solves of 32 symbols.
 _TRACED_PAIRS, _TRACED_TOLERANCE = 256, 1e-8
-# A smooth average without limits but budgets, with at most so many pairs (x, y), takes an eighth less time with fewer
-# correctors and mirror steps: nine measures at 8, 16 and 32 symbols. Mutual information has a kernel.
+# A smooth average of one joint, with budgets alone and at most so many pairs (x, y), takes an eighth less time with
+# fewer correctors and mirror steps: nine measures at 8, 16 and 32 symbols. Mutual information has a kernel.
 _QUICK, _QUICK_PAIRS = InteriorPoint(correctors=1, warm_steps=25), 1024
 # The loops count in 32 bits where x64 is off.
 _MOST_STEPS = 2**31 - 1
@@ -147,8 +147,8 @@ def _is_quick(problem: DistortionProblem) -> bool:
     measure = problem.leakage
     if isinstance(measure, MutualInformation) or problem.limits or measure.worst_outcome or not measure.smooth:
         return False
-    _, _, inputs, outputs = problem.sizes
-    return not problem.form.limits_leakage and inputs * outputs <= _QUICK_PAIRS
+    joints, _, inputs, outputs = problem.sizes
+    return joints == 1 and not problem.form.limits_leakage and inputs * outputs <= _QUICK_PAIRS
 
 
 def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
