@@ -229,8 +229,9 @@ def _merged(mechanism: Arr, source: Arr) -> Arr:
     """The mechanism with the mass of outputs of nearly one posterior in the first of them."""
     masses = source @ mechanism
     root = jnp.sqrt(source[:, None] * mechanism / jnp.where(masses > 0, masses, 1.0))
-    alike = (root.T @ root > 1.0 - _ALIKE) & (masses > 0)
-    return mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), mechanism.shape[1], dtype=mechanism.dtype)
+    within = max(_ALIKE, 8.0 * float(jnp.finfo(mechanism.dtype).eps))  # float32 has no more digits
+    alike = ((root.T @ root > 1.0 - within) & (masses > 0)) | jnp.eye(len(masses), dtype=bool)
+    return mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), len(masses), dtype=mechanism.dtype)
 
 
 def _ranks(values: Arr) -> Arr:
