@@ -243,7 +243,7 @@ class DistortionProblem(Module, Shown):
             return jnp.where(jnp.isfinite(tables).all(), tables, jnp.nan), np.ones(self.shape, dtype=bool)
         allowed = _allowed(each)
         if allowed is None:
-            return np.stack(each), np.ones(self.shape, dtype=bool)
+            return np.stack(each), np.ones(each[0].shape, dtype=bool)
         largest = np.where(allowed, each, -np.inf).max(axis=2, keepdims=True)
         return np.where(allowed, each, largest), allowed
 

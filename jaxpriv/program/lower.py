@@ -295,8 +295,9 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     """
     if problem.form.limits_leakage:
         return PLAIN, 0.0
-    scale = problem.leakage.scale_for(problem.sizes[1])
-    if problem.sizes[0] > 1:
+    groups, private, _, _ = problem.sizes
+    scale = problem.leakage.scale_for(private)
+    if groups > 1:
         return scale, 0.0
     whole = isinstance(problem, ProblemStack) or is_traced(problem)
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
@@ -431,7 +432,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
-    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem) or problem.of_information
+    whole = whole or isinstance(problem, ProblemStack) or problem.of_information or is_traced(problem)
     joints, (tables, support) = problem.joints, problem.costs()
     masses = joints.sum(axis=-2)
     weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)

@@ -25,8 +25,8 @@ from jaxpriv.solvers import (
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
 from jaxpriv.solving.choice import Request, not_by_hybrid, step_limit
-from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.stages import Stages, off_face
+from jaxpriv.solving.least_worst import least_worst_leakage
+from jaxpriv.solving.stages import Stages, off_face, solve_dense
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.streamed_runs import PRODUCTS
 
@@ -165,24 +165,9 @@ FIRST_SHARE = 0.6
 _BEFORE, _USEFUL = 12.0, 30
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
-# Entries of a mechanism up to which the simplex method takes less time than NumPy's steps on a linear program: measured
-# for maximal leakage and the correct guess, 3 to 6 times less at 8 and 16 symbols, 2 to 4 at 24, and as long at 32.
-_BY_VERTICES = 24**2
 # Most steps of mirror descent as a fallback, whose first ones close most of what it can close, and of the hybrid
 # gradient: 10,000 iterations.
 _FEW_STEPS, _FEW_LOOKS = 2000, 400
-
-
-def solve_by_methods(stages: Stages, request: Request) -> Solution:
-    """`solve_dense` by the method that `auto` chose, and where it stops far from the goal by the next one."""
-    problem, clock = stages.problem, request.clock
-    if not has_next_method(problem):
-        return solve_dense(stages, request.throw)
-    small = math.prod(problem.shape) <= _BY_VERTICES
-    stages.vertices = problem.linear and stages.start is None and not clock.reports and small
-    with clock.share(first_share(problem, clock)):
-        first = solve_dense(stages, request.throw)
-    return with_next_method(problem, first, request)
 
 
 def has_next_method(problem: DistortionProblem) -> bool:
@@ -191,8 +176,10 @@ def has_next_method(problem: DistortionProblem) -> bool:
 
 
 def first_share(problem: DistortionProblem, clock: Clock) -> float:
-    """The first method's share of the time that is left: all of it where the rest is too short for the next one."""
-    return FIRST_SHARE if _seconds(problem) <= (1.0 - FIRST_SHARE) * clock.left else 1.0
+    """The first method's share of the time that is left: all of it where the rest is too short for the next one, or
+    there is none.
+    """
+    return FIRST_SHARE if has_next_method(problem) and _seconds(problem) <= (1.0 - FIRST_SHARE) * clock.left else 1.0
 
 
 def _seconds(problem: DistortionProblem) -> float:
@@ -218,7 +205,9 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
     """
     clock, goal, missed = request.clock, request.goal, first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
-    if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
+    if not has_next_method(problem) or clock.expired():
+        return first
+    if not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:
         if not problem.linear and _cuttable(problem):
@@ -288,6 +277,6 @@ def _or_by_cutting_planes(problem: DistortionProblem, first: Solution, request: 
 
 def _or_whole(first: Solution, stages: Stages) -> Solution:
     """`first`, or what another method gives where its gap is smaller."""
-    second = solve_dense(stages, False)
+    second = solve_dense(stages, False, least_worst_leakage if stages.problem.form.minimax else Stages.solved)
     best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
     return _noted(first, stages.name, best)

@@ -37,11 +37,11 @@ from jaxpriv.solving.choice import (
     step_limit,
     table_solver,
 )
-from jaxpriv.solving.dense import least_worst_leakage, none_of
-from jaxpriv.solving.fallback import has_next_method, with_next_method
+from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
+from jaxpriv.solving.least_worst import least_worst_leakage
 from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
-from jaxpriv.solving.stages import Lowered, Stages
+from jaxpriv.solving.stages import Lowered, Stages, none_of
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -226,7 +226,7 @@ def frontier_within(problem: DistortionProblem, sweeps: Mapping[str, object], re
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
     with request.clock, own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, request)
-        if request.solver == "auto" and has_next_method(problem):
+        if request.solver == "auto":
             solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, overload
 
 import jax
@@ -22,16 +23,17 @@ from jaxpriv.solving.choice import (
     STREAMING,
     Request,
     Solver,
+    by_vertices,
     default_tolerance,
     pick_for_start,
     pick_solver,
     step_limit,
     table_solver,
 )
-from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.fallback import solve_by_methods
+from jaxpriv.solving.fallback import first_share, with_next_method
+from jaxpriv.solving.least_worst import least_worst_leakage
 from jaxpriv.solving.loops import ONE_THREAD
-from jaxpriv.solving.stages import Stages
+from jaxpriv.solving.stages import Stages, solve_dense
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
 
@@ -251,10 +253,17 @@ def solve_within(problem: object, request: Request) -> "Solution | FunnelSolutio
                     raise
                 name, chosen = table_solver(problem)
                 limit, notes = step_limit(chosen, request.max_steps), (*notes, f"auto: {name}, because {reason}")
-        stages = Stages(problem, name, chosen, goal, limit, request.clock, start=start)
-        if request.solver == "auto" and not notes:
-            return solve_by_methods(stages, request)
-        solution = solve_dense(stages, request.throw)
+        automatic, clock, share = request.solver == "auto" and not notes, request.clock, nullcontext()
+        if automatic and clock.left < np.inf:
+            share = clock.share(first_share(problem, clock))
+        vertices = automatic and by_vertices(problem, request)
+        stages = Stages(problem, name, chosen, goal, limit, clock, start=start, vertices=vertices)
+        with share:
+            solution = solve_dense(
+                stages, request.throw, least_worst_leakage if problem.form.minimax else Stages.solved
+            )
+        if automatic and solution.code != Status.OPTIMAL:
+            return with_next_method(problem, solution, request)
         return dataclasses.replace(solution, notes=notes) if notes else solution
 
 

@@ -1,7 +1,7 @@
 """One problem whose tables fit into memory, outside of jit: lowered, reduced, iterated on, certified.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
-worst outcome within budgets is not (`dense`).
+worst outcome within budgets is not (`least_worst`).
 """
 
 import dataclasses
@@ -42,9 +42,10 @@ from jaxpriv.program.lower import (
     limits_of,
     measured_program,
     proved_program,
+    proving_program,
     reading,
 )
-from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, within_limits
+from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
     cheapest_release,
     entry_costs,
@@ -94,7 +95,11 @@ class Lowered:
 
 @dataclass
 class Stages:
-    """One call: the problem, the solver, the goal in the unit of the objective, what was used so far."""
+    """One call: the problem, the solver, the goal in the unit of the objective, what was used so far.
+
+    lower -> limits without slack -> feasible point -> presolve, iterate, expand, certify -> solution. Each stage is a
+    method.
+    """
 
     problem: DistortionProblem
     name: str
@@ -543,7 +548,25 @@ class Stages:
             seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
         )
-        return within_limits(solution, answer.violation)
+        return solution if answer.violation <= 0 else within_limits(solution, answer.violation)
+
+
+def solve_dense(stages: Stages, throw: bool, solved: Callable[[Stages], Solution] = Stages.solved) -> Solution:
+    """Solve a problem by a solver that works on tables, and in the way `solved`; `throw`: raise if there is no
+    mechanism.
+    """
+    try:
+        return solved(stages)
+    except InfeasibleError:
+        if throw:
+            raise
+        return none_of(stages.problem)
+
+
+def none_of(problem: DistortionProblem) -> Solution:
+    """The solution whose status is that there is none, in the shapes of the others of a frontier."""
+    k, eta, price = no_rules(proving_program(problem, 0.0))
+    return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
 
 
 def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:

@@ -27,8 +27,7 @@ from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGr
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
 from jaxpriv.solving.choice import Request, fits_for_newton, step_limit
-from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.stages import Stages
+from jaxpriv.solving.stages import Stages, solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
 
 # The share of the allowed gap that the coarse problem may use.

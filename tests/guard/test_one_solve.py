@@ -14,7 +14,7 @@ from tests.cases import ROOT, run_python
 
 # (files, switches) of the second call in a process, with kernels, on the newest Python. The simplex method has maximal
 # leakage: how its vertex is repaired, and so the switches, may differ by rounding between processors.
-_CROSSED = {"MutualInformation": (28, 311), "MaxLift": (31, 595), "MaximalLeakage": (30, None)}
+_CROSSED = {"MutualInformation": (24, 275), "MaxLift": (28, 553), "MaximalLeakage": (27, None)}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="older versions of Python have frames of comprehensions")

@@ -16,6 +16,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
+from jaxpriv.solvers.interior_point import whole
 from tests.cases import ROOT, assert_one_optimum
 from tests.compiling import kernels
 from tests.test_installation import hatch_build
@@ -32,6 +33,7 @@ def fresh():
         compilation._PROGRAMS.clear()
         native.absence.cache_clear()
         native._say.cache_clear()
+        whole._loaded.cache_clear()
 
     forget()
     with pytest.MonkeyPatch.context() as environment:
@@ -48,6 +50,7 @@ def absence(fresh, monkeypatch):
         for name, value in names.items():
             monkeypatch.setattr(native, name, value)
         native.absence.cache_clear()
+        whole._loaded.cache_clear()
         return native.absence()
 
     return with_names

@@ -176,7 +176,19 @@ class Data(NamedTuple):
 
 
 def rearrange(program: Program, *, dense: bool = False) -> Data:
-    """The program in the form that the solvers work on; `dense`: the rows as a matrix even where they are diagonal."""
+    """The program in the form that the solvers work on; `dense`: the rows as a matrix even where they are diagonal.
+
+    Of a program of NumPy arrays it is made once, and kept with the program.
+    """
+    if program.xp is not np:
+        return _rearranged(program, dense)
+    kept: dict[bool, Data] = vars(program).setdefault("rearranged", {})
+    if dense not in kept:
+        kept[dense] = _rearranged(program, dense)
+    return kept[dense]
+
+
+def _rearranged(program: Program, dense: bool) -> Data:
     diagonal = program.diagonal and not dense
     layout = program.layout
     worst = sum(at.worst is not None for at in layout)

@@ -10,6 +10,7 @@ beside this one define what they compute.
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -118,6 +119,7 @@ def has_kernels() -> bool:
     return _loaded(_KERNELS[0]) is not None
 
 
+@functools.cache
 def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
     return native.on_host(kernel.symbol)
 

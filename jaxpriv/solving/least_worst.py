@@ -1,7 +1,12 @@
-"""One problem whose tables fit into memory, outside of jit: the order of its stages, or the least worst outcome.
+"""The least worst-outcome leakage within budgets: one program, and a search where that does not reach the goal.
 
-lower -> limits without slack -> feasible point -> presolve, iterate, expand, certify -> solution. Each stage is a
-method of `Stages`; the least worst outcome within budgets is a search or a minimax program of its own.
+At a fixed limit e on the measure the distance to the budgets is one convex program, and it is positive exactly where
+no mechanism within the budgets has that limit (Calmon and Fawaz 2012, Theorem 2). The limits are affine in e, or in
+its exponential: the largest ratio of an output is minimised at once (`least_worst_program`), by rules and prices that
+are multiples of those of the distance at the limit they prove (`of_distance`). Linear rows on a face of the budgets,
+the solvers of linear programs, and rows of another kind take one distance after another, until an interval of the
+distance holds 0; so it is where the one program stalls. Either way the ends of the interval are proved: at the upper
+one a mechanism meets the budgets, at the lower one the certified distance to the budgets is positive.
 """
 
 import dataclasses
@@ -10,7 +15,6 @@ import math
 import numpy as np
 
 from jaxpriv._runtime.types import Arr
-from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
@@ -24,32 +28,14 @@ from jaxpriv.program.lower import (
     distance_program,
     least_worst_program,
     of_distance,
-    proving_program,
     worst_program,
 )
-from jaxpriv.program.solution import Solution, no_solution
+from jaxpriv.program.solution import Solution
 from jaxpriv.reductions.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES
 from jaxpriv.solving.stages import Lowered, Stages, check_limits, moved_onto, on_face
-
-
-def solve_dense(stages: Stages, throw: bool) -> Solution:
-    """Solve a problem with any measures by a solver that works on tables; `throw`: raise if there is no mechanism."""
-    try:
-        return least_worst_leakage(stages) if stages.problem.form.minimax else stages.solved()
-    except InfeasibleError:
-        if throw:
-            raise
-        return none_of(stages.problem)
-
-
-def none_of(problem: DistortionProblem) -> Solution:
-    """The solution whose status is that there is none, in the shapes of the others of a frontier."""
-    k, eta, price = no_rules(proving_program(problem, 0.0))
-    return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
-
 
 # Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
@@ -63,17 +49,6 @@ ABOVE, FROM_END, MARGIN, GROWTH, FIRST, SLOW = 0.2, 0.3, 0.1, 4.0, 0.25, 2
 NEEDED, DISTANCE = 0.2, Goal(1e-10, 0.1)
 # Step of the slope of a Lagrangian, relative to the limit: the error of the difference is of its square.
 _STEP = 1e-5
-
-
-# The least worst-outcome leakage within budgets: one program, and a search where that does not reach the goal.
-#
-# At a fixed limit e on the measure the distance to the budgets is one convex program, and it is positive exactly where
-# no mechanism within the budgets has that limit (Calmon and Fawaz 2012, Theorem 2). The limits are affine in e, or in
-# its exponential: the largest ratio of an output is minimised at once (`least_worst_program`), by rules and prices that
-# are multiples of those of the distance at the limit they prove (`of_distance`). Linear rows on a face of the budgets,
-# the solvers of linear programs, and rows of another kind take one distance after another, until an interval of the
-# distance holds 0; so it is where the one program stalls. Either way the ends of the interval are proved: at the upper
-# one a mechanism meets the budgets, at the lower one the certified distance to the budgets is positive.
 
 
 # How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
