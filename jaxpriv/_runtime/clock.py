@@ -247,9 +247,9 @@ ENDLESS = Clock()
 
 def clock_of(time_limit: float | None, progress: ProgressLike) -> Clock:
     """The clock of a call with these arguments; InputError names the one that is wrong."""
-    if is_traced(time_limit):
-        raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")
     if time_limit is not None:
+        if is_traced(time_limit):
+            raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")
         time_limit = scalar(time_limit, "time_limit", low=0.0, infinite=True)
     return Clock(time_limit, listener(progress, "jaxpriv.Progress"))
 

@@ -102,7 +102,7 @@ class LogLoss(AbstractCost):
     The average gain is mutual information, the maximum gain `MaxInformation`.
     """
 
-    traits: ClassVar[Traits] = Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0)
 
     def rules(self, view: View) -> Rules:
         """Of mutual information: its columns differ from those of the gain by a linear term that sums to 0."""
@@ -126,7 +126,7 @@ class ZeroOneLoss(AbstractCost):
 
     words: ClassVar[str] = "0-1 loss"
 
-    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True, least=0.0)
 
     def rules(self, view: View) -> Rules:
         """A guess is right."""
@@ -150,7 +150,7 @@ class BrierLoss(AbstractCost):
 
     words: ClassVar[str] = "Brier loss"
 
-    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True, least=0.0)
 
     def rules(self, view: View) -> Rules:
         """The sum of squared posteriors is a chi-squared divergence from the uniform distribution."""
@@ -182,7 +182,7 @@ class LossMatrix(AbstractCost):
 
     by_symbol: ClassVar = {"losses": (0,)}
 
-    traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True, least=0.0)
 
     def __init__(self, losses: ArrayInput, *, action_axis: int = 1):
         self.losses = actions_along(1, finite(real_array(losses, "losses", ndim=2), "losses"), action_axis)

@@ -292,7 +292,7 @@ class KullbackLeibler(_Curved):
 
     words: ClassVar[str] = "Kullback-Leibler divergence"
 
-    traits: ClassVar[Traits] = Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0)
 
     curve: ClassVar[AbstractCurve] = KullbackLeiblerCurve()
 
@@ -314,7 +314,7 @@ class ReverseKullbackLeibler(_Curved):
 
     words: ClassVar[str] = "reverse Kullback-Leibler divergence"
 
-    traits: ClassVar[Traits] = Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0)
 
     curve: ClassVar[AbstractCurve] = ReverseKullbackLeiblerCurve()
 
@@ -327,7 +327,7 @@ class ChiSquared(_Curved):
 
     words: ClassVar[str] = "chi-squared divergence"
 
-    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True, least=0.0)
 
     curve: ClassVar[AbstractCurve] = ChiSquaredCurve()
 
@@ -345,7 +345,7 @@ class ChiSquared(_Curved):
 class TotalVariation(AbstractDivergence):
     """f(t) = |t - 1|/2: total variation distance, in [0, 1]."""
 
-    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True, least=0.0)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(1.0, view)
@@ -368,7 +368,7 @@ class SquaredHellinger(_Curved):
 
     words: ClassVar[str] = "squared Hellinger distance"
 
-    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True, least=0.0)
 
     curve: ClassVar[AbstractCurve] = HellingerCurve()
 
@@ -391,7 +391,7 @@ class JensenShannon(_Curved):
 
     words: ClassVar[str] = "Jensen-Shannon divergence"
 
-    traits: ClassVar[Traits] = Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0)
 
     curve: ClassVar[AbstractCurve] = JensenShannonCurve()
 
@@ -422,7 +422,7 @@ class EGamma(AbstractDivergence):
 
     gamma: Scalar = eqx.field(converter=partial(parameter, name="gamma", low=1.0))
 
-    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True, least=0.0)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(self.gamma, view)

@@ -27,6 +27,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -284,7 +285,7 @@ class Entropic(AbstractRuleSet):
         small = abs(g).max(axis=1, keepdims=True) < _SMALL_RULE
         whole = term.reference.sum(axis=-1, keepdims=True)
         gain = (term.reference * xp.expm1(xp.where(small & seen, g, 0.0))).sum(axis=1, keepdims=True) / whole
-        level = xp.where(small, _log_of_total(whole) + xp.log1p(gain), top + xp.log(total))
+        level = xp.where(small, _log_of_total(xp, whole) + xp.log1p(gain), top + xp.log(total))
         return Boundary(level[:, 0], e / total, xp.ones(total.shape[0], total.dtype), e / total)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
@@ -324,7 +325,7 @@ class Entropic(AbstractRuleSet):
         whole = r.sum(axis=-2, keepdims=True)
         product = r / whole * mass
         terms = kl_excess(xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0))
-        return (product * terms).sum(axis=-2) - (mass * _log_of_total(whole))[..., 0, :]
+        return (product * terms).sum(axis=-2) - (mass * _log_of_total(xp, whole))[..., 0, :]
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
         return entropic_rules(term.reference, g)
@@ -340,12 +341,11 @@ def entropic_rules(reference: Arr, g: Arr) -> Arr:
     mean = (r * xp.exp(g)).sum(axis=-1, keepdims=True) / total
     short = (r * xp.expm1(g)).sum(axis=-1, keepdims=True) / total
     level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
-    return xp.where(seen, g - level - _log_of_total(total), 0.0)
+    return xp.where(seen, g - level - _log_of_total(xp, total), 0.0)
 
 
-def _log_of_total(total: ScalarLike) -> Arr:
+def _log_of_total(xp: ModuleType, total: ScalarLike) -> Arr:
     """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding (1e-12: of thousands of masses)."""
-    xp = of(total)
     return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
 
 

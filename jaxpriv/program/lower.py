@@ -140,10 +140,10 @@ def terms_of(
     if rules is None:
         return ()
     bound = 0.0
+    if role in (Role.AVERAGE, Role.PEAK) and not measure.stacks:
+        bound = -seen_part.shift(view.prior)
     if role is Role.AVERAGE:
-        bound = measure.scale_for(joint.shape[-2]).inner(value) - _shift(seen_part, view)
-    elif role is Role.PEAK:
-        bound = -_shift(seen_part, view)
+        bound = measure.scale_for(joint.shape[-2]).inner(value) + bound
     term = _term(rules, role, view, bound)
     limits = role in (Role.AVERAGE, Role.WORST) and rules.rule_set.strict
     # Strictly convex measures are 0 where S and Y are independent, and nowhere else.
@@ -153,15 +153,10 @@ def terms_of(
 
 def shift_of(measure: AbstractLeakage, joint: Arr, whole: bool = False) -> ScalarLike:
     """What is added to the sum of the columns of an average measure; (N,) of a batch of joints (N, S, X)."""
-    if np.ndim(joint) > 2 and not measure.stacks:
-        return np.array([shift_of(measure, one, whole) for one in joint])
+    if np.ndim(joint) > 2:
+        return np.array([0.0 if measure.stacks else shift_of(measure, one, whole) for one in joint])
     seen_part, view = _viewed(measure, joint, 0.0, whole)
-    return _shift(seen_part, view)
-
-
-def _shift(measure: AbstractLeakage, view: View) -> ScalarLike:
-    """`measure.shift`, 0 of a measure that takes a batch."""
-    return 0.0 if view.joint.ndim > 2 else measure.shift(view.prior)
+    return seen_part.shift(view.prior)
 
 
 def _viewed(measure: AbstractLeakage, joint: Arr, value: ScalarLike, whole: bool) -> tuple[AbstractLeakage, View]:
@@ -263,8 +258,8 @@ def flags_of(
 
 def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeakage) -> ScalarLike:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
-    if measure.least is not None:
-        return measure.least
+    if (least := measure.least) is not None:
+        return least
     uniform = np.full(problem.shape, 1.0 / problem.shape[1], problem.joints.dtype)
     if isinstance(problem, ProblemStack):
         each = [[exact_values((measure,), joint, uniform)[0] for joint in joints] for joints in problem.joints]
@@ -297,7 +292,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
         return PLAIN, 0.0
     groups, private, _, _ = problem.sizes
     scale = problem.leakage.scale_for(private)
-    if groups > 1:
+    if groups > 1 or problem.leakage.stacks:
         return scale, 0.0
     whole = isinstance(problem, ProblemStack) or is_traced(problem)
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
@@ -436,7 +431,7 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     joints, (tables, support) = problem.joints, problem.costs()
     masses = joints.sum(axis=-2)
     weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)
-    shape, lead = problem.shape, joints.shape[:-3]
+    shape, lead = support.shape, joints.shape[:-3]
     terms = limit_terms(joints, limits, whole)
     cost, constraints = np.zeros((*lead, *shape)), np.zeros((*lead, 0, *shape))
     budgets, marks = np.zeros((*lead, 0)), np.zeros((*lead, 0))

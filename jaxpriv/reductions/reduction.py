@@ -14,6 +14,7 @@ Private symbols with proportional rows are merged by the sets of rules (`program
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -231,9 +232,9 @@ class Reduced:
     @staticmethod
     def of(program: Program, goal: Goal) -> "Reduced":
         kept = Kept.of(program)
-        scaled, factor, units, shift = _scaled(kept.program(program))
-        centred, known = _centred(scaled)
         xp = program.xp
+        scaled, factor, units, shift = _scaled(xp, kept.program(program))
+        centred, known = _centred(scaled)
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + known
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
@@ -254,7 +255,7 @@ class Reduced:
         return self.kept.mechanism(self.original, mechanism), k, eta, price
 
 
-def _scaled(program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:
+def _scaled(xp: ModuleType, program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:
     """(program with costs above the cheapest output of each row and of size one, factor, units, shift).
 
     The peak of a minimax program is counted in that of its feasible point.
@@ -267,7 +268,6 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:
     free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
     sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
     shared = program.marks > 0
-    xp = program.xp
     factor = xp.ones((), program.cost.dtype)
     if free:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()

@@ -398,8 +398,8 @@ class InputSystem(NamedTuple):
         def along(coordinates: Arr) -> Arr:
             return xp.einsum("ytn,myn->myt", self.u, coordinates)
 
-        def across(v: Arr) -> Arr:
-            return xp.einsum("ytn,myt->myn", self.u, v)
+        def project(v: Arr) -> Arr:
+            return v - along(xp.einsum("ytn,myt->myn", self.u, v))
 
         def down(v: Arr) -> Arr:
             """K v."""
@@ -409,16 +409,14 @@ class InputSystem(NamedTuple):
             """K'v."""
             return xp.einsum("yzx,myz->myx", self.k, v)
 
-        b = self.h * link
-        b = b + along(forward(self.tri, level) - across(b))
+        b = project(self.h * link) + along(forward(self.tri, level))
         half = down(self.s * (rho - rmatvec(self.a, self.extra, self.h * b)))
         short = row - (self.s * up(half)).sum(axis=1)
         e = xp.matmul(xp.matmul(short, self.schur.T), self.schur)
         # The two parts nearly cancel. Added before the product with K', their rounding is as small along the rows as
         # K is there; added behind it, h would make up to 1e10 of it.
         dx = self.s * up(half + down(self.s * e[:, None]))
-        moved = self.h * matvec(self.a, self.extra, dx)
-        kappa = self.h * (moved - along(across(moved)) + b)
+        kappa = self.h * (project(self.h * matvec(self.a, self.extra, dx)) + b)
         return kappa, dx, rmatvec(self.a, self.extra, kappa) - e[:, None], e
 
 

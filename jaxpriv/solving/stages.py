@@ -331,7 +331,7 @@ class Stages:
         own = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
             for term, total in zip(program.terms, certificate.leakages, strict=True)
-            if self.problem.of_information or term.role in (Role.OBJECTIVE, Role.PEAK)
+            if term.role in (Role.OBJECTIVE, Role.PEAK) or self.problem.of_information
         ]
         if len(own) == len(self.problem.joints):
             scale, shift = self.reading
