@@ -1,13 +1,9 @@
-"""Terms of measures: they have the values of the measures, and no rule proves more than a mechanism attains."""
+"""Terms of measures: they have the values of the measures, up to which their limits hold."""
 
 import dataclasses
-import functools
-import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
@@ -15,7 +11,7 @@ from jaxpriv.leakage import evaluate_all
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import NEEDED, value_of
 
-from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, USERS, WORST, N, problem_of
+from .measured_cases import AVERAGE, INF, JOINT, MEASURES, USERS, WORST, N, problem_of
 
 
 def smaller(joint):
@@ -42,13 +38,6 @@ JOINTS = {
 }
 
 
-@functools.cache
-def released(measure, number):
-    """(a joint, any solution of the measure on it)."""
-    joint = random_joint(number, N, N)
-    return joint, solution_of(measure, joint)
-
-
 def solution_of(measure, joint):
     """In closed form: no limit is met."""
     return jp.solve(problem_of(measure, joint, **{"leakage_budget" if measure.worst_outcome else "budget": 50.0}))
@@ -57,9 +46,6 @@ def solution_of(measure, joint):
 def certified(problem, solution, mechanism, **duals):
     """The certificate of the mechanism, with these rules and prices in the place of the solution's."""
     return jp.certify(problem, dataclasses.replace(solution, mechanism=mechanism, **duals))
-
-
-# -- terms have the values of measures -------------------------------------------------------------
 
 
 class OwnDivergence(lk.AbstractDivergence):
@@ -132,47 +118,3 @@ def test_symbols_that_say_the_same_are_merged_and_others_are_not():
     for mechanism in random_mechanisms(5, 3, N, N):
         found = certified(problem, jp.solve(problem), mechanism)
         assert found.value == pytest.approx(value_of(problem.leakage, twins, mechanism), rel=1e-12)
-
-
-# -- weak duality: no rule and no price proves too much --------------------------------------------
-
-WILD = st.one_of(
-    st.floats(-3, 3), st.sampled_from([0.0, 1e-300, 1e300, -1e300, 50.0, -50.0, math.nan, INF, -INF])
-)  # fmt: skip
-DUAL_CASES = [
-    *((name, "budget") for name in ("kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared", "reverse-kl",
-                                    "hellinger", "jensen-shannon", "total-variation", "gain-losses")),
-    *((name, "leakage_budget") for name in ("kl", "arimoto-0.3", "arimoto-3", "sibson-inf", "chi-squared", "reverse-kl",
-                                            "hellinger", "jensen-shannon", "e-gamma", "gain-brier", "max-information",
-                                            "relative-entropy", "max-gain-brier", "max-gain-zero-one", "lift", "ldp",
-                                            "ldp-chain")),
-    *((f"user {name}", form) for name in ("hellinger", "reverse-kl", "quartic", "bounded-domain", "gain-brier", "cubic")
-      for form in ("budget", "leakage_budget")),
-    *((f"user {name}", "leakage_budget") for name in ("max-gain-brier", "max-cubic")),
-]  # fmt: skip
-
-
-def _instance(name, form, seed):
-    """A problem, a solution, and a mechanism that meets the limit exactly."""
-    measure, slack = (MEASURES | USERS)[name], 1e-9 if name in USERS else 1e-12
-    joint, solution = released(measure, seed)
-    mechanism = 0.9 * random_mechanisms(seed, 4, N, N)[seed % 2] + 0.1 / N
-    target = (joint.sum(axis=0)[:, None] * DISTORTION * mechanism).sum() * (1 + 1e-12)
-    if form == "leakage_budget":
-        target = value_of(measure, joint, mechanism) * (1 + 1e-9) + slack
-    return problem_of(measure, joint, **{form: target}), solution, mechanism
-
-
-@pytest.mark.parametrize(("name", "form"), DUAL_CASES)
-@given(data=st.data())
-def test_no_rule_proves_more_than_a_feasible_mechanism(name, form, data):
-    problem, solution, mechanism = _instance(name, form, data.draw(st.integers(0, 3)))
-    shapes = {part: np.shape(getattr(solution, part)) for part in ("scores", "weights", "multipliers")}
-    duals = {
-        part: np.array(data.draw(st.lists(WILD, min_size=math.prod(shape), max_size=math.prod(shape)))).reshape(shape)
-        for part, shape in shapes.items()
-    }
-    proof = certified(problem, solution, mechanism, **duals)
-    assert proof.violation == 0
-    assert not proof.lower_bound > proof.value
-    assert not math.isnan(proof.lower_bound)
