@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jaxpriv.verifier.claims import ONE
 from jaxpriv.verifier.releases import (
     chance_of_order,
     conformity,
@@ -15,12 +14,11 @@ from jaxpriv.verifier.releases import (
     conformity_of_totals,
     unchanged_evidence,
 )
+from tests.verifier.conftest import ONE, integers
 
 SIZE, RECORDS = 6, 10_000
 MATRIX = 0.5 * np.eye(SIZE) + 0.5 / SIZE
-ROWS = np.rint(MATRIX * 2**40).astype(np.int64)
-ROWS[:, -1] += 2**40 - ROWS.sum(axis=1)
-ROWS = [[int(entry) * (ONE // 2**40) for entry in row] for row in ROWS]
+ROWS = integers(MATRIX).tolist()
 
 
 def drawn(matrix, seed):
