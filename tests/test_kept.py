@@ -271,7 +271,7 @@ def test_the_least_recently_used_go_first(place, run):
     (place / f"{'0' * 16}{kept._TEMPORARY}").write_bytes(b"of a process that was killed")
     os.utime(place / f"{'0' * 16}{kept._TEMPORARY}", (0, 0))
     assert not run(np.ones(2))[1]  # now the other one is the least recently used
-    foreign = place / f"{'f' * 16}.executable"
+    foreign = place / f"{'f' * 64}.executable"
     foreign.touch(0o600)
     os.truncate(foreign, kept.MOST_BYTES - sum(path.stat().st_size for path in files(place)) - 100)
     run(np.ones(4))

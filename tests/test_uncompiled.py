@@ -232,7 +232,7 @@ def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it():
                 raise KeyboardInterrupt
             return super().step(program, state)
 
-    whole = jp.solve(problem(), "interior-point", max_steps=2)
+    whole = jp.solve(problem(), InteriorPoint(), max_steps=2)
     early = jp.solve(problem(), Interrupted())
     assert (early.status, early.stopped, early.steps) == ("best_known", INTERRUPTED, 2)
     assert_array_equal(early.mechanism, whole.mechanism)

@@ -11,7 +11,7 @@ from jaxpriv.release import Evidence, Mechanism, fit, release
 from jaxpriv.release.releasing import Ledger
 from jaxpriv.statistics.tables import Categories, Codebook, Edges
 from jaxpriv.verifier import __main__ as command
-from jaxpriv.verifier import read_audit, read_design, read_receipt, verify
+from jaxpriv.verifier import archive, read_audit, read_design, read_receipt, verify
 from tests.cli.conftest import refused, run
 from tests.release.conftest import digest, flipped, resealed, saved, unpacked, write
 
@@ -194,6 +194,14 @@ def test_half_a_character_is_no_text(files, tmp_path):
 
 
 # -- brackets --------------------------------------------------------------------------------------
+
+
+def test_nesting_has_a_limit():
+    deepest = b"[" * archive.MAX_DEPTH + b"]" * archive.MAX_DEPTH
+    assert archive.strict(deepest, "record")
+    for content in (b"[" + deepest + b"]", b'{"a":' * 20 + b"1" + b"}" * 20, b'["' + b"[" * 10**6):
+        with pytest.raises(IntegrityError):
+            archive.strict(content, "record")
 
 
 @pytest.mark.filterwarnings("ignore:Every record is released as it is")
