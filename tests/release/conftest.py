@@ -6,12 +6,13 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jaxpriv.release import Fitted, fit, release
+from jaxpriv.release import Evidence, Fitted, Mechanism, fit, release
 from jaxpriv.statistics.tables import Quantiles
 from jaxpriv.verifier import Findings, verify
 
@@ -178,3 +179,14 @@ def every(table) -> dict[str, Fitted]:
 @pytest.fixture(scope="session")
 def fitted(every) -> Fitted:
     return every["budget"]
+
+
+@pytest.fixture(scope="session")
+def excluding(table) -> tuple[Mechanism, Evidence]:
+    """The identity under LDP, where an output excludes a private class: nothing is known of how far it is from best."""
+    found = fit(table, **COLUMNS, budget=0.15, leakage="ldp", split=1.0)
+    counts = found.evidence.counts.copy()
+    counts[0], counts[0, 0] = 0, 9
+    evidence = replace(found.evidence, counts=counts)
+    identity = np.eye(len(found.mechanism.table), dtype=np.uint64) << np.uint64(62)
+    return replace(found.mechanism, table=identity, commitment=evidence.commitment()), evidence

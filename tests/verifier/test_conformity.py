@@ -21,10 +21,14 @@ MATRIX = 0.5 * np.eye(SIZE) + 0.5 / SIZE
 ROWS = integers(MATRIX).tolist()
 
 
+def released(matrix, x, rng):
+    return (rng.random(len(x))[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1)
+
+
 def drawn(matrix, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(SIZE, size=RECORDS)
-    return x.tolist(), (rng.random(RECORDS)[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1).tolist()
+    return x.tolist(), released(matrix, x, rng).tolist()
 
 
 def swapped():
@@ -93,8 +97,7 @@ def skewed(matrix, seed):
     """As `drawn`, with as many records of x as 1, 2, ... times those of the first: totals tell rows apart."""
     rng = np.random.default_rng(seed)
     x = rng.choice(SIZE, RECORDS, p=np.arange(1, SIZE + 1) / (SIZE * (SIZE + 1) / 2))
-    y = (rng.random(RECORDS)[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1)
-    return x.tolist(), rng.permutation(y).tolist()
+    return x.tolist(), rng.permutation(released(matrix, x, rng)).tolist()
 
 
 DEPARTURES = {
@@ -125,8 +128,8 @@ def test_the_test_of_totals_has_its_level():
     small = 0
     for _ in range(200):
         x = rng.integers(SIZE, size=60)
-        y = (rng.random(60)[:, None] > np.cumsum(MATRIX[x], axis=1)[:, :-1]).sum(axis=1)
-        small += conformity_of_totals(ROWS, x.tolist(), y.tolist(), list(range(SIZE)), tables=39).p_value <= 0.1
+        y = released(MATRIX, x, rng).tolist()
+        small += conformity_of_totals(ROWS, x.tolist(), y, list(range(SIZE)), tables=39).p_value <= 0.1
     assert small <= 45
 
 
