@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -199,9 +200,20 @@ def free_memory(monkeypatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def no_tables(monkeypatch) -> None:
+def absent(monkeypatch) -> Callable[[str], None]:
+    """`absent(name)`: the package is not installed."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def random_bytes(monkeypatch) -> Callable[[Callable[[int], bytes]], None]:
+    """`random_bytes(function)`: the bytes that releases draw with are these, in place of the system's."""
+    return lambda function: monkeypatch.setattr("jaxpriv.release.table._random_bytes", function)
+
+
+@pytest.fixture
+def no_tables(monkeypatch, free_memory) -> None:
     """Tables do not fit into the memory that `auto` counts with, however small they are."""
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
 
 

@@ -4,7 +4,6 @@ import csv
 import functools
 import hashlib
 import http.server
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from jaxpriv import datasets
 from jaxpriv.errors import IntegrityError, ResourceError
-from tests.cases import ROOT, refused, run_python
+from tests.cases import ROOT, raised, refused, run_python
 
 RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, "
 
@@ -135,7 +134,7 @@ def test_altered_raw_file_is_refused(raw, tmp_path):
     altered[1000] ^= 1
     (tmp_path / "adult.test").write_bytes(altered)
     for function in (lambda: datasets.fetch_census(local=tmp_path), lambda: datasets.census_from_raw(tmp_path)):
-        with pytest.raises(IntegrityError, match=r"adult\.test is not the original"):
+        with raised(IntegrityError, r"adult\.test is not the original"):
             function()
 
 
@@ -238,24 +237,24 @@ def test_download_is_checked_and_cached(server, tmp_path):
         path.unlink()
     assert datasets.fetch_census(cache=cache) == cache  # nothing is asked for a second time
     (cache / "adult.data").write_text("altered")
-    with pytest.raises(ResourceError, match=r"cannot fetch adult\.data"):  # so a new download is tried
+    with raised(ResourceError, r"cannot fetch adult\.data"):  # so a new download is tried
         datasets.fetch_census(cache=cache)
 
 
 def test_wrong_download_is_refused(server, tmp_path):
     (server / "adult.data").write_text("something else")
-    with pytest.raises(IntegrityError, match=r"adult\.data is not the original"):
+    with raised(IntegrityError, r"adult\.data is not the original"):
         datasets.fetch_census(cache=tmp_path / "cache")
     assert not (tmp_path / "cache" / "adult.data").exists()
 
 
 def test_offline_says_what_to_do(server, tmp_path, original):
     original(url="http://127.0.0.1:1/")
-    with pytest.raises(ResourceError, match="local=FOLDER"):
+    with raised(ResourceError, "local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 
 
-def test_without_pooch(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ResourceError, match=r"jaxpriv\[data\]"):
+def test_without_pooch(tmp_path, absent):
+    absent("pooch")
+    with raised(ResourceError, r"jaxpriv\[data\]"):
         datasets.fetch_census(cache=tmp_path)

@@ -14,7 +14,7 @@ from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
 from jaxpriv.statistics.tables.rules import _prices
-from tests.cases import refused
+from tests.cases import raised, refused
 from tests.statistics.conftest import column
 
 INF = math.inf
@@ -231,10 +231,10 @@ def test_every_damaged_codebook_is_refused(tmp_path):
     ]
     for content in damaged:
         (tmp_path / "book.json").write_text(content)
-        with pytest.raises(IntegrityError, match="is not a codebook"):
+        with raised(IntegrityError, "is not a codebook"):
             Codebook.load(tmp_path / "book.json")
     (tmp_path / "book.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(IntegrityError, match="UTF-8"):
+    with raised(IntegrityError, "UTF-8"):
         Codebook.load(tmp_path / "book.json")
     with refused("does not exist"):
         Codebook.load(tmp_path / "absent.json")
@@ -434,7 +434,7 @@ def test_stored_edges_of_other_texts_are_refused():
     text = book.to_json()
     assert '"9007199254740993"' in text  # no JSON number: older versions would round it
     for bad in ('"1.5"', '"nan"', f'"{"9" * 310}"', '"0x1"'):
-        with pytest.raises(IntegrityError, match=r"edges|beyond"):
+        with raised(IntegrityError, r"edges|beyond"):
             Codebook.from_json(text.replace('"9007199254740993"', bad))
 
 

@@ -14,6 +14,7 @@ from jaxpriv.verifier import verify
 from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
 from jaxpriv.verifier.claims import Counted
 from jaxpriv.verifier.designs import BY_SOLVER, read_audit, read_design
+from tests.cases import raised
 from tests.cli.conftest import printed
 from tests.information import information
 from tests.release.conftest import COLUMNS, people, saved, write
@@ -153,14 +154,14 @@ def test_altered_prices_are_another_audit(two, field, tmp_path):
     values[0] += 0.01
     other = replace(two.evidence, duals=two.evidence.duals | {field: values})
     design = read_design(two.mechanism.to_bytes(), "d")
-    with pytest.raises(IntegrityError, match="not those"):
+    with raised(IntegrityError, "not those"):
         read_audit(other.to_bytes(two.mechanism), design, "a")
 
 
 def test_scores_are_no_part_of_a_funnel(two):
     scores = {"scores": np.zeros((1, 1, 1)), "weights": np.ones((1, 1)), "multipliers": np.ones(1)}
     other = replace(two.evidence, duals=two.evidence.duals | scores)
-    with pytest.raises(IntegrityError, match="members"):
+    with raised(IntegrityError, "members"):
         read_audit(other.to_bytes(two.mechanism), read_design(two.mechanism.to_bytes(), "d"), "a")
 
 
