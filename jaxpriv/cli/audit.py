@@ -100,7 +100,7 @@ def audit(
     elif not with_table:
         raise InputError("a table in --releases goes with a table of its records, row for row, in --counts or --joint")
     if known.releases is not None or known.solution is not None or known.certificate is not None:
-        refuse("goes without --releases, --solution and --certificate", again=known.again)
+        refuse("is about a mapping, and goes without --releases, --solution and --certificate", again=known.again)
     if known.solution is None:
         refuse("is about --solution", objective=known.objective)
     else:

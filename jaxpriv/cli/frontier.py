@@ -15,7 +15,7 @@ from jaxpriv.cli._options import (
     measures_of,
 )
 from jaxpriv.cli._output import Units
-from jaxpriv.cli._results import in_units
+from jaxpriv.cli._results import curve_table, in_units
 from jaxpriv.cli._tables import CostOptions, problem_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -100,15 +100,18 @@ def frontier(
         return frontier_within(asked, {name: points}, request)
 
     curve = working("Solving", solved, clock)
-    numbers = arrays_of(curve)
+    numbers = curve.points()
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
     if out is not None:
-        kind = out.suffix.lower()
-        plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
-        files[out] = _npz(numbers, curve) if kind == ".npz" else plain
+        made = {
+            ".csv": lambda: curve.to_csv().encode(),
+            ".json": lambda: _output.json_text(record).encode(),
+            ".npz": lambda: _output.npz_bytes(**curve.arrays()),
+        }
+        files[out] = made[out.suffix.lower()]()
     files |= _output.picture(picture, lambda: curve.plot(units=units.value, tol=run.tol, line=line))
-    _output.deliver(record, json, _table(curve, units), files)
+    _output.deliver(record, json, _output.rendered(curve_table(curve, units)), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
@@ -127,44 +130,3 @@ def _arrays(path: Path, columns: CostOptions, funnel: bool, targets: bool) -> Ar
             if targets or columns.given:
                 raise
     return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours"])[0]
-
-
-def _npz(numbers: Arrays, curve: "jp.Frontier | jp.FunnelFrontier") -> bytes:
-    """The numbers, the mappings where all have one shape, and the drawing."""
-    import numpy as np
-
-    arrays = {name: values for name, values in numbers.items() if name != "status"}
-    arrays["status"] = np.array([jp.Status[str(one).upper()].value for one in numbers["status"]])
-    mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
-    if len({one.shape for one in mechanisms}) == 1:
-        arrays["mechanism"] = np.stack(mechanisms)
-    return _output.npz_bytes(**arrays, **jp.plotting.drawn_curve(curve).arrays())
-
-
-def _table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> str:
-    import numpy as np
-
-    numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
-    across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
-    names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
-    rows = (
-        (
-            f"{target:.6g}",
-            f"{spent:.6f}",
-            *(
-                (_output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2))
-                if np.isfinite(leakage)
-                else "---"
-            ),
-            status.replace("_", " "),
-        )
-        for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True)
-    )
-    headings = [curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"]
-    return _output.rendered(_output.table_of(rows, headings))
-
-
-def arrays_of(curve: "jp.Frontier | jp.FunnelFrontier", units: str = "nats") -> Arrays:
-    """The numbers of every point: the target, and the further `columns` of a frontier."""
-    (_, targets), *others = curve.columns(units).items()
-    return {"target": targets, **dict(others)}
