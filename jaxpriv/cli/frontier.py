@@ -49,10 +49,7 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv.funnels.solve import funnel_frontier_within
-    from jaxpriv.solvers import Goal
-    from jaxpriv.solving.choice import Request
-    from jaxpriv.solving.frontier import frontier_within, spread_targets
+    from jaxpriv.solving.frontier import spread_targets
 
     measures = measures_of(measure, limit)
     run.check()
@@ -73,33 +70,22 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    points = (
-        np.array(values)
-        if values
-        else spread_targets(arrays["joint"], None if funnel else arrays["distortion"], count or 0)
-    )
-
-    clock = run.clock()
-    first: dict[str, Any] = {name: float(points[0])}
-    if bottleneck:
-        if measure.leakage != "mutual-information":
-            raise InputError("--leakage: a bottleneck is about mutual information only")
-        asked: Any = jp.BottleneckProblem(arrays["joint"], **first)
-    elif funnel:
-        leakage: Any = measures[0].measure(arrays.get("neighbours"))
-        asked = jp.FunnelProblem(arrays["joint"], leakage=leakage, **first)
+    costs = None if funnel else arrays["distortion"]
+    points = np.array(values) if values else spread_targets(arrays["joint"], costs, count or 0)
+    clock, first = run.clock(), float(points[0])
+    if not funnel:
+        asked: Any = distortion_problem(arrays, measures, **{name: first})
+    elif not bottleneck:
+        asked = jp.FunnelProblem(
+            arrays["joint"], leakage=measures[0].measure(arrays.get("neighbours")), disclosure=first
+        )
+    elif measure.leakage == "mutual-information":
+        asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
     else:
-        asked = distortion_problem(arrays, measures, **first)
-
-    def solved(_: object) -> Any:  # noqa: ANN401 (of a funnel or not)
-        if funnel:
-            return funnel_frontier_within(
-                clock, asked, {name: points}, solver=solver, tol=run.tol, max_steps=run.max_steps
-            )
-        request = Request(clock, Goal(run.tol), solver, run.max_steps, throw=False)
-        return frontier_within(asked, {name: points}, request)
-
-    curve = working("Solving", solved, clock)
+        raise InputError("--leakage: a bottleneck is about mutual information only")
+    swept = jp.funnel_frontier if funnel else jp.frontier
+    how = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps, "clock": clock}
+    curve = working("Solving", lambda _: swept(asked, **{f"{name}s": points}, **how), clock)
     numbers = curve.points()
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
