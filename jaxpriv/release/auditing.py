@@ -25,8 +25,10 @@ def count_pairs(
     """Records of private and released values as counts (S, Y), for the audit of a black box.
 
     Of the dataset `counts` are those of `audit_pairs`, and with `useful_attributes` those of `audit_attributes`. The
-    sentences state what was chosen on these records: they are the `statements` of either audit. Arguments and errors
-    are those of `count_table`; a table with few records for each symbol is counted too, because the bounds hold.
+    sentences state what was chosen on these records: they are the `statements` of either audit. A table with few
+    records for each symbol is counted too, because the bounds hold.
+
+    Raises `InputError` as `count_table`, and for a column on both sides.
     """
     both = [name for name in private if name in released]
     if both:
