@@ -9,15 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime import lanes as _lanes
-from jaxpriv._runtime.lanes import LaneArray, spread, with_lanes
-from jaxpriv._runtime.validation import is_traced
+from jaxpriv._runtime import lanes
 from jaxpriv.leakage import AbstractMeanLeakage, AverageCostGain, CustomLoss, Traits, by_name, lift_of
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
-from tests.cases import MIXED_SIZES, assert_one_optimum, assert_proved, distances, further, random_problem
+from tests.cases import MIXED_SIZES, assert_one_optimum, assert_proved, distances, further, raised, random_problem
 
 RNG = np.random.default_rng(5)
 LANES = 3
@@ -70,7 +68,7 @@ _CASES = {
 def test_a_function_on_lanes_is_that_of_one_lane_after_another(name):
     function = _CASES[name]
     arrays = A, B, CUBE, POSITIVE
-    found = spread(function(*map(with_lanes, arrays)), LANES)
+    found = lanes.spread(function(*map(lanes.with_lanes, arrays)), LANES)
     wanted = np.stack([function(*(array[i] for array in arrays)) for i in range(LANES)])
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype
@@ -78,30 +76,29 @@ def test_a_function_on_lanes_is_that_of_one_lane_after_another(name):
 
 
 def test_lanes_differ_so_that_no_python_code_may_branch_on_them():
-    array = LaneArray(A)
-    with pytest.raises(TypeError, match="neither true nor false"):
+    array = lanes.LaneArray(A)
+    with raised(TypeError, "neither true nor false"):
         bool(array.sum() > 0)
-    with pytest.raises(TypeError, match="no plain array"):
+    with raised(TypeError, "no plain array"):
         np.asarray(array)
     with pytest.raises(TypeError):  # of NumPy, for what has no meaning here
         np.linalg.svd(array)
-    assert is_traced(1.0, {"a": array})
     assert len(array) == 4
     assert len(list(array)) == 4
 
 
 def test_one_singular_lane_does_not_disturb_the_others():
     matrices, sides = np.stack([np.eye(3), np.zeros((3, 3)), 2.0 * np.eye(3)]), np.ones((3, 3))
-    found = spread(xp.solve(with_lanes(matrices), with_lanes(sides)), 3)
+    found = lanes.spread(xp.solve(lanes.with_lanes(matrices), lanes.with_lanes(sides)), 3)
     assert_array_equal(found[[0, 2]], [[1.0] * 3, [0.5] * 3])
     assert np.isnan(found[1]).all()
-    broken = np.stack([np.eye(3), -np.eye(3)])[:, None]
-    assert np.isnan(spread(xp.cholesky(with_lanes(broken)), 2)).all(axis=(1, 2, 3)).tolist() == [False, True]
+    broken = lanes.with_lanes(np.stack([np.eye(3), -np.eye(3)])[:, None])
+    assert np.isnan(lanes.spread(xp.cholesky(broken), 2)).all(axis=(1, 2, 3)).tolist() == [False, True]
 
 
 def test_some_lanes_are_taken_out_of_every_array_of_a_tree():
-    kept = _lanes.taken({"a": with_lanes(A), "plain": PLAIN, "none": None}, np.array([True, False, True]))
-    assert_array_equal(spread(kept["a"], 2), A[[0, 2]])
+    kept = lanes.taken({"a": lanes.with_lanes(A), "plain": PLAIN, "none": None}, np.array([True, False, True]))
+    assert_array_equal(lanes.spread(kept["a"], 2), A[[0, 2]])
     assert kept["plain"] is PLAIN
 
 
