@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 # A shell without job control starts what runs in its background with SIGINT ignored, which processes inherit: the tests
@@ -203,6 +204,14 @@ def free_memory(monkeypatch) -> Callable[[float], None]:
 def absent(monkeypatch) -> Callable[[str], None]:
     """`absent(name)`: the package is not installed."""
     return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def original(monkeypatch) -> Callable[..., None]:
+    """`original(name, files=..., url=...)`: the files of a data set are these, and come from there."""
+    from jaxpriv import datasets
+
+    return lambda name, **what: monkeypatch.setattr(datasets, name, replace(getattr(datasets, name), **what))
 
 
 @pytest.fixture

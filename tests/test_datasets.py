@@ -5,7 +5,6 @@ import functools
 import hashlib
 import http.server
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,6 @@ def raw(shared) -> Path:
 
 
 @pytest.fixture
-def original(monkeypatch):
-    """`original(files=..., url=...)`: the files of the census are these, and come from there."""
-    return lambda **what: monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, **what))
-
-
-@pytest.fixture
 def small(tmp_path, original) -> Path:
     """A folder with two tiny raw files, declared to be the originals."""
     contents = {
@@ -43,7 +36,7 @@ def small(tmp_path, original) -> Path:
     folder.mkdir()
     for name, text in contents.items():
         (folder / name).write_text(text)
-    original(files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
+    original("_ADULT", files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
     return folder
 
 
@@ -220,7 +213,7 @@ def server(small, original, monkeypatch):
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        original(url=url)
+        original("_ADULT", url=url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
             yield small
@@ -249,7 +242,7 @@ def test_wrong_download_is_refused(server, tmp_path):
 
 
 def test_offline_says_what_to_do(server, tmp_path, original):
-    original(url="http://127.0.0.1:1/")
+    original("_ADULT", url="http://127.0.0.1:1/")
     with raised(ResourceError, "local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 

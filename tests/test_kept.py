@@ -49,16 +49,24 @@ def place(tmp_path, monkeypatch, no_programs):
 
 
 @pytest.fixture
+def caplog(caplog):
+    """The log, with the warnings of the library."""
+    caplog.set_level(logging.WARNING, "jaxpriv")
+    return caplog
+
+
+@pytest.fixture
 def new_process(monkeypatch):
     """A context like a new process, as far as executables go: the list of what is compiled in it."""
 
     @contextlib.contextmanager
     def begun():
         asked = []
+        compilation._PROGRAMS.clear()
         with monkeypatch.context() as patch, compilation.own_settings():
-            patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
             patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
             yield asked
+        compilation._PROGRAMS.clear()
 
     return begun
 
@@ -187,8 +195,7 @@ def test_a_damaged_or_foreign_file_is_ignored_with_one_line(place, run, caplog, 
     (path,) = files(place)
     run(ONE, function=OTHER)
     HARM[harm](place, path, tmp_path / "made")
-    with caplog.at_level(logging.WARNING, "jaxpriv"):
-        result, fresh = run(ONE)
+    result, fresh = run(ONE)
     assert fresh
     assert_allclose(result, -np.e)
     assert not (tmp_path / "made").exists()
@@ -204,8 +211,7 @@ def test_a_file_that_is_in_order_and_does_not_load_is_compiled_again(place, run,
     packed = zlib.compress(pickle.dumps((b"no executable", 0, False)))
     code = kept._code((place / "secret").read_bytes(), path.stem, packed)
     path.write_bytes(code + packed)
-    with caplog.at_level(logging.WARNING, "jaxpriv"):
-        assert run(ONE)[1]
+    assert run(ONE)[1]
     assert "does not load" in caplog.text
     assert not run(ONE)[1]
 
@@ -216,7 +222,7 @@ def test_an_executable_that_does_not_run_is_compiled_again(place, run, caplog, m
     def broken(*_):
         raise jax.errors.JaxRuntimeError("NOT_FOUND: Function fusion.2 not found")
 
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "jaxpriv"):
+    with monkeypatch.context() as patch:
         patch.setattr(kept, "load", lambda *_: broken)
         result, fresh = run(ONE)
     assert fresh
@@ -230,9 +236,8 @@ def test_a_folder_that_others_can_enter_is_not_used(place, run, caplog, mode):
     run(ONE)
     place.chmod(mode)
     before = [path.stat().st_mtime_ns for path in files(place)]
-    with caplog.at_level(logging.WARNING, "jaxpriv"):
-        assert run(ONE)[1]
-        assert run(ONE)[1]
+    assert run(ONE)[1]
+    assert run(ONE)[1]
     assert len(caplog.records) == 1
     assert "entered by others" in caplog.text
     assert [path.stat().st_mtime_ns for path in files(place)] == before
@@ -243,8 +248,7 @@ def test_a_file_that_others_can_write_is_not_used(place, run, caplog, name):
     run(ONE)
     path = place / "secret" if name == "secret" else files(place)[0]
     path.chmod(0o666)
-    with caplog.at_level(logging.WARNING, "jaxpriv"):
-        assert run(ONE)[1]
+    assert run(ONE)[1]
     assert "written by others" in caplog.text
 
 

@@ -65,12 +65,6 @@ def test_frontier_shows_band_points_units_and_others():
     assert set(widths["tolerance"]) == {1e-6 * BITS}
 
 
-def test_nats_are_the_default():
-    figure = plotting.plot_frontier(curve())
-    assert max(figure.axes[0].get_lines()[0].get_ydata()) == 1.0
-    assert "mutual information I(S;Y) (nats)" in texts(figure)
-
-
 def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
     targets = np.array([0.5, 0.9, 1.1])
     for kind in (jp.FunnelProblem, jp.BottleneckProblem):

@@ -7,8 +7,7 @@ from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.release import fit
 from jaxpriv.release.table import certified_groups
-from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table
-from jaxpriv.statistics.tables.rules import column_distortion
+from jaxpriv.statistics.tables import Categories, Edges, Quantiles, column_distortion, count_table
 from jaxpriv.verifier import verify
 from tests.cases import raised, refused
 from tests.release.conftest import COLUMNS, saved

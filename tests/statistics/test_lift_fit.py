@@ -7,6 +7,8 @@ import pytest
 
 from jaxpriv.errors import DivergedError, ResourceError
 from jaxpriv.statistics.lift import (
+    NAMES,
+    AbstractLiftEstimator,
     CalibratedClassifier,
     DonskerVaradhan,
     Network,
@@ -25,8 +27,8 @@ from jaxpriv.statistics.lift import (
     self_test,
     trimmed,
 )
-from jaxpriv.statistics.lift._base import AbstractLiftEstimator, project
-from jaxpriv.statistics.lift.estimators import NAMES, temperature
+from jaxpriv.statistics.lift._base import project
+from jaxpriv.statistics.lift.estimators import temperature
 from jaxpriv.statistics.lift.training import _standardisation
 from tests.cases import raised, refused
 

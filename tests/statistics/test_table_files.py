@@ -1,6 +1,7 @@
 """Dialects of CSV files, rare classes, survey weights: defined results, or errors that name line and row."""
 
 import gzip
+import tracemalloc
 import unicodedata
 import warnings
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import IntegrityError
-from jaxpriv.statistics.tables import Categories, Codebook, Quantiles, TableFile, count_table, csv_files
+from jaxpriv.statistics.tables import Categories, Codebook, Quantiles, TableFile, count_table
 from jaxpriv.verifier.releases import plain_csv
 from tests.cases import raised, refused
 from tests.statistics.conftest import read
@@ -137,12 +138,14 @@ def test_errors_name_the_place(tmp_path):
         values(TableFile(tmp_path / "t.parquet", nfc=True))
 
 
-def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "_LONGEST", 2**16)
+def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path):
     packed = tmp_path / "bomb.csv.gz"
-    packed.write_bytes(gzip.compress(b"town,n\n" + b"," * 2**18))
-    with refused("line 2: longer than 65536 characters"):
+    packed.write_bytes(gzip.compress(b"town,n\n" + b"," * 2**27, 1))
+    tracemalloc.start()
+    with refused("line 2: longer than 16777216 characters"):
         values(packed)
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
 
 
 BAD = [
