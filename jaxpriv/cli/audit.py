@@ -103,12 +103,12 @@ def audit(
         refuse("is about a mapping, and goes without --releases, --solution and --certificate", again=known.again)
     if known.solution is None:
         refuse("is about --solution", objective=known.objective)
-    else:
+    design = mechanism.suffix.lower() == ".zip"
+    if known.solution is not None or not design:
         refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
     if sample == "joint":
         refuse("is about --counts", held_out=known.held_out)
-    if mechanism.suffix.lower() != ".zip":
-        refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
+    if not design:
         function, given = _of_arrays(mechanism, sample, records, columns, released, known)
     elif sample == "joint" or not with_table:
         raise InputError("a design is audited on a table of records in --counts")

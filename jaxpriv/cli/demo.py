@@ -122,26 +122,25 @@ def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFro
         return boundaries, merged, ratio
 
     boundaries, merged, ratio = working("Solving privacy funnels", work)
-    best = [boundaries[0][k] for k in range(len(_PRINTED))]
+    best = boundaries[0].points()
     record = {
         "disclosure": list(_PRINTED),
-        **{name: [getattr(one, name) for one in best] for name in ("value", "lower_bound", "gap", "status")},
+        **{name: best[name][: len(_PRINTED)] for name in ("value", "lower_bound", "gap", "status")},
         "greedy": [one.value for one in merged],
         "greedy_ratio": [one.value for one in ratio],
-        "seconds": sum(sum(one.seconds.values()) for one in best),
+        "seconds": sum(sum(boundaries[0][k].seconds.values()) for k in range(len(_PRINTED))),
     }
     return record, boundaries
 
 
 def _record(curve: "jp.Frontier", free: "jp.Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
-    solution = curve.solutions
-    both = [one.seconds or {} for one in (solution, free)]
+    both = [one.seconds or {} for one in (curve.solutions, free)]
     return {
+        **_output.record_of(curve, "value", "lower_bound", "gap", "status"),
         "budget": curve.targets,
-        "distortion": solution.distortion[:, 0],
-        **_output.record_of(solution, "value", "lower_bound", "gap", "status"),
-        "iterations": solution.steps,
-        "solver": solution.solver,
+        "distortion": curve.distortion[:, 0],
+        "iterations": curve.solutions.steps,
+        "solver": curve.solutions.solver,
         "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
         "drawn_budget": curve.targets[shown],
         "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},

@@ -12,7 +12,7 @@ from jaxpriv._runtime.module.latex import number, tabular
 from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.program.solution import AbstractSolution, Status
+from jaxpriv.program.solution import AbstractSolution
 from jaxpriv.verifier.claims import lower, upper
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class AbstractFrontier(Shown):
         """
         from jaxpriv.plotting import drawn_curve
 
-        held = {**self.points(), "status": np.array([Status[one.upper()].value for one in self.status])}
+        held = {**self.points(), "status": self._column("code").astype(int)}
         mechanisms = [np.asarray(self[k].mechanism) for k in range(len(self))]
         if len({one.shape for one in mechanisms}) == 1:
             held["mechanism"] = np.stack(mechanisms)

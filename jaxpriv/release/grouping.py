@@ -129,10 +129,10 @@ class FittedGroups(Shown):
 
     def _shown(self) -> dict[str, str]:
         rows = {
-            f"group {place}": f"{', '.join(names)}: leakage {upper(float(claim.upper or 'inf'))} nats"
+            f"group {place}": f"{', '.join(names)}: leakage {claim.end()}"
             for place, (names, claim) in enumerate(zip(self.groups, self.apart, strict=True), 1)
         }
-        rows["distortion, these records"] = upper(_upper(self.distortion))
+        rows["distortion, these records"] = self.distortion.end()
         rows["leakage together, these records"] = f"{upper(self.cost.joint)} nats"
         if self.cost.optimum is not None:
             rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"

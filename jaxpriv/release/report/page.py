@@ -24,10 +24,11 @@ import numpy as np
 from jaxpriv._runtime.counts import failure
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
+from jaxpriv.release.fitting import audited
 from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import combined
 from jaxpriv.release.report.comparison import expected
-from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism
+from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
@@ -101,7 +102,7 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     labels = combined(evidence.private, evidence.private_labels)
     audit = None
     if evidence.held_out is not None and evidence.held_out.any():
-        audit = audit_mechanism(mechanism.all_drawn(), counts=evidence.held_out, confidence=confidence, held_out=True)
+        audit = audited(mechanism, evidence, confidence)
     return Numbers(
         guesses=_guesses(outputs, [label for label, there in zip(labels, kept, strict=True) if there]),
         right_before=float(prior.max()),
