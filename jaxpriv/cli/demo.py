@@ -136,9 +136,9 @@ def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFro
 def _record(curve: "jp.Frontier", free: "jp.Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
     both = [one.seconds or {} for one in (curve.solutions, free)]
     return {
-        **_output.record_of(curve, "value", "lower_bound", "gap", "status"),
         "budget": curve.targets,
         "distortion": curve.distortion[:, 0],
+        **_output.record_of(curve, "value", "lower_bound", "gap", "status"),
         "iterations": curve.solutions.steps,
         "solver": curve.solutions.solver,
         "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
@@ -163,19 +163,11 @@ def _text(
             f"  {' and '.join(hidden) or 'none':<21}  {leaked * units.per_nat:.4f} {units} at distortion {spent:.4f}"
             for spent, leaked, hidden in others
         ),
-    ]
-    files = [
+        _funnel_text(record["funnel"], units),
         *(f"wrote {path}" for path in record["files"].values()),
         f"next: jaxpriv leakage {record['files']['mapping.npz']} --joint {record['files']['census.npz']}",
     ]
-    return (
-        _output.rendered(curve_table(curve, units))
-        + "\n".join(lines)
-        + "\n"
-        + _funnel_text(record["funnel"], units)
-        + "\n".join(files)
-        + "\n"
-    )
+    return _output.rendered(curve_table(curve, units)) + "".join(f"{line}\n" for line in lines)
 
 
 def _funnel_text(funnel: dict[str, object], units: Units) -> str:
@@ -195,4 +187,4 @@ def _funnel_text(funnel: dict[str, object], units: Units) -> str:
     headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
     table = _output.table_of(rows, headings)
     heading = f"\nthe privacy funnel: least leakage where so much of X is disclosed ({funnel['seconds']:.2f} s)\n"
-    return heading + _output.rendered(table)
+    return heading + _output.rendered(table).removesuffix("\n")

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from html import escape
 from importlib import resources
@@ -287,7 +286,7 @@ def _together(mechanism: GroupedMechanism, evidence: GroupedEvidence | None, con
     leakage, exact = evidence.leakage(mechanism)
     bound = "" if exact else ", a bound by the chain rule"
     text = (
-        f"The releases of all groups, read side by side, reveal at most <b>{_up(float(leakage.upper or math.inf))}</b> "
+        f"The releases of all groups, read side by side, reveal at most <b>{_up(leakage.most)}</b> "
         f"nats of the private class (mutual information, on the records of the design{bound})."
     )
     if evidence.records[:, -1].any():
@@ -308,7 +307,7 @@ def _of_group(part: Mechanism, sections: Sequence[str]) -> list[str]:
 def _learned(mechanism: Mechanism | GroupedMechanism, known: str) -> str:
     """`known`: what is known on the records of the design, a text that may be empty."""
     cap = mechanism.guarantees["maximal-leakage"]
-    factor = math.exp(float(cap.upper or math.inf))
+    factor = math.exp(cap.most)
     parts = ["<h2>What the release reveals</h2>"]
     here = "Numbers for the records of the design need its audit, which was not given."
     if known:
@@ -632,8 +631,7 @@ def _limits(proved: str) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    value = math.inf if claim.upper is None else float(Fraction(claim.upper))
-    return f"{_up(value)} {escape(claim.unit)}"
+    return f"{_up(claim.most)} {escape(claim.unit)}"
 
 
 def _fitted(value: float) -> str:
