@@ -51,7 +51,7 @@ from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
-from jaxpriv.solvers.interior_point.candidate import dual_bound, no_candidate, objective, repaired
+from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
 
@@ -625,4 +625,5 @@ def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr, Arr,
     """(the mechanism mixed until it meets the limits, value, rules times prices, prices, bound)."""
     feasible, price = repaired(data, x.T), _prices(data, dual)
     value, k = objective(data, feasible), _rules(data, dual._replace(price=price))
+    price = best_prices(data, k, dual.eta, price)
     return feasible.T, jnp.asarray(value), k, price, jnp.asarray(dual_bound(data, k, dual.eta, price))

@@ -24,6 +24,8 @@ from jaxpriv.solvers.interior_point.system import (
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12
+# Tangents of a search for the price of a budget, the first at the price that is known.
+_TANGENTS = 6
 # An output that gets a share of others of mass m changes by m over its own mass, and is worth its own: it is left out
 # with them below this share of the root of m. A choice.
 _RARE = 0.1
@@ -116,6 +118,49 @@ def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
     total, spent = _costs(data, k, eta, price)
     return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
+
+
+def best_prices(data: Data, k: Arr, eta: Arr, price: Arr) -> Arr:
+    """The prices with those of the budgets, one after the other, that make `dual_bound` largest; all other prices, and
+    those of budgets that share the peak, stay.
+    """
+    if data.program.shares:
+        return price
+    total, _ = _costs(data, k, eta, price)
+    for number, (cost, budget) in enumerate(zip(data.c, data.program.budgets, strict=True)):
+        rest = xp.where(data.support, total - price[number] * cost, xp.inf)
+        best = _best_price(rest, cost, budget, price[number])
+        price, total = xp.put(price, number, best), total + (best - price[number]) * cost
+    return price
+
+
+def _best_price(rest: Arr, cost: Arr, budget: Arr, start: Arr) -> Arr:
+    """The p >= 0 of the largest sum_x min_y (rest + p cost) - p budget, tables (Y, X), which is concave and piecewise
+    linear in p: the tangents at the nearest points on both sides of the maximum cross where the next point is.
+    """
+
+    def tangent(p: Arr) -> tuple[Arr, Arr]:
+        """(height at 0, slope) of the line through the function at p."""
+        lines = rest + p * cost
+        slope = xp.where(np.arange(len(cost))[:, None] == lines.argmin(axis=0), cost, 0.0).sum() - budget
+        return lines.min(axis=0).sum() - p * (budget + slope), slope
+
+    def narrowed(_: ScalarLike, state: tuple[Arr, ...]) -> tuple[Arr, ...]:
+        p, best, most, height, rise, far_height, far_rise = state
+        own, slope = tangent(p)
+        value, rises = own + slope * p, slope > 0
+        best, most = xp.where(value > most, p, best), xp.maximum(value, most)
+        height, rise = xp.where(rises, own, height), xp.where(rises, slope, rise)
+        far_height, far_rise = xp.where(rises, far_height, own), xp.where(rises, far_rise, slope)
+        bends = rise > far_rise
+        crossing = (far_height - height) / xp.where(bends, rise - far_rise, 1.0)
+        return xp.where(bends, xp.maximum(crossing, 0.0), best), best, most, height, rise, far_height, far_rise
+
+    height, rise = tangent(xp.zeros_like(start))
+    cheapest = xp.where(xp.isfinite(rest), cost, xp.inf).min(axis=0)
+    far_height = xp.where(cost <= cheapest, rest, xp.inf).min(axis=0).sum()  # of the function at the largest prices
+    state = start, xp.zeros_like(start), height, height, rise, far_height, cheapest.sum() - budget
+    return xp.fori_loop(0, _TANGENTS, narrowed, state)[1]
 
 
 def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
