@@ -25,7 +25,7 @@ from jaxpriv.solvers.interior_point.system import (
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12
 # Tangents of a search for the price of a budget, the first at the price that is known.
-_TANGENTS = 6
+_TANGENTS = 4
 # An output that gets a share of others of mass m changes by m over its own mass, and is worth its own: it is left out
 # with them below this share of the root of m. A choice.
 _RARE = 0.1
@@ -403,6 +403,7 @@ def with_rules(data: Data, best: Candidate, rules: Arr, weights: Arr, multiplier
         [multipliers, *(weights[j : j + 1] for j, at in enumerate(data.layout) if at.limit is not None)]
     )
     k = by_rows(data, weights) * rules
+    price = best_prices(data, k, best.eta, price)
     return best.with_dual(k, best.eta, price, dual_bound(data, k, best.eta, price))
 
 
