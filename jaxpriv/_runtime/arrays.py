@@ -259,12 +259,13 @@ def matmul(a: Arr, b: Arr) -> Arr:
 
 
 def weigh(weights: Arr, arrays: Arr) -> Arr:
-    """sum_i weights_i arrays_i."""
+    """sum_i weights_i arrays_i, of every row of weights (..., I)."""
     if of(weights, arrays) is jnp:
         return jnp.tensordot(weights, arrays, 1)
-    if len(arrays) == 1:
+    if len(arrays) == weights.ndim == 1:
         return weights[0] * arrays[0]
-    return matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
+    shape = arrays.shape[1:]
+    return matmul(weights, arrays.reshape(len(arrays), math.prod(shape))).reshape((*weights.shape[:-1], *shape))
 
 
 def einsum(subscripts: str, *arrays: Arr) -> Arr:
@@ -395,6 +396,15 @@ def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
             return lanes.chosen(which, yes(), no())
         return yes() if which.lanes.all() else no()
     return yes() if which else no()
+
+
+def chosen(which: BoolLike, new: T, old: T) -> T:
+    """The arrays of the tree `new` where `which` (of no axes) holds, those of `old` otherwise."""
+    if has_lanes(which):
+        return lanes.chosen(which, new, old)
+    if _JAX[type(which)]:
+        return jax.tree.map(lambda one, other: jnp.where(which, one, other), new, old)
+    return new if which else old
 
 
 def where_needed(which: BoolLike, function: Callable[[T], T], state: T) -> T:

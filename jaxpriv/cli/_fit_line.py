@@ -76,6 +76,11 @@ def settings(column: str, rule: "Rule") -> dict[str, str]:
     return {name: f"{column}={value}" for name, value in given.items() if value is not None}
 
 
+def words_of(column: str, rule: "Rule") -> list[str]:
+    """The same as words of a line."""
+    return [word for name, text in settings(column, rule).items() for word in (f"--{name}", text)]
+
+
 def with_rules(columns: CostOptions, rules: "Mapping[str, Rule]") -> CostOptions:
     """The options with these rules in place of those given for the same columns."""
     found: dict[str, list[str]] = {}

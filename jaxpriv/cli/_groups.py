@@ -52,16 +52,14 @@ def text(found: "jp.release.FittedGroups", target: TargetOptions, units: Units) 
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
         "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
-        "  mean distortion": _output.upper(float(found.distortion.upper or "inf")),
+        "  mean distortion": found.distortion.end(),
     }
     one = "not computed: more than 256 combinations"
     if cost.optimum is not None:
         one = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
     lines["  one mechanism for all columns leaks"] = one
     lines["whatever the population is"] = ""
-    lines["  maximal leakage, at least I(S;Y)"] = most(
-        float(found.mechanism.guarantees["maximal-leakage"].upper or "inf")
-    )
+    lines["  maximal leakage, at least I(S;Y)"] = found.mechanism.guarantees["maximal-leakage"].end(units)
     if found.population is not None:
         held_out = int(found.evidence.records[:, -1].sum())
         lines[f"population, from {held_out} held-out records"] = f"confidence {found.confidence:g}"
@@ -85,7 +83,7 @@ def _numbers(one: "jp.release.Fitted", units: Units) -> list[str]:
     bound = one.claims.get("lower_bound")
     cells = [
         str(len(one.mechanism.table)),
-        _output.upper(float(one.claims["distortion"].upper or "inf")),
+        one.claims["distortion"].end(),
         _output.upper(float(one.claims["leakage"].upper or "inf") * units.per_nat),
         "-" if bound is None else _output.lower(float(bound.lower or 0) * units.per_nat),
     ]

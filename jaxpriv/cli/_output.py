@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import jaxpriv as jp
 from jaxpriv._runtime.files import need_writable, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
@@ -21,6 +22,7 @@ from jaxpriv.verifier.claims import upper as upper
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 # A JSON object as a command writes it: numbers, texts, and lists and objects of them (`strict` makes it strict JSON).
@@ -251,9 +253,13 @@ def lower_fixed(value: float, places: int = 6) -> str:
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
 
 
-def picture_kind(path: Path, option: str) -> str:
-    """The kind of picture that a name asks for; an `InputError` names the option."""
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in ("png", "pdf", "svg"):
-        raise InputError(f"{option}: {path.name} must end in .png, .pdf or .svg")
-    return kind
+def need_picture(option: str, path: Path | None) -> None:
+    """Refuse, before any work, a picture of no known kind, or without matplotlib."""
+    if path is not None:
+        need_ending(option, path, ".png", ".pdf", ".svg")
+        jp.plotting.require_matplotlib()
+
+
+def picture(path: Path | None, draw: "Callable[[], Figure]") -> dict[Path, bytes]:
+    """The file of what is drawn, of the kind that its name asks for; none without a name."""
+    return {} if path is None else {path: jp.plotting.image_bytes(draw(), path.suffix.lower().removeprefix("."))}

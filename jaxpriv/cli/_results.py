@@ -1,13 +1,11 @@
 """What several commands print of a result, and how they end when it is not certified."""
 
 import math
-from fractions import Fraction
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonRecord, Units
+from jaxpriv.cli._output import JsonRecord
 from jaxpriv.errors import NotCertifiedError
-from jaxpriv.verifier.claims import Claim
 
 
 def solved(found: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
@@ -50,14 +48,3 @@ def work_of(record: JsonRecord) -> dict[str, str]:
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
     }
-
-
-def claim_text(claim: Claim, units: Units, *, down: bool = False, digits: int = 6) -> str:
-    """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
-    end = claim.lower if down else claim.upper
-    if end is None:
-        return "inf (no bound)"
-    scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
-    value = Fraction(end) * Fraction(scale)
-    rounded = (_output.lower if down else _output.upper)(float(value), digits)
-    return f"{rounded} {unit}".rstrip()

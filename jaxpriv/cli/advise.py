@@ -5,9 +5,9 @@ from pathlib import Path
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._fit_line import fit_command, in_groups, settings, with_rules
+from jaxpriv.cli._fit_line import fit_command, in_groups, with_rules, words_of
 from jaxpriv.cli._options import FormOptions, SplitOptions, TimeOptions, request_of
-from jaxpriv.cli._output import JsonRecord, Units
+from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -36,9 +36,7 @@ def advise(
     for the population from the records that were held out (all bounds hold together). Columns that keep the table from
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
-    if picture is not None:
-        _output.picture_kind(picture, "--picture")
-        jp.plotting.require_matplotlib()
+    _output.need_picture("--picture", picture)
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
@@ -51,10 +49,13 @@ def advise(
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
     chosen = with_rules(columns, {one.column: one.rule for one in advice.obstacles})
-    further |= {"budget": f"{_shown(advice).budget:.4g}", "out": "design.zip"}
+    further |= {"budget": f"{advice.designs[_SHOWN].budget:.4g}", "out": "design.zip"}
     command = fit_command(table, {**vars(chosen), **further})
-    files = {} if picture is None else {picture: _picture(advice, _output.picture_kind(picture, "--picture"), units)}
-    _output.deliver(_record(advice, command), json, _text(advice, command, measure, units), files, private=True)
+    record = {**advice.record, "command": command}
+    for place, one in enumerate(advice.obstacles):
+        record["obstacles"][place]["options"] = list(map(shlex.quote, words_of(one.column, one.rule)))
+    files = _output.picture(picture, lambda: advice.plot(units=units.value))
+    _output.deliver(record, json, _text(advice, command, measure, units), files, private=True)
     if not all(one.status == "optimal" for one in advice.designs):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}some designs are not certified to --tol {run.tol:g}; what is printed of "
@@ -62,102 +63,56 @@ def advise(
         )
 
 
-def _shown(advice: "jp.release.Advice") -> "jp.release.Advised":
-    return advice.designs[min(_SHOWN, len(advice.designs) - 1)]
-
-
-def _up(value: float) -> str:
-    return _output.upper_fixed(value if value > _ROUNDING else 0.0, 4)
-
-
-def _percent_up(share: float) -> str:
-    return f"{_output.upper_fixed(100 * share - _ROUNDING, 1)} %"
-
-
 def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units: Units) -> str:
-    name = advice.frontier.problem.leakage.unit
-    scale, unit = units.of(name)
     design, held_out = advice.records
     lines = [
         f"{design} records for the designs, {held_out} held out; {advice.private} private and {advice.useful} useful "
         "combinations",
-        *(f"{one.sentence}: {' '.join(_option(one))}" for one in advice.obstacles),
+        *(f"{one.sentence}: {shlex.join(words_of(one.column, one.rule))}" for one in advice.obstacles),
         f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 1)} % of these "
         "records without a release",
+        "",
+        f"Designs: the mean distortion, the records in which a column is changed, {measure.leakage}",
     ]
+    scale, unit = units.of(advice.frontier.problem.leakage.unit)
+
+    def up(leakage: float) -> str:
+        return _output.upper_fixed(leakage * scale if leakage * scale > _ROUNDING else 0.0, 4)
+
+    def percent_up(share: float) -> str:
+        return f"{_output.upper_fixed(100 * share - _ROUNDING, 1)} %"
+
     bounded = any(one.population is not None for one in advice.designs)
-    names = list(advice.designs[0].changed)
-    headings = ["budget", *names, f"leakage\n({unit})", "optimum\nat least", "guess\nright"]
-    headings += [f"population\n{advice.confidence:g}"] * bounded
-    designs = (
+    rows = (
         (
             f"{one.budget:.4g}",
             *(f"{100 * share:.1f} %" for share in one.changed.values()),
-            _up(one.leakage * scale),
+            up(one.leakage),
             _output.lower_fixed(max(one.lower_bound * scale, 0.0), 4),
-            _percent_up(one.correct_guess),
+            percent_up(one.correct_guess),
             *["" if one.population is None else _output.upper_fixed(one.population * scale, 4)] * bounded,
         )
         for one in advice.designs
     )
-    instead = (
+    headings = ["budget", *advice.designs[0].changed, f"leakage\n({unit})", "optimum\nat least", "guess\nright"]
+    designs = _output.table_of(rows, headings + [f"population\n{advice.confidence:g}"] * bounded, after=())
+    rows = (
         (
             ", ".join(one.columns) or "nothing",
             f"{one.distortion:.4g}",
-            _up(one.leakage * scale),
-            _percent_up(one.correct_guess),
-            _up(one.optimum[1] * scale),
+            up(one.leakage),
+            percent_up(one.correct_guess),
+            up(one.optimum[1]),
         )
         for one in advice.hidden
     )
-    table = _output.table_of(designs, headings, after=())
     headings = ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"]
-    hidden = _output.table_of(instead, headings, before=["hidden instead"], after=())
-    table.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
+    hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())
+    designs.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     return (
-        "\n".join(lines)
-        + f"\n\nDesigns: the mean distortion, the records in which a column is changed, {measure.leakage}\n"
-        + _output.rendered(table)
+        "".join(f"{line}\n" for line in lines)
+        + _output.rendered(designs)
         + "Whole columns hidden, and what the best design leaks that changes as much\n"
         + _output.rendered(hidden)
-        + f"To fit one of them (here the design with budget {_shown(advice).budget:.4g}):\n  {command}\n"
+        + f"To fit one of them (here the design with budget {advice.designs[_SHOWN].budget:.4g}):\n  {command}\n"
     )
-
-
-def _option(obstacle: "jp.release.Obstacle") -> list[str]:
-    """The options of `fit` that remove an obstacle, as a shell takes them."""
-    given = settings(obstacle.column, obstacle.rule)
-    words = (word for name, text in given.items() for word in (f"--{name}", text))
-    return [shlex.quote(word) for word in words]
-
-
-def _picture(advice: "jp.release.Advice", kind: str, units: Units) -> bytes:
-    unit = advice.frontier.problem.leakage.unit
-    others = [
-        (one.distortion, one.leakage, one.columns[0] if one.columns else "as it is")
-        for one in advice.hidden
-        if len(one.columns) < 2
-    ]
-    figure = jp.plotting.plot_frontier(
-        advice.frontier,
-        units=units.value if unit == "nats" else "nats",
-        others=others,
-        others_label="a column hidden instead",
-        free=advice.designs[-1].distortion,
-    )
-    figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
-    return jp.plotting.image_bytes(figure, kind)
-
-
-def _record(advice: "jp.release.Advice", command: str) -> JsonRecord:
-    return {
-        "records": dict(zip(("design", "held_out"), advice.records, strict=True)),
-        "alphabets": _output.record_of(advice, "private", "useful"),
-        **_output.record_of(advice, "correct_guess", "confidence", "hidden"),
-        "obstacles": [
-            {**_output.record_of(one, "column", "sentence"), "options": _option(one)} for one in advice.obstacles
-        ],
-        "designs": [{**_output.record_of(one), "mean_changes": one.mean_changes} for one in advice.designs],
-        "command": command,
-        "units": advice.frontier.problem.leakage.unit,
-    }

@@ -10,7 +10,6 @@ from jaxpriv.cli import _groups, _output
 from jaxpriv.cli._fit_line import in_groups
 from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
-from jaxpriv.cli._results import claim_text
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -131,11 +130,11 @@ def _text(found: "jp.release.Fitted", units: Units) -> str:
         # Of a funnel with more than two private symbols what the solver proved; the statements say so.
         best = found.claims.get(_BY_SOLVER.get(name, name), claim)
         if name in names:
-            lines[f"  {names[name]}"] = claim_text(
-                best, units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
+            lines[f"  {names[name]}"] = best.end(
+                units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
             )
     lines["whatever the population is"] = ""
-    lines |= {f"  {_CAPS[name]}": claim_text(claim, units) for name, claim in release.guarantees.items()}
+    lines |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
     limit = found.limit
     if limit is not None:
         lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"

@@ -20,8 +20,6 @@ from jaxpriv.cli._tables import CostOptions, problem_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
 
-_KINDS = (".csv", ".json", ".npz")
-
 
 def frontier(
     *,
@@ -61,11 +59,8 @@ def frontier(
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
     name = _output.only_one({**targets, "count": count})
     values = checked_targets(name, targets.get(name))
-    if out is not None and out.suffix.lower() not in _KINDS:
-        raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
-    if picture is not None:
-        jp.plotting.require_matplotlib()
-        _output.picture_kind(picture, "--picture")
+    _output.need_ending("--out", out, ".csv", ".json", ".npz")
+    _output.need_picture("--picture", picture)
     if line and picture is None:
         raise InputError("--line is about --picture")
     funnel = bottleneck or bool(disclosure)
@@ -112,9 +107,7 @@ def frontier(
         kind = out.suffix.lower()
         plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
         files[out] = _npz(numbers, curve) if kind == ".npz" else plain
-    if picture is not None:
-        drawn = jp.plotting.plot_frontier(curve, units=units.value, tol=run.tol, line=line)
-        files[picture] = jp.plotting.image_bytes(drawn, _output.picture_kind(picture, "--picture"))
+    files |= _output.picture(picture, lambda: curve.plot(units=units.value, tol=run.tol, line=line))
     _output.deliver(record, json, _table(curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):

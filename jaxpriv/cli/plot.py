@@ -1,12 +1,15 @@
 """`jaxpriv plot`: pictures of mappings and of certified curves."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import Units
 from jaxpriv.errors import InputError, IntegrityError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def plot(
@@ -21,20 +24,20 @@ def plot(
     A mapping of |X| symbols is drawn with one row for each; a curve with its points, and with the band in which the
     optimum lies between them.
     """
-    jp.plotting.require_matplotlib()
-    kind = _output.picture_kind(out, "--out")
+    _output.need_picture("--out", out)
     found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
     if line and not curves:
         raise InputError("--line is about curves (CURVE.npz of jaxpriv frontier)")
-    figure = (
-        jp.plotting.plot_frontier(*curves, units=units.value, title=title, line=line)
-        if curves
-        else jp.plotting.plot_mapping(found[0][1], title=title)
-    )
-    _output.deliver({}, None, f"picture in {out}\n", {out: jp.plotting.image_bytes(figure, kind)})
+
+    def drawn() -> "Figure":
+        if curves:
+            return jp.plotting.plot_frontier(*curves, units=units.value, title=title, line=line)
+        return jp.plotting.plot_mapping(found[0][1], title=title)
+
+    _output.deliver({}, None, f"picture in {out}\n", _output.picture(out, drawn))
 
 
 def _read(path: Path) -> "jp.plotting.DrawnCurve | tuple[str, object]":

@@ -7,7 +7,7 @@ import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonRecord
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+from jaxpriv.errors import NotCertifiedError, ResourceError
 
 
 def sweep(
@@ -27,21 +27,8 @@ def sweep(
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
     from jaxpriv._runtime.clock import clock_of, listener
-    from jaxpriv.solving.sweeps.running import sweep_within
-    from jaxpriv.solving.sweeps.store import polars_or_refuse
 
-    if workers < 1:
-        raise InputError("--workers must be at least 1")
-    polars_or_refuse()
-    clock = clock_of(time_limit, None)
-    share = None if part is None else _part(part)
-    declared = jp.sweeps.Study.of(study)
-    if dry_run:
-        planned = working("Planning", lambda _: jp.sweep(declared, out, dry_run=True))
-        record = _plan_record(planned)
-        _output.deliver(record, json, _plan_text(record))
-        return
-    listen = listener(progress, "SweepProgress")
+    clock, listen = clock_of(time_limit, None), listener(progress, "SweepProgress")
 
     def work(report: Callable[[int, int], None]) -> "jp.sweeps.Sweep":
         def each(record: "jp.sweeps.SweepProgress") -> None:
@@ -49,10 +36,14 @@ def sweep(
             if listen is not None:
                 listen(record)
 
-        return sweep_within(clock, declared, out, workers, None, share, each)
+        return jp.sweep(study, out, workers=workers, part=part, dry_run=dry_run, progress=each, clock=clock)
 
-    done = working("Solving", work, clock)
-    record = _record(done)
+    done = working("Planning" if dry_run else "Solving", work, clock)
+    if dry_run:
+        record = _plan_record(done)
+        _output.deliver(record, json, _plan_text(record))
+        return
+    record = done.record
     _output.deliver(record, json, _text(record))
     if done.failures:
         number, why = next(iter(done.failures.items()))
@@ -60,7 +51,7 @@ def sweep(
             f"{len(done.failures)} of {len(done.plan.chunks)} chunks are missing (chunk {number}: {why}); what is done "
             "is kept: run the command again"
         )
-    if done.stopped or (share is None and not done.complete):
+    if done.stopped or (part is None and not done.complete):
         raise NotCertifiedError(
             f"{_output.stopped(done.stopped)}{record['problems'] - record['done']} problems are not done; what is done "
             "is kept: run the command again"
@@ -70,25 +61,6 @@ def sweep(
             f"{record['unproved']} problems are not certified to their tolerances, {record['refused']} were refused; "
             "all rows are written, with their intervals and the reasons (column notes)"
         )
-
-
-def _record(done: "jp.sweeps.Sweep") -> JsonRecord:
-    table = done.table
-    counts = dict(sorted(table["status"].value_counts().iter_rows()))
-    gaps = table.filter(table["gap"].is_finite())["gap"]
-    return {
-        "name": done.study.name,
-        "study": done.study.hash,
-        "folder": done.folder,
-        "problems": len(done.study.cases),
-        "done": len(table),
-        "statuses": counts,
-        "unproved": sum(counts.get(name, 0) for name in ("not_certified", "best_known")),
-        "refused": counts.get("refused", 0),
-        "worst_gap": gaps.max() if len(gaps) else None,
-        "chunks": {"total": len(done.plan.chunks), "new": done.new, "redone": done.redone},
-        "failures": done.failures,
-    }
 
 
 def _text(record: JsonRecord) -> str:
@@ -101,15 +73,6 @@ def _text(record: JsonRecord) -> str:
         "folder": str(record["folder"]),
     }
     return _output.aligned(lines)
-
-
-def _part(text: str) -> tuple[int, int]:
-    first, _, count = text.partition("/")
-    if not (first.isascii() and first.isdigit() and count.isascii() and count.isdigit()):
-        raise InputError(f"--part {text!r} is not K/N, as in 1/20")
-    if not 1 <= int(first) <= int(count):
-        raise InputError(f"--part {text!r}: K must be from 1 to N")
-    return int(first), int(count)
 
 
 def _plan_record(planned: "jp.sweeps.Sweep") -> dict[str, object]:

@@ -1,6 +1,5 @@
 """What an iteration comes to, a mechanism and a dual object, and when their gap is small enough."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -53,23 +52,12 @@ class Candidate:
 
     def with_primal(self, mechanism: Arr, value: ScalarLike) -> "Candidate":
         """The better of the two mechanisms."""
-        better = value < self.value
-        return dataclasses.replace(
-            self,
-            mechanism=xp.where(better, mechanism, self.mechanism),
-            value=xp.where(better, value, self.value),
-        )
+        other = Candidate(mechanism, value, self.k, self.eta, self.price, self.bound)
+        return xp.chosen(value < self.value, other, self)
 
     def with_dual(self, k: Arr, eta: Arr, price: Arr, bound: ScalarLike) -> "Candidate":
         """The better of the two dual objects."""
-        better = bound > self.bound
-        return dataclasses.replace(
-            self,
-            k=xp.where(better, k, self.k),
-            eta=xp.where(better, eta, self.eta),
-            price=xp.where(better, price, self.price),
-            bound=xp.where(better, bound, self.bound),
-        )
+        return xp.chosen(bound > self.bound, Candidate(self.mechanism, self.value, k, eta, price, bound), self)
 
 
 # (k, eta, price): the adversary's rules times their prices (Y, T), the prices of worst-outcome limits of smooth terms

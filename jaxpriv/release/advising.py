@@ -3,7 +3,8 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
 from jaxpriv.statistics.tables.rules import column_distortion
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Budgets of the designs, as shares of the least distortion at which the release is independent of S; at 1 exactly no
 # point is in the interior, and certificates take longer.
@@ -112,6 +116,34 @@ class Advice:
     confidence: float
 
     __repr__ = summary
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What was found in terms of JSON, without the curve and the classes; leakages in `units`."""
+        return {
+            "records": dict(zip(("design", "held_out"), self.records, strict=True)),
+            "alphabets": {"private": self.private, "useful": self.useful},
+            "correct_guess": self.correct_guess,
+            "confidence": self.confidence,
+            "hidden": [asdict(one) for one in self.hidden],
+            "obstacles": [{"column": one.column, "sentence": one.sentence} for one in self.obstacles],
+            "designs": [{**asdict(one), "mean_changes": one.mean_changes} for one in self.designs],
+            "units": self.frontier.problem.leakage.unit,
+        }
+
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
+        """`jaxpriv.plotting.plot_frontier` of the designs, beside what the table leaks as it is and with one column
+        hidden instead.
+        """
+        others = [
+            (one.distortion, one.leakage, "".join(one.columns) or "as it is")
+            for one in self.hidden
+            if len(one.columns) < 2
+        ]
+        free = self.designs[-1].distortion
+        figure = self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
+        figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
+        return figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -63,6 +63,28 @@ class TableDrift:
         """Whether a corrected p-value is below 0.01. If none is, P(S|X) may still be another one."""
         return any(one.adjusted < LEVEL for one in self.columns)
 
+    @property
+    def sentences(self) -> list[str]:
+        """What it says in words: how each column differs, what I(S;Y) is at most (nats), and a warning if it drifted.
+
+        Without a full stop, the first one a heading of the others.
+        """
+        lines = [f"compared with the {self.design} records of the design:"]
+        lines += [
+            f"  {one.column or 'all useful columns together'}: total variation {one.variation:.3f}, p = "
+            f"{one.p_value:.2g} (corrected {one.adjusted:.2g})"
+            for one in self.columns
+        ]
+        if self.information is not None:
+            lines.append(f"of these records I(S;Y) is at most I(X;Y), at most {self.information.end()}")
+        if self.drifted:
+            lines.append(
+                f"warning: a corrected p is below {LEVEL:g}, which is evidence that these records come from another "
+                "population than those of the design: its bounds for the population may not hold for them; those for "
+                "every population do"
+            )
+        return lines
+
 
 def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrift:
     """Compare the useful columns of a table with the records that the mechanism was designed on.

@@ -30,7 +30,7 @@ from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
-from jaxpriv.verifier.releases import csv_line, escaped, unkeepable
+from jaxpriv.verifier.releases import Receipt, csv_line, escaped, unkeepable
 from jaxpriv.verifier.sequences import Disclosed, rounded_rows
 
 try:
@@ -238,6 +238,7 @@ class Released:
         earlier: whether a ledger held draws before; False of a design that looks at them: it finds its records there.
         disclosed: what the receivers of an earlier release and of this one have; None without one.
         fresh: records without a draw of the earlier design that this one looks at: one was drawn and recorded.
+        identified: whether columns identify the records in the ledgers.
     """
 
     outputs: np.ndarray
@@ -252,8 +253,52 @@ class Released:
     earlier: bool
     disclosed: Disclosed | None
     fresh: int
+    identified: bool
 
     __repr__ = summary
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is to be noted of the release, in words and without a full stop; for the owner alone.
+
+        Bounds are on the records of the design. An argument of `release` that helps is named in backquotes.
+        """
+        stated, lines = Receipt(self.receipt), []
+        kept = stated.record["kept"]
+        if self.order_file is not None:
+            lines.append(f"rows are in a random order, for the owner alone in {self.order_file}")
+        lines += [f"draws are recorded, for the owner alone, in {path}" for path in self.ledgers]
+        lines += [f"stated in the receipt: {sentence}" for sentence in stated.departures]
+        for name, claim in ({} if self.disclosed is None else self.disclosed.leakage).items():
+            lines.append(f"{RECEIVERS[name]} have at most {claim.end()} on the records of the design")
+        if self.served:
+            lines.append(f"{self.served} records were in the ledger and keep their earlier draw")
+        if self.served and not self.identified:
+            lines.append(
+                "they are the same rows of an equal table; if they are other people, name a column that says so: "
+                "`identity`"
+            )
+        elif self.earlier and not self.identified:
+            lines.append(
+                "the ledger has releases of other tables; without `identity` it does not notice a person who is in "
+                "several"
+            )
+        if self.fresh:
+            lines.append(
+                f"{self.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released"
+            )
+        if self.unseen:
+            lines.append(f"{self.unseen} records combine classes as none of the fit did: {stated.record['unseen']}")
+        if self.escaped:
+            lines.append(f"{self.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas")
+        if kept:
+            lines.append(f"not covered by any audit: {', '.join(kept)}")
+        if self.singled_out:
+            lines.append(
+                f"kept columns single out {self.singled_out} of {stated.rows} rows: who knows them for a record finds "
+                "its row in any order"
+            )
+        return lines
 
 
 def release(
@@ -444,6 +489,7 @@ def release(
         bool(paths) and held,
         disclosed,
         fresh,
+        bool(identity),
     )
 
 

@@ -48,7 +48,7 @@ def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> 
     eta, unused = xp.zeros((x.shape[0], 0), like=x), xp.zeros((), like=x)
     k, price = xp.maximum(k, _NO_LESS), xp.maximum(price, _NO_LESS)
     point = Point(x, unused, k, unused, unused, unused, eta, eta, unused, price, unused, unused)
-    return improved(data, point, {}, best)
+    return improved(data, point, k, {}, best)
 
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, floor, inf, isfinite, isqrt
+from math import ceil, e, floor, inf, isfinite, isqrt, log2
 from typing import Any, SupportsFloat, TypeAlias
 
 from jaxpriv.errors import IntegrityError
@@ -120,6 +120,18 @@ class Claim:
     def record(self) -> Json:
         """The claim as JSON."""
         return {"lower": self.lower, "upper": self.upper, "unit": self.unit}
+
+    def end(self, units: str = "nats", *, down: bool = False, digits: int = 6) -> str:
+        """The upper end for a reader, rounded up to so many digits, or with `down` the lower one, rounded down.
+
+        Nats are converted to `units`, "nats" or "bits", which stand behind them; of an absent end "inf (no bound)".
+        """
+        end = self.lower if down else self.upper
+        if end is None:
+            return "inf (no bound)"
+        of_nats = self.unit == "nats"
+        value = Fraction(end) * Fraction(log2(e) if of_nats and units == "bits" else 1)
+        return (lower if down else upper)(float(value), digits) + (f" {units}" if of_nats else "")
 
 
 INFINITE = Claim(None, None, "nats")

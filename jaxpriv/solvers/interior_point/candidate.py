@@ -18,8 +18,6 @@ from jaxpriv.solvers.interior_point.system import (
     Point,
     average_rules,
     rearrange,
-    row_prices,
-    rules,
 )
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
@@ -59,13 +57,13 @@ def no_candidate(program: Program) -> Candidate:
     return with_mechanism(program, best, first)
 
 
-def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:
+def improved(data: Data, point: Point, g: Arr, edges: Edges, best: Candidate) -> Candidate:
     """`best` with the better of its own and the point's mechanism, and of its own and the point's rules.
 
-    `edges`: those of the point's rules.
+    `g`: the point's rules (Y, T), of which those of smooth terms are read; `edges`: those of these rules.
     """
     data = data.at(point.peak)
-    k, price = _valid(data, point, edges)
+    k, price = _valid(data, point, g, edges)
     if data.program.minimax:
         feasible, value = _least_leaking(data, point)
         known = xp.exp(best.bound) if data.program.logarithmic else xp.maximum(best.bound, 0.0)
@@ -86,12 +84,11 @@ def with_mechanism(program: Program, best: Candidate, mechanism: Arr) -> Candida
     return best.with_primal(feasible.T, objective(data, feasible))
 
 
-def _valid(data: Data, point: Point, edges: Edges) -> tuple[Arr, Arr]:
+def _valid(data: Data, point: Point, g: Arr, edges: Edges) -> tuple[Arr, Arr]:
     """Rules inside their sets, and prices that share the peak."""
     price = point.price
     if data.program.peaked:
         price = price / xp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
-    g = rules(data, point.k, row_prices(data, point.price, point.eta))
     parts = []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         own = point.k[:, place.rows]
@@ -117,7 +114,7 @@ def _valid(data: Data, point: Point, edges: Edges) -> tuple[Arr, Arr]:
 def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
     total, spent = _costs(data, k, eta, price)
-    return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
+    return data.inside(total, xp.inf).min(axis=0).sum() - spent
 
 
 def best_prices(data: Data, k: Arr, eta: Arr, price: Arr) -> Arr:
@@ -194,7 +191,7 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, pea
     if data.turns is not None:
         lower = data.rmatvec(xp.where(_balanced(data), k, 0.0))
         costs, fall = costs - lower, fall - lower / peak
-    costs = xp.where(data.support, costs, xp.inf)
+    costs = data.inside(costs, xp.inf)
 
     def lowered(e: ScalarLike) -> tuple[ScalarLike, ScalarLike]:
         lines = costs - e * fall
@@ -206,7 +203,7 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, pea
         return e + left / xp.maximum(slope, np.finfo(fall.dtype).tiny)
 
     e = xp.fori_loop(0, _NEWTON_STEPS, newton, start)
-    size = abs(spent) + xp.where(data.support, abs(costs), 0.0).max(axis=0).sum()
+    size = abs(spent) + data.inside(abs(costs), 0.0).max(axis=0).sum()
     eps = np.finfo(fall.dtype).eps
     return xp.where((lowered(e)[0] >= -_ROUNDINGS * eps * size) & (e < 1.0 / eps), e, -xp.inf)
 
@@ -262,29 +259,30 @@ def _without_rare(data: Data, point: Point) -> Arr:
 def _meets(data: Data, x: Arr) -> BoolLike:
     """Whether a mechanism meets the budgets and the limits on averages, up to rounding: ()."""
     program, allowed = data.program, _ROUNDINGS * np.finfo(x.dtype).eps
-    used, size = (data.c * x).sum(axis=(1, 2)), (abs(data.c) * x).sum(axis=(1, 2))
-    met = ((used <= program.budgets + allowed * size) | (program.marks > 0)).all()
-    ax = data.matvec(x)
-    for term, place in zip(data.terms, data.layout, strict=True):
+    size = (abs(data.c) * x).sum(axis=(1, 2))
+    met = ((data.use(x) <= program.budgets + allowed * size) | (program.marks > 0)).all()
+    for term in data.terms:
         if term.role is Role.AVERAGE:
-            value, size = term.support(ax[:, place.rows]).sum(), abs(ax[:, place.rows]).sum()
+            w = data.matvec_of(term, x)
+            value, size = term.support(w).sum(), abs(w).sum()
             met = met & (value <= term.bound + _rounding(term, x).sum() + allowed * size)
     return met
 
 
 def objective(data: Data, x: Arr) -> ScalarLike:
     """The objective at a mechanism, outputs first."""
-    ax = data.matvec(x)
     total = (data.cost * x).sum()
     peaks: list[Arr] = []
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for term in data.terms:
         if term.role is Role.OBJECTIVE:
-            total = total + term.support(ax[:, place.rows]).sum()
+            total = total + term.support(data.matvec_of(term, x)).sum()
         elif term.role is Role.PEAK:
-            peaks.append(term.support(ax[:, place.rows]).sum() - term.bound)
-    used = (data.c * x).sum(axis=(1, 2)) - data.program.budgets
+            peaks.append(term.support(data.matvec_of(term, x)).sum() - term.bound)
+    if not data.program.peaked:
+        return total
+    used = data.use(x) - data.program.budgets
     peaks.extend(xp.where(data.program.marks[i] > 0, used[i], -xp.inf) for i in range(used.shape[0]))
-    return total + xp.stack(peaks).max() if data.program.peaked else total
+    return total + xp.stack(peaks).max()
 
 
 def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
@@ -305,17 +303,15 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
         x = _feasible_share(data, x, feasible_point) if program.forbids else _independent_share(data, x, mass)
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
-        used, at_feasible_point = (data.c * x).sum(axis=(1, 2)), (data.c * feasible_point).sum(axis=(1, 2))
+        used, at_feasible_point = data.use(x), data.use(feasible_point)
         over = (used > program.budgets) & (program.marks == 0)
         if program.equal is not None:
             over = over & ~program.equal
         drop = xp.where(over & (used > at_feasible_point), used - at_feasible_point, 1.0)
         share = xp.where(over, xp.clip((used - program.budgets) / drop, 0.0, 1.0), 0.0).max(initial=0.0)
-    ax, ax_feasible = (data.matvec(one) for one in (x, feasible_point))
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for term in data.terms:
         if term.role is Role.AVERAGE:
-            value = term.support(ax[:, place.rows]).sum()
-            held = term.support(ax_feasible[:, place.rows]).sum()
+            value, held = (term.support(data.matvec_of(term, one)).sum() for one in (x, feasible_point))
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)
@@ -341,13 +337,11 @@ def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
     (1 - c) W + c a meets the limit at y when c a_y own >= (1 - c) e_y.
     """
-    ax = data.matvec(x)
-    prior = data.matvec(xp.ones_like(mass)[None])
     need = xp.zeros(x.shape[0], like=x)
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for term in data.terms:
         if term.role is not Role.WORST or term.rate is not None:
             continue
-        w, base = ax[:, place.rows], prior[:, place.rows]
+        w, base = (data.matvec_of(term, one) for one in (x, xp.ones_like(mass)[None]))
         if term.smooth:
             excess = term.support(w) + x @ term.offset
             own = -(term.support(base)[0] + term.offset.sum())
@@ -382,9 +376,9 @@ def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
 def _excesses(data: Data, x: Arr) -> Arr:
     """By how much every output exceeds its worst-outcome limits, the largest; below 0 where it has slack: (Y,)."""
     found = []
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for term in data.terms:
         if term.role is Role.WORST and term.rate is None:
-            value = term.support(data.matvec(x)[:, place.rows]) + x @ term.offset
+            value = term.support(data.matvec_of(term, x)) + x @ term.offset
             found.append(value if term.smooth else xp.where(value > _rounding(term, x), value, xp.minimum(value, 0.0)))
     return xp.stack(found).max(axis=0)
 

@@ -39,8 +39,8 @@ from jaxpriv.solvers.interior_point.newton import (
     plus,
     predictor,
     price_move,
-    responses,
     with_prices,
+    with_responses,
 )
 from jaxpriv.solvers.interior_point.start import first_point
 from jaxpriv.solvers.interior_point.system import (
@@ -144,7 +144,7 @@ class InteriorPoint(AbstractSolver):
         data = rearrange(program)
         point = first_point(data, attempt, self.warm_steps)
         residual = residuals(data, point)
-        best = improved(data, point, residual.edges, best)
+        best = improved(data, point, residual.rules, residual.edges, best)
         nothing = xp.zeros((), like=point.x)
         return InteriorState(point, residual, np.array(0), np.array(0), best, nothing)
 
@@ -153,7 +153,7 @@ class InteriorPoint(AbstractSolver):
         data = rearrange(program)
         point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
-        best = improved(data, point, residual.edges, state.best)
+        best = improved(data, point, residual.rules, residual.edges, state.best)
         short = xp.where(length < _SHORT, state.short + 1, 0)
         return InteriorState(point, residual, state.count + 1, short, best, length)
 
@@ -195,9 +195,11 @@ def _after(data: Data, point: Point, move: Point, lengths: Lengths) -> Point:
 def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Arr, ...]]:
     """(smallest product relative to its weight, mean product, all products) at a point, `prices` its `row_prices`."""
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
-    total = xp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
-    least = xp.where(data.support, xz / xp.where(data.support, data.h, 1.0), xp.inf).min()
-    least = xp.minimum(least, xp.minimum(worst.min(initial=xp.inf), data.open(pair, xp.inf).min(initial=xp.inf)))
+    total = data.inside(xz, 0.0).sum() + worst.sum() + pair.sum()
+    least = data.inside(xz / data.inside(data.h, 1.0), xp.inf).min()
+    for products in (worst, data.open(pair, xp.inf)):
+        if products.size:
+            least = xp.minimum(least, products.min())
     ks = rv = xp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
@@ -208,9 +210,9 @@ def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Ar
     return least, total / data.pairs, (xz, ks, rv, worst, pair)
 
 
-def _ratio(v: Arr, dv: Arr) -> Arr:
-    """Largest step in [0, 1] that keeps v + a dv >= 0."""
-    return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
+def _fall(v: Arr, dv: Arr) -> Arr:
+    """The inverse of the largest step that keeps v + a dv >= 0, where there is one."""
+    return (-dv / v).max()
 
 
 def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
@@ -247,24 +249,23 @@ def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move:
     Where all terms are linear and no peak multiplies prices, the equations of the mechanism and those of the prices
     have no variable in common, so that each may go as far as its own variables allow; elsewhere both go equally far.
     """
-    inside = data.support
-    step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
-    dual = _ratio(point.z, xp.where(inside, move.z, 0.0))
+    # The inverses of the lengths.
+    step, dual = _fall(data.inside(point.x, 1.0), data.inside(move.x, 0.0)), _fall(point.z, data.inside(move.z, 0.0))
     moved_prices = row_prices(data, point.price + move.price, point.eta + move.eta) - r.prices
     if data.any_linear:
         linear, capped = data.linear > 0, data.capped > 0
-        dual = xp.minimum(dual, _ratio(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
-        step = xp.minimum(step, _ratio(xp.where(linear, point.s, 1.0), xp.where(linear, move.s, 0.0)))
-        step = xp.minimum(step, _ratio(xp.where(capped, point.v, 1.0), xp.where(capped, move.v, 0.0)))
+        dual = xp.maximum(dual, _fall(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
+        step = xp.maximum(step, _fall(xp.where(linear, point.s, 1.0), xp.where(linear, move.s, 0.0)))
+        step = xp.maximum(step, _fall(xp.where(capped, point.v, 1.0), xp.where(capped, move.v, 0.0)))
         d_slack = xp.where(capped, xp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
-        dual = xp.minimum(dual, _ratio(data.cap_slack(point.k, r.prices), d_slack))
+        dual = xp.maximum(dual, _fall(data.cap_slack(point.k, r.prices), d_slack))
     if point.eta.size:
-        step, dual = xp.minimum(step, _ratio(point.sigma, move.sigma)), xp.minimum(dual, _ratio(point.eta, move.eta))
+        step, dual = xp.maximum(step, _fall(point.sigma, move.sigma)), xp.maximum(dual, _fall(point.eta, move.eta))
     if point.price.size:
-        step = xp.minimum(step, _ratio(data.open(point.slack, 1.0), move.slack))
-        dual = xp.minimum(dual, _ratio(data.open(point.price, 1.0), data.open(move.price, 0.0)))
+        step = xp.maximum(step, _fall(data.open(point.slack, 1.0), move.slack))
+        dual = xp.maximum(dual, _fall(data.open(point.price, 1.0), data.open(move.price, 0.0)))
     if not data.program.minimax and not any(term.smooth for term in data.terms):
-        return step, dual
+        return 1.0 / xp.maximum(step, 1.0), 1.0 / xp.maximum(dual, 1.0)
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
     g = r.rules
     up, down = origin.rise, origin.fall
@@ -282,7 +283,7 @@ def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move:
         worst = longest(u != 0, abs(u), up)
     else:
         worst = xp.maximum(longest(u > 0, u, up), longest(u < 0, -u, down))
-    step = xp.minimum(xp.minimum(step, dual), 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
+    step = 1.0 / xp.maximum(xp.maximum(step, dual), xp.maximum(worst, 1.0))
     return step, step
 
 
@@ -377,12 +378,10 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     """One predictor-corrector step."""
     data = data.at(point.peak)
     f = factorise(data, point, r)
-    response = responses(data, point, r, f) if r.columns.shape[0] else None
-    asked = (predictor(data, point, r), centring(data, point, r))
-    both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
-    predict, centre = (
-        with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
-    )
+    asked = Sides(*map(xp.stack, zip(predictor(data, point, r), centring(data, point, r), strict=True)))
+    response, both = with_responses(data, point, r, f, asked)
+    both = with_prices(data, point, r, both, response, asked)
+    predict, centre = (Point(*(leaf[i] for leaf in both)) for i in range(2))
     along = None
     if data.program.minimax and response is not None:
         predict, centre, along = followed(data, point, r, predict, centre, response)
@@ -406,17 +405,16 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         carry: tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike],
     ) -> tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike]:
         move, length, mean, count, _ = carry
-        sides = _corrections(data, point, r, move, length, sigma)
-        own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
-        own = with_prices(data, point, r, Point(*(leaf[0] for leaf in own)), response, sides)
+        sides = Sides(*(leaf[None] for leaf in _corrections(data, point, r, move, length, sigma)))
+        own = with_prices(data, point, r, directions(data, point, r, f, sides), response, sides)
+        own = Point(*(leaf[0] for leaf in own))
         if along is not None:
             own = plus(own, along, -own.peak)
         trial = plus(move, own, 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < _LESS * mean) | (xp.minimum(*trial_length) > _LONGER * xp.minimum(*length))
-        take = lambda p, q: xp.where(better, p, q)  # noqa: E731
-        a, dual = map(take, trial_length, length)
-        return Point(*map(take, trial, move)), (a, dual), take(trial_mean, mean), count + 1, better
+        move, length, mean = xp.chosen(better, (trial, trial_length, trial_mean), (move, length, mean))
+        return move, length, mean, count + 1, better
 
     start = (move, length, mean, np.array(0), np.array(True))
     move, length, _, _, _ = xp.while_loop(improving, correct, start)
@@ -431,6 +429,8 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Le
     goal = ((1.0 - a) + a * sigma) * r.mu
 
     def towards(product: Arr, aim: ArrLike) -> Arr:
+        if not product.size:
+            return product
         return xp.maximum(xp.clip(product, aim / _INSIDE, _INSIDE * aim) - product, -_INSIDE * aim)
 
     sides = no_sides(point, r)
@@ -465,9 +465,11 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Le
             expected = expected + spread * edge.level_drift
         link = xp.put(link, np.s_[:, at], linear - t_new[:, None] * new.normal)
         level = xp.put(level, np.s_[:, n], -price[:, 0] * t * (new.level - expected))
-    sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
-    rate = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
-    missing = r.use + a * rate - sums
+    missing, limits = sides.limits, sides.worst
+    if point.eta.size or any(term.priced for term in data.terms):  # the use of a budget is linear
+        sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
+        rate = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
+        missing = r.use + a * rate - sums
     if data.program.minimax:
         sides = sides._replace(balance=-a * a * data.share(move, move))
         second = -a * a * move.peak
@@ -486,7 +488,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Le
         ks = data.linear * towards(ks, aim)
         rv = xp.where(data.capped > 0, towards(rv, aim), 0.0)
     return sides._replace(
-        xz=xp.where(data.support, towards(xz, goal * data.h), 0.0),
+        xz=data.inside(towards(xz, goal * data.h), 0.0),
         ks=ks,
         rv=rv,
         link=keep(link),
@@ -506,13 +508,13 @@ def _bent(edge: Boundary, dg: Arr) -> Arr:
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths) -> Point:
     new = _after(data, point, move, lengths)
-    x = xp.where(data.support, new.x, 0.0)
+    x = data.inside(new.x, 0.0)
     x = x / x.sum(axis=0)
     if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free
         share = data.share(new, new._replace(x=x))
         scaled = (part / share for part in (new.k, new.eta, new.nu, new.price))
         new = new._replace(**dict(zip(("k", "eta", "nu", "price"), scaled, strict=True)))
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price, new.peak)
-    floor = _LEAST_RATIO * r.mu * data.h / xp.where(data.support, x, 1.0)
-    z = xp.where(data.support, xp.where(z > 0, z, floor), 1.0)
+    floor = _LEAST_RATIO * r.mu * data.h / data.inside(x, 1.0)
+    z = data.inside(xp.where(z > 0, z, floor), 1.0)
     return new._replace(x=x, z=z)

@@ -68,7 +68,7 @@ class Sides(NamedTuple):
 
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
     """`transposable`: see `newton_system`."""
-    di = xp.where(data.support, point.x / point.z, 0.0)
+    di = data.inside(point.x / point.z, 0.0)
     roots = tuple(xp.cholesky(block) for block in r.blocks)
     a, extra, normals, d = data.a, r.extra, r.normals, r.d
     for at, root in zip(data.coupled, roots, strict=True):
@@ -207,7 +207,13 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Arr:
     if data.any_linear:
         products = sides.ks / point.k - sides.rv / data.cap_slack(point.k, r.prices)
         link = xp.add_at(link, np.s_[..., : data.rows], xp.where(data.linear > 0, products, 0.0))
-    return xp.add_at(link, np.s_[..., data.rows :], sides.worst / point.eta)
+    return xp.add_at(link, np.s_[..., data.rows :], sides.worst / point.eta) if point.eta.size else link
+
+
+def _plain(data: Data, point: Point, r: Residual, asked: Sides) -> tuple[Arr, ...]:
+    """A stack of right-hand sides (leading axis) as `_solve` takes them."""
+    rho = data.inside(asked.xz / data.inside(point.x, 1.0), 0.0)
+    return rho, _full_link(data, point, r, asked), asked.level, asked.row
 
 
 def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
@@ -215,9 +221,7 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
 
     Returns the directions (a batch of `Point`) at fixed prices.
     """
-
-    rho = xp.where(data.support, asked.xz / xp.where(data.support, point.x, 1.0), 0.0)
-    solved = _solve(data, f, rho, _full_link(data, point, r, asked), asked.level, asked.row)
+    solved = _solve(data, f, *_plain(data, point, r, asked))
     return _as_move(data, point, r, solved, asked, xp.zeros_like(asked.pair))
 
 
@@ -228,11 +232,23 @@ class Responses(NamedTuple):
     slopes: Arr  # [j, i]: d use_i / d price_j
 
 
-def responses(data: Data, point: Point, r: Residual, f: Factor) -> Responses:
-    """The same for every right-hand side of a step."""
+def with_responses(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> tuple[Responses | None, Point]:
+    """(the responses, the same for every right-hand side of a step; None without prices, `directions`), all of them
+    solved for together.
+    """
+    count = len(r.columns)
+    if not count:
+        return None, directions(data, point, r, f, asked)
+    rows = xp.zeros((count, *r.row.shape), like=r.row)
+    priced = -r.columns, r.cap_response, r.responses, rows
+    solved = _solve(data, f, *map(xp.concatenate, zip(priced, _plain(data, point, r, asked), strict=True)))
+    moves = _as_move(data, point, r, tuple(one[count:] for one in solved), asked, xp.zeros_like(asked.pair))
+    return _as_responses(data, point, r, *(one[:count] for one in solved)), moves
+
+
+def _as_responses(data: Data, point: Point, r: Residual, dx: Arr, dz: Arr, kappa: Arr, e: Arr) -> Responses:
+    """What was solved for unit changes of the prices."""
     nothing = no_sides(point, r)
-    row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
-    dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
     unit = xp.eye(len(r.columns), like=point.x)[:, : point.price.shape[0]]
     if data.program.minimax:  # what the peak takes off the linear rows asks for moves of their slacks and of t
         link = xp.zeros_like(r.cap_response)
@@ -252,29 +268,30 @@ def no_sides(point: Point, r: Residual) -> Sides:
 
 
 def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Responses | None, sides: Sides) -> Point:
-    """Add the moves of the prices: a system of the size of the number of limits. Without limits nothing is `given`."""
+    """Add the moves of the prices to a stack of directions, those of `sides`: a system of the size of the number of
+    limits. Without limits nothing is `given`.
+    """
     count = point.price.shape[0]
     if given is None:
         return move
     response, slopes = given
-    base = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and its slack and pair are not used
     matrix = xp.diag(point.slack / at) - slopes[:count].T
-    rhs = sides.pair / at - sides.limits + base
-    peak = xp.zeros_like(point.peak)
+    rhs = sides.pair / at - sides.limits + use_rates(data, point, r, move)
+    balance, peak = sides.balance, move.peak
     if data.program.peaked:
         mark = data.marks
         matrix = xp.concatenate([xp.concatenate([matrix, mark[None]]), xp.append(mark, 0.0)[:, None]], axis=1)
-        solved = xp.solve(matrix, xp.concatenate([rhs, sides.balance[None]]))
-        price, peak = solved[:-1], solved[-1]
     elif data.program.minimax:
         share = lambda one: data.share(one, point) + data.share(point, one)  # noqa: E731
         matrix = xp.concatenate([matrix, -slopes[count:].T], axis=1)
         matrix = xp.concatenate([matrix, xp.each(share, response)[None]])
-        solved = xp.solve(matrix, xp.concatenate([rhs, (sides.balance - share(move))[None]]))
-        price, peak = solved[:-1], solved[-1]
+        balance = balance - xp.each(share, move)
+    if data.program.peaked or data.program.minimax:
+        solved = xp.solve(matrix, xp.concatenate([rhs, balance[:, None]], axis=1).T).T
+        price, peak = solved[:, :-1], solved[:, -1]
     else:
-        price = small_solve(matrix, rhs)
+        price = small_solve(matrix, rhs.T).T
     along = solved if data.program.minimax else price
     # Parts that a program does not have are empty.
     moved = Point(*(one + xp.weigh(along, by) if one.size else one for one, by in zip(move, response, strict=True)))
@@ -350,7 +367,7 @@ def predictor(data: Data, point: Point, r: Residual) -> Sides:
     if data.program.minimax:
         balance = 1.0 - data.share(point, point)
     return Sides(
-        xz=xp.where(data.support, -point.x * point.z, 0.0),
+        xz=data.inside(-point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
         rv=-data.capped * data.cap_slack(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
         link=r.link + link,
@@ -416,14 +433,15 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
     data = data_of(moving).at(point.peak)
     r = residuals(data, point)
     f = factorise(data, point, r, transposable=True)
-    response = responses(data, point, r, f) if r.columns.shape[0] else None
+    stacked = lambda one: type(one)(*(leaf[None] for leaf in one))  # noqa: E731
+    response, _ = with_responses(data, point, r, f, stacked(no_sides(point, r)))
 
     def refine(move: Point, _: None) -> tuple[Point, None]:
         """Add the move that the equations still ask for."""
         asked = jax.jvp(missing, (moving, point), (moved, move))[1]
-        own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in asked)))
-        more = with_prices(data, point, r, Point(*(leaf[0] for leaf in own)), response, asked)
-        return jax.tree.map(jnp.add, move, more), None
+        asked = stacked(asked)
+        more = with_prices(data, point, r, directions(data, point, r, f, asked), response, asked)
+        return Point(*(one + further[0] for one, further in zip(move, more, strict=True))), None
 
     found = lax.scan(refine, jax.tree.map(jnp.zeros_like, point), None, length=_SOLVES)[0]
     # Rows of a mechanism sum to one however it moves: what the solves leave of that goes where the mass is.

@@ -1,6 +1,5 @@
 """Where the method starts: the independent release, or for some programs a few mirror steps from it; centred."""
 
-import jax
 import numpy as np
 
 from jaxpriv._runtime import arrays as xp
@@ -27,12 +26,12 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
     """(nu (X,), reduced costs (Y, X), mechanism) with sum_y mu h / (costs - nu) = 1 in every row: Newton on the
     reciprocal, monotone from below. `costs` (Y, X) are without the multipliers nu of the rows.
     """
-    support, h = data.support, data.h
+    h = data.h
     # Row sums are 1 to 1e-10 where float64 allows it: `_moved` normalises them, and the first Newton step corrects
     # what is left of the row's price. At most 80 of Newton's steps. A price stays below its pole, where the sum is
     # infinite, by what one entry of the row is worth less 1e-6 of it.
-    inside = xp.where(support, costs, xp.inf)
-    highest = inside.min(axis=0) - mu * h.max(axis=0)
+    inside, height = data.inside(costs, xp.inf), mu * h.max(axis=0)
+    lowest = inside.min(axis=0)
 
     def unfinished(carry: tuple[Arr, ScalarLike, ScalarLike]) -> BoolLike:
         _, error, count = carry
@@ -40,14 +39,14 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
     def newton(carry: tuple[Arr, ScalarLike, ScalarLike]) -> tuple[Arr, ScalarLike, ScalarLike]:
         nu, _, count = carry
-        q = xp.where(support, mu * h / (inside - nu), 0.0)
+        q = data.inside(mu * h / (inside - nu), 0.0)
         f = q.sum(axis=0)
-        slope = xp.where(support, q / (inside - nu), 0.0).sum(axis=0)
-        new = xp.minimum(nu - (f - 1.0) * f / slope, inside.min(axis=0) - mu * h.max(axis=0) * 0.999999)
+        slope = data.inside(q / (inside - nu), 0.0).sum(axis=0)
+        new = xp.minimum(nu - (f - 1.0) * f / slope, lowest - 0.999999 * height)
         return new, abs(f - 1.0).max(), count + 1
 
-    nu, _, _ = xp.while_loop(unfinished, newton, (highest, xp.full((), xp.inf, like=highest), np.array(0)))
-    z = xp.where(support, costs - nu, 1.0)
+    nu, _, _ = xp.while_loop(unfinished, newton, (lowest - height, xp.full((), xp.inf, like=lowest), np.array(0)))
+    z = data.inside(costs - nu, 1.0)
     return nu, z, mu * h / z
 
 
@@ -115,7 +114,7 @@ def first_mechanism(data: Data) -> Arr:
 
 def _rows(data: Data, x: Arr) -> Arr:
     """Numbers (Y, X) as a mechanism on the support."""
-    x = xp.where(data.support, x, 0.0)
+    x = data.inside(x, 0.0)
     return x / x.sum(axis=0)
 
 
@@ -162,7 +161,7 @@ def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
     """(mechanism (Y, X), prices (Y,)) after steps from the first mechanism and the price of the whole distortion."""
     (term,) = data.terms
     outside = xp.where(data.support, 0.0, -xp.inf)
-    span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
+    span = data.inside(data.cost, 0.0).max(axis=0).sum()
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
         log_x, x, eta = carry
@@ -236,7 +235,7 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
         costs = costs + xp.weigh(nearer.price[:limits], data.c)
     most = (1.0 + _gap(data, uniform(data), costs)) * (point.x * point.z).sum()
     found = (nearer.x * nearer.z).sum() <= most
-    return jax.tree.map(lambda new, old: xp.where(found, new, old), nearer, point)
+    return xp.chosen(found, nearer, point)
 
 
 def _blank(data: Data) -> Point:
@@ -270,7 +269,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     nu, z, on_path = on_the_path(data, costs, mu)
     # The optimum as a start is not moved: only its entries near 0 are.
     x = _rows(data, xp.sqrt(x * on_path) if program.start is None else xp.maximum(x, _LEAST_ENTRY * on_path))
-    slack, peak = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam), blank.peak
+    slack, peak = xp.maximum(program.budgets - data.use(x), mu / lam), blank.peak
     if program.peaked:
         peak = leaks.max() + mu * len(leaks)
         slack = xp.concatenate([slack, xp.maximum(peak - leaks, mu / weights)])
@@ -279,7 +278,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
 
 def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
     """What a mechanism costs beyond the cheapest entries, (Y, X) each."""
-    return xp.where(data.support, x * costs, 0.0).sum() - xp.where(data.support, costs, xp.inf).min(axis=0).sum()
+    return data.inside(x * costs, 0.0).sum() - data.inside(costs, xp.inf).min(axis=0).sum()
 
 
 def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
@@ -322,8 +321,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         data = data.at(peak)
         mu = mu / _share(data, x) if data.linear_at_peak else mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
-    used = (data.c * x).sum(axis=(1, 2))
-    left = data.program.budgets - used
+    left = data.program.budgets - data.use(x)
     slack = xp.maximum(left, mu)
     price, eta, sigma = mu / slack, [], []
     if data.equal is not None:
@@ -392,7 +390,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         k, s = xp.put(k, np.s_[:, at], own_k), xp.put(s, np.s_[:, at], gap)
     costs = reduced_costs(data, k, eta_array, xp.zeros(inputs, like=a), price, peak)
     nu = _row_prices(data, costs, mu)
-    z = xp.where(support, costs - nu, 1.0)
+    z = data.inside(costs - nu, 1.0)
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
 
 
@@ -424,7 +422,7 @@ def _middle(term: Term, w: Arr) -> Arr:
 def _within_budgets(data: Data, x: Arr) -> Arr:
     """A mixture of x with the feasible point that leaves a share of the feasible point's slack in every budget."""
     feasible_point, budgets = data.program.feasible_point.T, data.program.budgets
-    used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, feasible_point))
+    used, held = data.use(x), data.use(feasible_point)
     most = budgets - _SLACK * xp.maximum(budgets - held, 0.0)
     share = (used - most) / xp.where(used > held, used - held, 1.0)
     share = xp.where(used > most, xp.clip(share, 0.0, _MOST_FEASIBLE), 0.0).max(initial=0.0)
@@ -434,9 +432,9 @@ def _within_budgets(data: Data, x: Arr) -> Arr:
 def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
     count = data.support.astype(costs.dtype).sum(axis=0)
-    inside = xp.where(data.support, costs, 0.0).sum(axis=0) / count
-    lowest = xp.where(data.support, costs, xp.inf).min(axis=0)
-    height = xp.where(data.support, data.h, 0.0).max(axis=0)
+    inside = data.inside(costs, 0.0).sum(axis=0) / count
+    lowest = data.inside(costs, xp.inf).min(axis=0)
+    height = data.inside(data.h, 0.0).max(axis=0)
     # At most a tenth of an entry's share from the pole: no reduced cost is smaller than that, whatever the mean asks
     # for.
     return xp.minimum(inside - mu * height * count, lowest - 0.1 * mu * height * count)

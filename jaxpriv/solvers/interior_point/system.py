@@ -68,6 +68,7 @@ class Data(NamedTuple):
     cost: Arr  # (Y, X)
     c: Arr  # (R, Y, X)
     support: Arr  # (Y, X)
+    whole: bool  # whether the support is known to be every entry
     h: Arr  # (Y, X)
     marks: Arr  # (B,)
     pairs: Arr
@@ -87,6 +88,14 @@ class Data(NamedTuple):
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
         return values if self.equal is None else xp.where(self.equal, blank, values)
 
+    def inside(self, values: Arr, blank: ScalarLike) -> Arr:
+        """Numbers of the entries, (Y, X); `blank` outside of the support."""
+        return values if self.whole else xp.where(self.support, values, blank)
+
+    def use(self, x: Arr) -> Arr:
+        """What a mechanism (Y, X) uses of every budget, (R,)."""
+        return (self.c * x).sum(axis=(1, 2))
+
     def matvec(self, x: Arr) -> Arr:
         """A x of every output: (Y, X) -> (Y, T)."""
         return x * self.a if self.diagonal else xp.matmul(x, self.a.T)
@@ -94,6 +103,10 @@ class Data(NamedTuple):
     def rmatvec(self, k: Arr) -> Arr:
         """A' k of every output: (Y, T) -> (Y, X)."""
         return k * self.a if self.diagonal else xp.matmul(k, self.a)
+
+    def matvec_of(self, term: Term, x: Arr) -> Arr:
+        """The same for the rows of one term."""
+        return self.matvec(x) if self.diagonal else xp.matmul(x, term.rows.T)
 
     def rmatvec_of(self, term: Term, g: Arr) -> Arr:
         """The same for the rows of one term."""
@@ -197,6 +210,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         cost=program.cost.T,
         c=xp.swapaxes(program.constraints, 1, 2),
         support=support,
+        whole=isinstance(support, np.ndarray) and bool(support.all()),
         h=h,
         marks=marks,
         pairs=pairs,
@@ -340,11 +354,9 @@ def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> Edges:
 
 def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: ScalarLike = 0.0) -> tuple[Arr, Arr]:
     """(limits on sums (B,), worst-outcome limits (Y, W)) by the rules; `edges` of the rules."""
-    ax = data.matvec(x)
     sums: list[Any] = []  # arrays, and the number 0 of a term that uses nothing
     worst: list[Arr] = []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
-        w = ax[:, place.rows]
         if not term.smooth:
             if term.priced:
                 over = 0.0 if term.cap is None else (term.cap * v[:, place.rows]).sum()
@@ -354,12 +366,12 @@ def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: 
             continue
         rule, edge = g[:, place.rows], edges[j]
         scale = data.scale(j, x, edge)
-        value = (rule * w).sum(axis=1) - scale * edge.level
+        value = (rule * data.matvec_of(term, x)).sum(axis=1) - scale * edge.level
         if place.limit is not None:
             sums.append(value.sum())
         else:
             worst.append(value + x @ term.offset_at(peak))
-    used = (data.c * x).sum(axis=(1, 2))
+    used = data.use(x)
     sums_array = xp.concatenate([used, xp.stack(sums)]) if sums else used
     shape = (x.shape[0], 0)
     return sums_array, xp.stack(worst, axis=1) if worst else xp.zeros(shape, like=x)
@@ -373,7 +385,7 @@ def residuals(data: Data, point: Point) -> Residual:
     prices = row_prices(data, point.price, point.eta)
     g = rules(data, point.k, prices)
     ax = data.matvec(point.x)
-    pairs = xp.where(data.support, point.x * point.z, 0.0).sum()
+    pairs = data.inside(point.x * point.z, 0.0).sum()
     pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
     cap_slack = d_linear = xp.zeros_like(point.s)
     if data.any_linear:

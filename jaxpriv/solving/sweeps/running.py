@@ -5,13 +5,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from os import PathLike
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -158,6 +158,28 @@ class Sweep:
         """One row for each problem that is done, in the order of the study (docs/how-to/sweeps.md has the columns)."""
         return self._store.table()
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is done in terms of JSON: the problems by their status, the largest gap, and the chunks; `unproved` are
+        those with a mechanism that is not certified to its tolerance.
+        """
+        table = self.table
+        statuses = dict(sorted(table["status"].value_counts().iter_rows()))
+        gaps = table.filter(table["gap"].is_finite())["gap"]
+        return {
+            "name": self.study.name,
+            "study": self.study.hash,
+            "folder": self.folder,
+            "problems": len(self.study.cases),
+            "done": len(table),
+            "statuses": statuses,
+            "unproved": sum(statuses.get(name, 0) for name in ("not_certified", "best_known")),
+            "refused": statuses.get("refused", 0),
+            "worst_gap": gaps.max() if len(gaps) else None,
+            "chunks": {"total": len(self.plan.chunks), "new": self.new, "redone": self.redone},
+            "failures": self.failures,
+        }
+
     def problem(self, i: int) -> DistortionProblem:
         """Problem `i` of the study."""
         return self.study.problem(self._position(i))
@@ -207,11 +229,12 @@ def sweep(
     *,
     workers: int = 1,
     executor: Executor | None = None,
-    part: Part | None = None,
+    part: Part | str | None = None,
     dry_run: bool = False,
     time_limit: float | None = None,
     progress: bool | Callable[[SweepProgress], object] | None = None,
     device: jax.Device | Sharding | None = None,
+    clock: Clock | None = None,
 ) -> Sweep:
     """Solve every problem of a declared study, in chunks that are kept in the folder `out` one by one.
 
@@ -230,14 +253,15 @@ def sweep(
             left out.
         executor: any `concurrent.futures.Executor` in place of `workers`: `submit` gets a function and one argument,
             which can be pickled, and its result is the content of a file, which this process checks and writes.
-        part: (k, n): compute every n-th chunk only, from the k-th on, 1 <= k <= n. Processes with different parts may
-            share a folder: the tasks of a cluster's array. The one that ends last writes the table.
+        part: (k, n), or "k/n": compute every n-th chunk only, from the k-th on, 1 <= k <= n. Processes with different
+            parts may share a folder: the tasks of a cluster's array. The one that ends last writes the table.
         dry_run: compute and write nothing; the result has the plan with its predicted seconds and bytes.
         time_limit: seconds after which no further chunk is begun.
         progress: True (lines on stderr), or a function of a `SweepProgress`.
         device: a `jax.Device` on which this process computes, or a `jax.sharding.Sharding` of one; JAX's default
             otherwise. Several devices share a study by parts, each in a process of its own. Rows of another kind of
             device may differ in their last bits.
+        clock: of other work that this is a part of, in place of `time_limit`; whoever has it handles Ctrl-C.
 
     Ctrl-C ends the sweep after the chunks under way; a second one at once. What is done is kept.
 
@@ -253,8 +277,7 @@ def sweep(
         raise InputError("workers must be a whole number >= 1")
     if executor is not None and workers != 1:
         raise InputError("give workers or executor, not both")
-    if part is not None:
-        _check_part(part)
+    share = None if part is None else _checked(part)
     place = Placement.of(device)
     if device is not None and (place.mesh is not None or executor is not None or workers != 1):
         raise InputError("device: one device, in this process (workers=1, no executor); several share a study by parts")
@@ -262,28 +285,9 @@ def sweep(
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
-    with clock_of(time_limit, None) as clock, place.here():
-        return sweep_within(clock, declared, folder, workers, executor, part, listen)
-
-
-def _check_part(part: tuple[int, int]) -> None:
-    whole = isinstance(part, tuple) and len(part) == 2 and all(type(one) is int for one in part)
-    if not whole or not 1 <= part[0] <= part[1]:
-        raise InputError("part must be (k, n), two whole numbers with 1 <= k <= n")
-
-
-def sweep_within(
-    clock: Clock,
-    study: Study,
-    folder: Path,
-    workers: int = 1,
-    executor: Executor | None = None,
-    part: Part | None = None,
-    listen: Callable[[SweepProgress], object] | None = None,
-) -> Sweep:
-    """`sweep` as a part of other work, which has a clock of its own."""
-    with opened(folder, study, part) as store:
-        course = _Course(store, clock, listen, part)
+    ours = clock_of(time_limit, None) if clock is None else nullcontext(clock)
+    with ours as clock, place.here(), opened(folder, declared, share) as store:
+        course = _Course(store, clock, listen, share)
         if executor is not None:
             _elsewhere(course, executor)
         elif workers == 1:
@@ -291,10 +295,22 @@ def sweep_within(
         else:
             _in_processes(course, workers)
         stopped = clock.stop if course.missing else Stop.NONE
-        missing = len(course.missing) + len(course.failures) if part is None else len(store.missing())
+        missing = len(course.missing) + len(course.failures) if share is None else len(store.missing())
         if missing == 0:
             atomic_write(store.table_path, encoded(store.table()))
-        return Sweep(folder, study, store.plan, course.new, course.redone, course.failures, stopped, missing)
+        return Sweep(folder, declared, store.plan, course.new, course.redone, course.failures, stopped, missing)
+
+
+def _checked(part: Part | str) -> Part:
+    found = part
+    if isinstance(part, str):
+        first, _, count = part.partition("/")
+        digits = first.isascii() and first.isdigit() and count.isascii() and count.isdigit()
+        found = (int(first), int(count)) if digits else ()
+    whole = isinstance(found, tuple) and len(found) == 2 and all(type(one) is int for one in found)
+    if not whole or not 1 <= found[0] <= found[1]:
+        raise InputError("part must be K/N with whole numbers 1 <= K <= N, as in 1/20")
+    return found
 
 
 class _Course:
