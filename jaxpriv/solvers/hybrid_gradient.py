@@ -184,7 +184,13 @@ class PrimalDualHybridGradient(AbstractSolver):
 
     @property
     def _of_linear(self) -> RestartedHalpern:
-        return RestartedHalpern(self.sufficient, self.necessary, self.artificial, self.gain, self.inner)
+        return RestartedHalpern(
+            sufficient=self.sufficient,
+            necessary=self.necessary,
+            artificial=self.artificial,
+            gain=self.gain,
+            inner=self.inner,
+        )
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

@@ -133,31 +133,29 @@ def best_prices(data: Data, k: Arr, eta: Arr, price: Arr) -> Arr:
 
 def _best_price(rest: Arr, cost: Arr, budget: Arr, start: Arr) -> Arr:
     """The p >= 0 of the largest sum_x min_y (rest + p cost) - p budget, tables (Y, X), which is concave and piecewise
-    linear in p: the tangents at the nearest points on both sides of the maximum cross where the next point is.
+    linear in p: the tangents at the nearest points on both sides of the maximum cross where the next point is. The
+    first two points are 0 and `start`.
     """
 
-    def tangent(p: Arr) -> tuple[Arr, Arr]:
-        """(height at 0, slope) of the line through the function at p."""
+    def narrowed(count: ScalarLike, state: tuple[Arr, ...]) -> tuple[Arr, ...]:
+        p, best, most, height, rise, far_height, far_rise = state
         lines = rest + p * cost
         slope = xp.where(np.arange(len(cost))[:, None] == lines.argmin(axis=0), cost, 0.0).sum() - budget
-        return lines.min(axis=0).sum() - p * (budget + slope), slope
-
-    def narrowed(_: ScalarLike, state: tuple[Arr, ...]) -> tuple[Arr, ...]:
-        p, best, most, height, rise, far_height, far_rise = state
-        own, slope = tangent(p)
-        value, rises = own + slope * p, slope > 0
+        value = lines.min(axis=0).sum() - p * budget
+        own, rises = value - slope * p, slope > 0
         best, most = xp.where(value > most, p, best), xp.maximum(value, most)
         height, rise = xp.where(rises, own, height), xp.where(rises, slope, rise)
         far_height, far_rise = xp.where(rises, far_height, own), xp.where(rises, far_rise, slope)
         bends = rise > far_rise
         crossing = (far_height - height) / xp.where(bends, rise - far_rise, 1.0)
-        return xp.where(bends, xp.maximum(crossing, 0.0), best), best, most, height, rise, far_height, far_rise
+        new = xp.where(bends, xp.maximum(crossing, 0.0), best)
+        return xp.where(count == 0, start, new), best, most, height, rise, far_height, far_rise
 
-    height, rise = tangent(xp.zeros_like(start))
+    zero = xp.zeros_like(start)
     cheapest = xp.where(xp.isfinite(rest), cost, xp.inf).min(axis=0)
     far_height = xp.where(cost <= cheapest, rest, xp.inf).min(axis=0).sum()  # of the function at the largest prices
-    state = start, xp.zeros_like(start), height, height, rise, far_height, cheapest.sum() - budget
-    return xp.fori_loop(0, _TANGENTS, narrowed, state)[1]
+    state = zero, zero, zero - xp.inf, zero, zero - xp.inf, far_height, cheapest.sum() - budget
+    return xp.fori_loop(0, 1 + _TANGENTS, narrowed, state)[1]
 
 
 def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
