@@ -12,6 +12,7 @@ from jaxpriv._runtime.module.latex import number, tabular
 from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.program.solution import AbstractSolution, Status
 from jaxpriv.verifier.claims import lower, upper
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ class AbstractFrontier(Shown):
     targets: np.ndarray
     problem: Any  # of the classes that a frontier is computed of
     spent: ClassVar[str]  # what the mechanisms spend: `distortion` or `disclosure`
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """B."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> AbstractSolution:
+        """The solution at one target."""
 
     @abstractmethod
     def _column(self, name: str) -> np.ndarray:
@@ -115,6 +124,23 @@ class AbstractFrontier(Shown):
         a leakage for each unit of what it prices. Raises `InputError` for other units.
         """
         return {name: values for name, (values, _) in self._measured(units).items()}
+
+    def points(self, units: str = "nats") -> dict[str, np.ndarray]:
+        """`columns` with the target under the name `target`, whatever its form."""
+        (_, targets), *others = self.columns(units).items()
+        return {"target": targets, **dict(others)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What an .npz file of the curve holds: `points`, each status as its integer, the mechanisms (B, X, Y) where
+        all have one shape, and the drawing that `jaxpriv plot` reads.
+        """
+        from jaxpriv.plotting import drawn_curve
+
+        held = {**self.points(), "status": np.array([Status[one.upper()].value for one in self.status])}
+        mechanisms = [np.asarray(self[k].mechanism) for k in range(len(self))]
+        if len({one.shape for one in mechanisms}) == 1:
+            held["mechanism"] = np.stack(mechanisms)
+        return held | drawn_curve(self).arrays()  # pyright: ignore[reportArgumentType] (it is one of the two classes)
 
     def to_frame(self, units: str = "nats", *, backend: str = "polars") -> Any:  # noqa: ANN401 (of that library)
         """`columns` as a frame of polars, or of another `backend`: "pandas", "pyarrow".

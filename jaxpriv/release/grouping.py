@@ -35,7 +35,7 @@ from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.release.requests import DesignRequest, requested
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
-from jaxpriv.solving.frontier import frontier_within
+from jaxpriv.solving.frontier import frontier
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit.populations import from_fitted_information
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Source
@@ -409,7 +409,7 @@ def _curve(side: _Side, clock: Clock) -> np.ndarray:
     if not most > 0:
         return np.zeros((2, 1))
     problem = DistortionProblem(side.joint, side.costs, budget=most)
-    curve = frontier_within(problem, {"budget": most * _SHARES}, Request(clock, Goal(_ROUGH), throw=False))
+    curve = frontier(problem, budgets=most * _SHARES, tol=_ROUGH, clock=clock)
     return np.stack([curve.targets, np.asarray(curve.solutions.value)])
 
 
