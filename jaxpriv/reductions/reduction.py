@@ -316,7 +316,9 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
         if not term.smooth or not (program.traced or (prior > 0).all()):
             terms.append(term)
             continue
-        centre = _on_host(term.rule_at(prior)) * _within_digits(term)
+        centre = _on_host(term.rule_at(prior))
+        if (whole := _within_digits(term)) is not True:
+            centre = of(centre, whole).where(whole, centre, 0.0)
         claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
             known = known + claim
