@@ -62,10 +62,11 @@ def new_process(monkeypatch):
     @contextlib.contextmanager
     def begun():
         asked = []
+        compilation._PROGRAMS.clear()
         with monkeypatch.context() as patch, compilation.own_settings():
-            patch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
             patch.setattr(compilation, "_options", lambda backend: asked.append(backend) or {})
             yield asked
+        compilation._PROGRAMS.clear()
 
     return begun
 

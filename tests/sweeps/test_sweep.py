@@ -1,6 +1,5 @@
 """Sweeps: every row proved, nothing computed twice, and the same bytes whatever happened on the way."""
 
-import errno
 import json
 import os
 import random
@@ -273,26 +272,6 @@ def test_two_sweeps_in_one_folder(done):
             sweep(done.folder)
         other.kill()
     assert sweep(done.folder).complete
-
-
-def test_a_full_disk_loses_nothing(tmp_path, done, monkeypatch, computed):
-    synced, original = [], os.fsync
-
-    def full(descriptor):
-        synced.append(descriptor)
-        if len(synced) >= 8:  # the plan, its folder, two chunks and theirs; then no more
-            raise OSError(errno.ENOSPC, "No space left on device")
-        original(descriptor)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(ResourceError, match="No space left on device"):
-            sweep(tmp_path / "out")
-    kept = len(list((tmp_path / "out" / "chunks").iterdir()))
-    assert kept >= 2
-    before = len(computed)
-    finish(done, tmp_path / "out", 4 - kept)
-    assert len(computed) == before + 4 - kept
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
