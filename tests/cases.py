@@ -1,9 +1,11 @@
 """What tests share: further cases of a claim, instances, and what is asserted of solutions, refusals and processes."""
 
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +102,14 @@ def random_problem(
     return jp.DistortionProblem(joint, table, **asked)
 
 
+def raised(error: type[Exception], message: str) -> Any:
+    """The block raises this error with a message of this pattern."""
+    return pytest.raises(error, match=message)
+
+
 def refused(message: str) -> Any:
     """The block raises an `InputError` with a message of this pattern."""
-    return pytest.raises(jp.InputError, match=message)
+    return raised(jp.InputError, message)
 
 
 def assert_one_optimum(one: Any, other: Any, slack: float = 0.0) -> None:
@@ -165,6 +172,23 @@ def assert_refused(message: str, function: Callable[..., Any], /, *arguments: An
     """The call raises an `InputError` whose text matches `message`."""
     with refused(message):
         function(*arguments, **named)
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """The system lets no file of this process grow beyond so many bytes, as where a disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def assert_refusals(function: Callable[..., Any], /, *cases: tuple[Any, ...]) -> None:
+    """Each call raises an `InputError`; a case is the pattern of its text and the arguments."""
+    for message, *arguments in cases:
+        assert_refused(message, function, *arguments)
 
 
 def raw(shared: Path, name: str) -> Path:

@@ -5,7 +5,9 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 # A shell without job control starts what runs in its background with SIGINT ignored, which processes inherit: the tests
@@ -199,9 +201,28 @@ def free_memory(monkeypatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def no_tables(monkeypatch) -> None:
+def absent(monkeypatch) -> Callable[[str], None]:
+    """`absent(name)`: the package is not installed."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def original(monkeypatch) -> Callable[..., None]:
+    """`original(name, files=..., url=...)`: the files of a data set are these, and come from there."""
+    from jaxpriv import datasets
+
+    return lambda name, **what: monkeypatch.setattr(datasets, name, replace(getattr(datasets, name), **what))
+
+
+@pytest.fixture
+def random_bytes(monkeypatch) -> Callable[[Callable[[int], bytes]], None]:
+    """`random_bytes(function)`: the bytes that releases draw with are these, in place of the system's."""
+    return lambda function: monkeypatch.setattr("jaxpriv.release.table._random_bytes", function)
+
+
+@pytest.fixture
+def no_tables(monkeypatch, free_memory) -> None:
     """Tables do not fit into the memory that `auto` counts with, however small they are."""
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
 
 

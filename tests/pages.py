@@ -14,6 +14,7 @@ import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,13 +145,21 @@ def text_of(page: str) -> str:
 RUNNABLE = [page for page in PAGES if any(block.language in _RUN for block in blocks_of(text_of(page)))]
 
 
+@contextlib.contextmanager
+def names_of_measures() -> Iterator[None]:
+    """The names of measures that are entered inside are taken away again."""
+    before = dict(registry._ENTRIES)
+    try:
+        yield
+    finally:
+        registry._ENTRIES.clear()
+        registry._ENTRIES.update(before)
+
+
 def check(page: str, folder: Path) -> None:
     """Run a page in a folder, if there are the extras that it needs; the names of its measures are taken away again."""
     for package in ("cvxpy", "optax", "polars"):
         if re.search(rf"^(import|from) {package}", text_of(page), re.M) or (package, page) in _NEEDED:
             pytest.importorskip(package)
-    before = dict(registry._ENTRIES)
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), names_of_measures():
         run(page)
-    registry._ENTRIES.clear()
-    registry._ENTRIES.update(before)

@@ -13,21 +13,19 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.cli import app
-from jaxpriv.leakage import registry
 from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import distances, thorough
-from tests.pages import code_of
+from tests.pages import code_of, names_of_measures
 
 N = 4
 TABLE = distances(N)
 JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 
 
-PAGE = code_of("how-to/own-measure.md")
-for name in ("le-cam", "additive-lift"):  # the names are those of one test below
-    registry._ENTRIES.pop(name)
+with names_of_measures():  # they are those of one test below
+    PAGE = code_of("how-to/own-measure.md")
 LeCam, AdditiveLift = PAGE["LeCam"], PAGE["AdditiveLift"]
 NEW = {"le-cam": LeCam(), "additive-lift": AdditiveLift()}
 
@@ -35,11 +33,10 @@ NEW = {"le-cam": LeCam(), "additive-lift": AdditiveLift()}
 @pytest.fixture
 def _named():
     """The two names, for one test."""
-    lk.named("le-cam", "average")(LeCam)
-    lk.named("additive-lift", "worst")(AdditiveLift)
-    yield
-    for name in NEW:
-        del registry._ENTRIES[name]
+    with names_of_measures():
+        lk.named("le-cam", "average")(LeCam)
+        lk.named("additive-lift", "worst")(AdditiveLift)
+        yield
 
 
 def value(measure, mechanism):
@@ -109,7 +106,7 @@ def test_it_is_audited():
 @pytest.mark.usefixtures("_named")
 def test_it_has_a_name(tmp_path, capsys):
     assert isinstance(lk.by_name("le-cam"), LeCam)
-    assert {"le-cam", "additive-lift"} <= {row["name"] for row in registry.reported_rows()}
+    assert {"le-cam", "additive-lift"} <= {row.name for row in lk.report(JOINT, np.eye(N)).rows}
     file = tmp_path / "p.npz"
     np.savez(file, joint=JOINT, distortion=TABLE)
     for name, measure in NEW.items():

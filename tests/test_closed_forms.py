@@ -57,28 +57,6 @@ def test_inversion_meets_the_disclosure(p, delta):
         assert binary_funnel_at(p, delta, share * most).disclosure == pytest.approx(share * most, abs=1e-14)
 
 
-@pytest.mark.parametrize(("p", "delta"), CASES[:5])
-def test_duality_proves_the_binary_funnel(p, delta):
-    """For every price l: PF(R) >= h(p * delta) - l h(p) + l R + (lower envelope of l h(q) - h(q * delta) at p)."""
-    q = np.linspace(0, 1, 1001)
-    noisy = q * (1 - delta) + (1 - q) * delta
-
-    def entropy(t):
-        return -np.sum([np.where(u > 0, u * np.log(np.where(u > 0, u, 1)), 0) for u in (t, 1 - t)], axis=0)
-
-    left, right = q[q <= p][:, None], q[q > p][None]
-    share = (right - p) / (right - left)
-    for fraction in (0.1, 0.5, 0.9):
-        rate = fraction * binary_entropy(p)
-        step = 1e-5
-        after, before = (binary_funnel_at(p, delta, rate + side * step).leakage for side in (1, -1))
-        price = (after - before) / (2 * step)
-        psi = price * entropy(q) - entropy(noisy)
-        envelope = np.min(share * psi[q <= p][:, None] + (1 - share) * psi[q > p][None])
-        dual = binary_entropy(p * (1 - delta) + (1 - p) * delta) + price * (rate - binary_entropy(p)) + envelope
-        assert dual == pytest.approx(binary_funnel_at(p, delta, rate).leakage, abs=3e-6)  # the grid's error
-
-
 def test_binary_bottleneck_is_attained_and_above_the_funnel():
     measure, delta = MutualInformation(), 0.1
     joint = np.array([[0.45, 0.05], [0.05, 0.45]])

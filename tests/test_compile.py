@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from jaxpriv._runtime import compilation
-from jaxpriv._runtime.compilation import compiled, own_settings
 from tests.cases import ROOT
 
 pytestmark = pytest.mark.usefixtures("no_programs", "own_settings")
@@ -21,35 +20,23 @@ def _sum(a):
     return a.sum()
 
 
-@pytest.fixture
-def two_programs(monkeypatch):
-    """No more are kept."""
-    monkeypatch.setattr(compilation, "_MOST_PROGRAMS", 2)
-
-
-def test_only_the_most_recent_executables_are_kept(two_programs):
-    """Without a bound a sweep over shapes ends in an abort of the process: its maps run out."""
-    one, two, three = (np.ones(n) for n in (1, 2, 3))
-    assert compiled(_sum, one)[1] > 0
-    assert compiled(_sum, two)[1] > 0
-    run, seconds = compiled(_sum, one)  # now `two` is the one that was not used for longest
-    assert seconds == 0
-    assert float(run()) == 1.0
-    assert compiled(_sum, three)[1] > 0
-    assert len(compilation._PROGRAMS) == 2
-    assert compiled(_sum, one)[1] == 0
-    assert compiled(_sum, two)[1] > 0
-
-
-def test_an_executable_that_is_dropped_is_freed(two_programs):
-    """JAX's own caches would hold it, 1 to 8 MB for each shape."""
-    client = jax.local_devices(backend="cpu")[0].client
+def test_only_the_most_recent_executables_are_kept_and_the_others_freed():
+    """Without a bound a sweep over shapes ends in an abort of the process: its maps run out, as JAX's caches hold 1 to
+    8 MB for each shape."""
+    client, most = jax.local_devices(backend="cpu")[0].client, compilation._MOST_PROGRAMS
     gc.collect()
     before = len(client.live_executables())
-    for size in range(1, 7):
-        compiled(_sum, np.ones(size))
+    for size in range(1, most + 1):
+        assert compilation.compiled(_sum, np.ones(size))[1] > 0
+    run, seconds = compilation.compiled(_sum, np.ones(1))  # now 2 is the one that was not used for longest
+    assert seconds == 0
+    assert float(run()) == 1.0
+    for size in range(most + 1, most + 5):
+        assert compilation.compiled(_sum, np.ones(size))[1] > 0
     gc.collect()
-    assert len(client.live_executables()) <= before + 3  # the two, and that of the option probe
+    assert len(client.live_executables()) <= before + most + 1  # that of the option probe
+    assert compilation.compiled(_sum, np.ones(1))[1] == 0
+    assert compilation.compiled(_sum, np.ones(2))[1] > 0
 
 
 def test_threads_compile_a_program_once_and_hold_no_other_up():
@@ -62,8 +49,8 @@ def test_threads_compile_a_program_once_and_hold_no_other_up():
         return 2 * a
 
     def work(function, results):
-        with own_settings():
-            run, seconds = compiled(function, np.ones(3))
+        with compilation.own_settings():
+            run, seconds = compilation.compiled(function, np.ones(3))
             results.append((seconds > 0, float(run()[0]) if function is slow else float(run())))
 
     several, other = [], []
@@ -91,8 +78,8 @@ def test_a_program_that_fails_to_compile_is_tried_again():
         return a
 
     with pytest.raises(ZeroDivisionError):
-        compiled(fragile, np.ones(3))
-    assert float(compiled(fragile, np.ones(3))[0]()[0]) == 1.0
+        compilation.compiled(fragile, np.ones(3))
+    assert float(compilation.compiled(fragile, np.ones(3))[0]()[0]) == 1.0
 
 
 def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatch):
@@ -111,7 +98,7 @@ def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatc
 def test_options_reach_the_compiler(monkeypatch):
     monkeypatch.setattr(compilation, "_options", lambda backend: {"xla_option_of_nobody": 1})
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
-        compiled(_sum, np.ones(3))
+        compilation.compiled(_sum, np.ones(3))
 
 
 FORK = """

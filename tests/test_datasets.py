@@ -4,9 +4,7 @@ import csv
 import functools
 import hashlib
 import http.server
-import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ import pytest
 
 from jaxpriv import datasets
 from jaxpriv.errors import IntegrityError, ResourceError
-from tests.cases import ROOT, refused, run_python
+from tests.cases import ROOT, raised, refused, run_python
 
 RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, "
 
@@ -28,12 +26,6 @@ def raw(shared) -> Path:
 
 
 @pytest.fixture
-def original(monkeypatch):
-    """`original(files=..., url=...)`: the files of the census are these, and come from there."""
-    return lambda **what: monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, **what))
-
-
-@pytest.fixture
 def small(tmp_path, original) -> Path:
     """A folder with two tiny raw files, declared to be the originals."""
     contents = {
@@ -44,7 +36,7 @@ def small(tmp_path, original) -> Path:
     folder.mkdir()
     for name, text in contents.items():
         (folder / name).write_text(text)
-    original(files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
+    original("_ADULT", files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
     return folder
 
 
@@ -135,7 +127,7 @@ def test_altered_raw_file_is_refused(raw, tmp_path):
     altered[1000] ^= 1
     (tmp_path / "adult.test").write_bytes(altered)
     for function in (lambda: datasets.fetch_census(local=tmp_path), lambda: datasets.census_from_raw(tmp_path)):
-        with pytest.raises(IntegrityError, match=r"adult\.test is not the original"):
+        with raised(IntegrityError, r"adult\.test is not the original"):
             function()
 
 
@@ -221,7 +213,7 @@ def server(small, original, monkeypatch):
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        original(url=url)
+        original("_ADULT", url=url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
             yield small
@@ -238,24 +230,24 @@ def test_download_is_checked_and_cached(server, tmp_path):
         path.unlink()
     assert datasets.fetch_census(cache=cache) == cache  # nothing is asked for a second time
     (cache / "adult.data").write_text("altered")
-    with pytest.raises(ResourceError, match=r"cannot fetch adult\.data"):  # so a new download is tried
+    with raised(ResourceError, r"cannot fetch adult\.data"):  # so a new download is tried
         datasets.fetch_census(cache=cache)
 
 
 def test_wrong_download_is_refused(server, tmp_path):
     (server / "adult.data").write_text("something else")
-    with pytest.raises(IntegrityError, match=r"adult\.data is not the original"):
+    with raised(IntegrityError, r"adult\.data is not the original"):
         datasets.fetch_census(cache=tmp_path / "cache")
     assert not (tmp_path / "cache" / "adult.data").exists()
 
 
 def test_offline_says_what_to_do(server, tmp_path, original):
-    original(url="http://127.0.0.1:1/")
-    with pytest.raises(ResourceError, match="local=FOLDER"):
+    original("_ADULT", url="http://127.0.0.1:1/")
+    with raised(ResourceError, "local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 
 
-def test_without_pooch(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ResourceError, match=r"jaxpriv\[data\]"):
+def test_without_pooch(tmp_path, absent):
+    absent("pooch")
+    with raised(ResourceError, r"jaxpriv\[data\]"):
         datasets.fetch_census(cache=tmp_path)

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +44,7 @@ def records(raw):
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def written(tmp_path, original):
     """`written(row, ...)` is a folder whose file has these rows, and is taken for the original."""
 
     def write(*rows: dict[str, str]) -> Path:
@@ -55,8 +54,7 @@ def written(tmp_path, monkeypatch):
         writer.writerows([{**GOOD, **row} for row in rows])
         content = stream.getvalue().encode()
         (tmp_path / datasets._COMPAS_FILE).write_bytes(content)
-        files = {datasets._COMPAS_FILE: hashlib.sha256(content).hexdigest()}
-        monkeypatch.setattr(datasets, "_COMPAS", replace(datasets._COMPAS, files=files))
+        original("_COMPAS", files={datasets._COMPAS_FILE: hashlib.sha256(content).hexdigest()})
         return tmp_path
 
     return write

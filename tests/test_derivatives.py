@@ -175,23 +175,6 @@ def test_sensitivity_of_any_solution_is_the_gradient(solved):
     assert_allclose((joint * parts[0]).sum(axis=(-2, -1)), 0.0, atol=1e-12)
 
 
-def test_scaling_laws(solved):
-    """Euler's relations: the value is homogeneous in (d, D), in (l, 1/d), and d V/d D is minus the price."""
-    form, parts, (_, by_table, by_level) = solved
-    along_table, along_level = np.sum(by_table * parts[1]), np.sum(by_level * parts[2])
-    value = at(form, "value")(*parts)
-    if form == "multiplier":
-        assert_allclose(along_table, along_level, rtol=1e-10)
-    elif form == "leakage_budget":
-        assert_allclose(along_table, value, rtol=1e-9)
-    else:
-        assert_allclose(along_table, -along_level, rtol=1e-6)
-        problem = build(form, *parts)
-        groups, count = problem.sizes[0], len(parts[2])
-        prices = jp.solve(problem, tol=TOL).multipliers[: groups * count].reshape(groups, count)
-        assert_allclose(by_level, -prices.sum(axis=0), rtol=1e-6)
-
-
 def test_a_sensitivity_hardly_depends_on_the_solver():
     parts = ARRAYS["multiplier"]
     problem = build("multiplier", *parts)
@@ -247,30 +230,6 @@ def test_second_derivatives_are_refused_for_other_solvers():
     value = lambda b: jp.optimal_value(build("multiplier", joint, tables, b), solver="mirror-descent", tol=1e-3)  # noqa: E731
     with refused("second derivatives"):
         jax.make_jaxpr(jax.hessian(value))(level)
-
-
-@pytest.mark.thorough
-def test_jit_and_vmap_give_what_single_calls_give():
-    joint, tables, level = ARRAYS["multiplier"]
-
-    def both(scale, cost):
-        problem = jp.DistortionProblem(joint, cost, multiplier=scale * level)
-        return jp.optimal_value(problem, tol=TOL), jp.optimal_mechanism(problem, tol=TOL)
-
-    def slopes(scale, cost):
-        by_value = jax.grad(lambda *a: both(*a)[0], argnums=(0, 1))(scale, cost)
-        return by_value, jax.jvp(lambda s: both(s, cost)[1], (scale,), (jnp.ones_like(scale),))[1]
-
-    scales = np.array([0.6, 1.0, 1.3])
-    costs = tables * np.array([1.0, 0.9, 1.2])[:, None, None, None]
-    # Compiled without optimisation: it runs once.
-    batched = jax.jit(jax.vmap(slopes), compiler_options={"xla_backend_optimization_level": 0})
-    (by_scale, by_cost), change = batched(scales, costs)
-    for i, (scale, cost) in enumerate(zip(scales, costs, strict=True)):
-        (slope, table), moved = slopes(scale, cost)
-        assert_allclose(by_scale[i], slope, rtol=1e-7)
-        assert_allclose(by_cost[i], table, rtol=1e-7, atol=1e-9)
-        assert_allclose(change[i], moved, atol=1e-6 * np.abs(moved).max())
 
 
 def test_zeros_of_the_joint():

@@ -86,8 +86,7 @@ def test_the_comparison_can_fail(expected, found, same):
         ("```console\n$ rm file\n```\n", "no command of jaxpriv"),
     ],
 )
-def test_a_page_that_shows_something_else_fails(text, message, tmp_path, monkeypatch):
+def test_a_page_that_shows_something_else_fails(text, message, tmp_path):
     (tmp_path / "page.md").write_text(text)
-    monkeypatch.setattr("tests.pages.ROOT", tmp_path)
     with pytest.raises(AssertionError, match=message):
-        run("page.md")
+        run(str(tmp_path / "page.md"))

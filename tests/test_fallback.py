@@ -13,7 +13,7 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.solve import solve_within
-from jaxpriv.solving.sweeps.declaration import joint_of
+from jaxpriv.testing import random_joint
 from tests.cases import (
     assert_certified,
     assert_one_optimum,
@@ -184,8 +184,7 @@ def test_the_first_method_leaves_time_for_the_next_one():
 )
 def test_outputs_that_exclude_symbols_stop_no_measure(measure, seed, share):
     """The interior-point method ends here at gaps of 0.7 and 0.2 nats: the simplex method and the search go on."""
-    drawn = {"family": "dirichlet", "private": 4, "useful": 6, "concentration": 0.1, "zeros": 0.5, "seed": seed}
-    joint, table = joint_of(drawn), distances(6)
+    joint, table = random_joint(seed, 4, 6, zeros=0.5, concentration=0.1), distances(6)
     budget = budget_at(joint, table, share)
     solution = jp.solve(jp.DistortionProblem(joint, table, budget=budget, leakage=measure))
     assert solution.status == "optimal"

@@ -1,7 +1,5 @@
 """`jaxpriv.plotting`: figures show what is proved, carry units, and are the same file every time."""
 
-import importlib.util
-
 import matplotlib
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import jaxpriv as jp
 from jaxpriv import Frontier, Solution, datasets, plotting
 from jaxpriv import leakage as lk
 from jaxpriv.errors import ResourceError
-from tests.cases import drawn_joint, refused
+from tests.cases import drawn_joint, raised, refused
 
 BITS = 1 / np.log(2)
 JOINT = drawn_joint(0, 2, 4)
@@ -65,12 +63,6 @@ def test_frontier_shows_band_points_units_and_others():
     assert widths["at a point"] == pytest.approx(1e-7 * BITS)
     assert max(widths["between points"]) > 1e-3
     assert set(widths["tolerance"]) == {1e-6 * BITS}
-
-
-def test_nats_are_the_default():
-    figure = plotting.plot_frontier(curve())
-    assert max(figure.axes[0].get_lines()[0].get_ydata()) == 1.0
-    assert "mutual information I(S;Y) (nats)" in texts(figure)
 
 
 def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
@@ -264,9 +256,9 @@ def test_style_stays_inside():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_missing_matplotlib_is_said_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ResourceError, match="jaxpriv\\[plots\\]"):
+def test_missing_matplotlib_is_said_with_the_remedy(absent):
+    absent("matplotlib")
+    with raised(ResourceError, "jaxpriv\\[plots\\]"):
         plotting.plot_frontier(curve())
 
 
@@ -328,5 +320,5 @@ def test_a_paper_that_is_none_is_refused(arguments, message):
 
 def test_pgf_without_latex_is_said(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ResourceError, match="pgf files need LaTeX"):
+    with raised(ResourceError, "pgf files need LaTeX"):
         plotting.image_bytes(plotting.plot_frontier(curve()), "pgf")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import robust, solve_prior_ball
+from jaxpriv import solve_prior_ball
 from jaxpriv.data.datasets import census
 from tests.cases import distances, drawn_joint, refused
 from tests.information import information
@@ -113,7 +113,7 @@ def too_large(*_):
 @pytest.mark.parametrize("search", [poor, too_large])
 def test_rounds_make_up_for_a_poor_start_or_none(problem, solutions, search, monkeypatch):
     """Whatever the search returns, the interval is proved, and the rounds of worst priors close it."""
-    monkeypatch.setattr(robust, "saddle_point", search)
+    monkeypatch.setattr("jaxpriv.solving.robust.saddle_point", search)
     solution = solve_prior_ball(problem, 0.2, tol=TOL)
     assert solution.status == "optimal"
     assert solution.rounds > 1

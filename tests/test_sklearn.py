@@ -9,7 +9,6 @@ from tests.cases import refused
 
 pytest.importorskip("sklearn")
 
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -74,12 +73,6 @@ def test_a_search_over_budgets_in_a_pipeline(frame):
     assert scores[0] > 0.85 > scores[1] + 0.05
     assert search.best_params_ == {"privacymapping__budget": 0.05}
     assert search.best_estimator_[0].mechanism_.asked.target == 0.05
-
-
-def test_parameters_are_what_was_given():
-    mapping = PrivacyMapping("income", budget=0.3, bins=3)
-    assert clone(mapping).get_params() == mapping.get_params()
-    assert mapping.get_params()["private"] == "income"
 
 
 @pytest.mark.parametrize(

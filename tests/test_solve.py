@@ -10,7 +10,7 @@ import jaxpriv as jp
 from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
-from tests.cases import assert_one_optimum, distances, drawn_joint, refused, spent, thorough
+from tests.cases import assert_one_optimum, distances, drawn_joint, raised, refused, spent, thorough
 
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = distances(4)
@@ -157,11 +157,11 @@ def test_memory_is_checked_before_anything_is_built(free_memory):
     """Too large for the interior point: `auto` streams where it can; an explicit request is refused by number."""
     asked = problem()
     free_memory(1.0)
-    with pytest.raises(jp.ResourceError, match=r"^interior-point for .* needs 0.0 GiB .*; use solver='accelerated'"):
+    with raised(jp.ResourceError, r"^interior-point for .* needs 0.0 GiB .*; use solver='accelerated'"):
         jp.solve(asked, "interior-point")
-    with pytest.raises(jp.ResourceError, match=r"^mirror-descent for .*use solver='accelerated' or 'two-grid'"):
+    with raised(jp.ResourceError, r"^mirror-descent for .*use solver='accelerated' or 'two-grid'"):
         jp.solve(asked, "mirror-descent")
-    with pytest.raises(jp.ResourceError, match=r"^accelerated for .*merge symbols first"):
+    with raised(jp.ResourceError, r"^accelerated for .*merge symbols first"):
         jp.solve(asked)
     free_memory(np.inf)
     assert jp.solve(asked, tol=1e-3).solver == "interior-point"

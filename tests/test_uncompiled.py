@@ -32,8 +32,20 @@ def problem(measure=None, joint=JOINT, **form):
 
 
 @pytest.fixture(autouse=True)
-def _what_comes_often_is_compiled(monkeypatch, forgotten):
-    monkeypatch.setattr(loops, "_ENOUGH", 4.0)
+def enough(monkeypatch, forgotten):
+    """`enough(seconds)`: a program is compiled that took longer than this so far; first four seconds."""
+
+    def choose(seconds):
+        monkeypatch.setattr(loops, "_ENOUGH", seconds)
+
+    choose(4.0)
+    return choose
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """`accelerator()`: from now on the default device of JAX is one."""
+    return lambda: monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
 def _brier(q):
@@ -155,17 +167,17 @@ class Program(NamedTuple):
 NO_TERMS = Program()
 
 
-def test_large_programs_and_other_devices_are_compiled(monkeypatch):
+def test_large_programs_and_other_devices_are_compiled(monkeypatch, accelerator):
     program = NO_TERMS
     assert loops.suits(InteriorPoint(), program, 1e-4)
     assert not loops.suits(InteriorPoint(), program, 1.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(jax, "default_backend", lambda: "gpu")
-        assert loops.suits(InteriorPoint(), program, 1e-4)
-        assert not loops.suits(InteriorPoint(), program, 2 * loops.SMALL)
     monkeypatch.setenv(loops.SWITCH, "never")
     assert loops.suits(InteriorPoint(), program, 1.0)
     assert not loops.suits(PrimalDualHybridGradient(), program, 1e-4)
+    monkeypatch.delenv(loops.SWITCH)
+    accelerator()
+    assert loops.suits(InteriorPoint(), program, 1e-4)
+    assert not loops.suits(InteriorPoint(), program, 2 * loops.SMALL)
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -210,18 +222,18 @@ def test_an_interrupt_ends_a_solve_with_its_best(own):
     assert early.lower_bound <= jp.solve(problem()).value <= early.value
 
 
-def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(monkeypatch):
-    step, calls = InteriorPoint.step, []
+def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it():
+    calls = []
 
-    def interrupted(self, program, state):
-        calls.append(state)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return step(self, program, state)
+    class Interrupted(InteriorPoint):
+        def step(self, program, state):
+            calls.append(state)
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+            return super().step(program, state)
 
-    whole = jp.solve(problem(), "interior-point", max_steps=2)
-    monkeypatch.setattr(InteriorPoint, "step", interrupted)
-    early = jp.solve(problem(), "interior-point")
+    whole = jp.solve(problem(), InteriorPoint(), max_steps=2)
+    early = jp.solve(problem(), Interrupted())
     assert (early.status, early.stopped, early.steps) == ("best_known", INTERRUPTED, 2)
     assert_array_equal(early.mechanism, whole.mechanism)
 
@@ -243,15 +255,14 @@ def test_inverse_roots_keep_their_digits_however_rows_are_scaled():
         assert_array_equal(factor(np.stack([np.eye(2), -np.eye(2)])), [np.eye(2), np.full((2, 2), np.nan)])
 
 
-def test_small_problems_stay_on_the_host_where_the_default_device_is_an_accelerator(monkeypatch, no_compiler):
+def test_small_problems_stay_on_the_host_where_the_default_device_is_an_accelerator(enough, accelerator, no_compiler):
     """No program is compiled for it, and the numbers are those of the host, however often the problem comes."""
-    monkeypatch.setattr(loops, "_ENOUGH", 0.0)
     known = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
-    with monkeypatch.context() as patch:
-        patch.setattr(jax, "default_backend", lambda: "gpu")
-        solution, measured = jp.solve(known), jp.solve(problem())
-        many = jp.solve_many([known] * 3)
+    expected = jp.solve(known).value
+    enough(0.0)
+    accelerator()
+    solution, measured = jp.solve(known), jp.solve(problem())
+    many = jp.solve_many([known] * 3)
     assert solution.status == measured.status == "optimal"
-    monkeypatch.setattr(loops, "_ENOUGH", float("inf"))
-    assert solution.value == pytest.approx(jp.solve(known).value, abs=1e-12)
+    assert solution.value == pytest.approx(expected, abs=1e-12)
     assert [one.status for one in many] == ["optimal"] * 3

@@ -6,7 +6,6 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.solvers.interior_point import whole
 from tests.cases import distances, refused
 
 RNG = np.random.default_rng(8)
@@ -157,10 +156,3 @@ def test_problems_without_a_start_are_named():
     ]:
         with refused(f"start: {text}"):
             jp.solve(asked, solver, start=np.eye(6))
-
-
-def test_a_start_is_not_for_a_kernel_of_whole_solves(monkeypatch):
-    called = []
-    monkeypatch.setattr(whole, "_loaded", lambda kernel: called.append(kernel.symbol))
-    jp.solve(problem({"budget": 0.4}), start=np.eye(6))
-    assert not called

@@ -20,10 +20,8 @@ _MEANING = {
 }
 
 
-def mechanism_text(
-    found: "jp.statistics.audit.MechanismAudit", tested: "jp.statistics.audit.Conformity | None", units: Units
-) -> str:
-    rows = found.rows
+def mechanism_text(found: "jp.statistics.audit.MechanismAudit", units: Units) -> str:
+    rows, tested = found.rows, found.conformity
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
     parts: list[object] = [_table(rows, columns, units)]

@@ -118,6 +118,13 @@ def only_one(options: Mapping[str, object]) -> str:
     return given[0]
 
 
+def refuse(reason: str, **options: object) -> None:
+    """Refuse the first of these options that is given: `reason` stands after its name."""
+    for name, value in options.items():
+        if value is not None and value is not False and value != []:  # 0 is given, and equals False
+            raise InputError(f"--{name.replace('_', '-')} {reason}")
+
+
 def make_folder(folder: Path) -> None:
     """The folder that --out names, with its parents."""
     if folder.exists() and not folder.is_dir():

@@ -1,11 +1,15 @@
 """What several commands print of a result, and how they end when it is not certified."""
 
 import math
+from typing import TYPE_CHECKING
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonRecord
+from jaxpriv.cli._output import JsonRecord, Units
 from jaxpriv.errors import NotCertifiedError
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 def solved(found: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
@@ -48,3 +52,27 @@ def work_of(record: JsonRecord) -> dict[str, str]:
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
     }
+
+
+def curve_table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> "RichTable":
+    """The points of a curve, a row for each."""
+    numbers, (_, unit) = curve.points(units), units.of(curve.problem.leakage.unit)
+    across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
+    # A price of I(X;Y) may make an objective negative; a bound below 0 on any other one says no more than 0 does.
+    least = -math.inf if curve.form == "multiplier" else 0.0
+    names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
+    rows = (
+        (
+            f"{target:.6g}",
+            f"{spent:.6f}",
+            *(
+                (_output.upper_fixed(leakage), _output.lower_fixed(max(bound, least)), _output.upper(gap, 2))
+                if math.isfinite(leakage)
+                else "---"
+            ),
+            status.replace("_", " "),
+        )
+        for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True)
+    )
+    headings = [curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"]
+    return _output.table_of(rows, headings)

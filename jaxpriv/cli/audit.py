@@ -1,22 +1,24 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._audit_text import attributes_text, mechanism_text, pairs_text
 from jaxpriv.cli._options import given_of
-from jaxpriv.cli._output import JsonRecord, Units
+from jaxpriv.cli._output import JsonRecord, Units, refuse
 from jaxpriv.cli._tables import SYMBOLS, ColumnOptions, counts_by_attributes, is_table, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, JaxprivError
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from jaxpriv.statistics.audit import MechanismAudit
 
-_PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
 _LARGEST_JSON = 2**24
 
@@ -38,6 +40,29 @@ class BoundOptions:
         return {"orders": given.pop("order", []), **given}
 
 
+@dataclass(frozen=True)
+class PairsOptions:
+    """What is asked of the records of a black box."""
+
+    subsets: int | None = None
+    optimum: float | None = None
+    show_values: bool = False
+    permutations: int = 9999
+
+
+@dataclass(frozen=True)
+class KnownOptions:
+    """What goes with a mechanism that is known: what it released, how good it is, and further draws."""
+
+    releases: Path | None = None
+    row_order: Path | None = None
+    held_out: bool = False
+    solution: Path | None = None
+    certificate: Path | None = None
+    again: list[Path] | None = None
+    objective: str | None = None
+
+
 def audit(
     *,
     mechanism: Path | None = None,
@@ -46,17 +71,8 @@ def audit(
     pairs: Path | None = None,
     columns: ColumnOptions,
     released: list[str] | None = None,
-    subsets: int | None = None,
-    optimum: float | None = None,
-    show_values: bool = False,
-    releases: Path | None = None,
-    row_order: Path | None = None,
-    held_out: bool = False,
-    solution: Path | None = None,
-    certificate: Path | None = None,
-    again: list[Path] | None = None,
-    objective: str | None = None,
-    permutations: int = 9999,
+    asked: PairsOptions,
+    known: KnownOptions,
     bounds: BoundOptions,
     units: Units = Units.nats,
     json: Path | None = None,
@@ -67,160 +83,153 @@ def audit(
     population (all together with the confidence), and a cap that needs no data. They are different things; so
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
-    from jaxpriv._runtime.files import load_npz_safely
-    from jaxpriv.release.matching import counts_by_design, releases_by_design, releases_by_symbols
-
-    _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
-    black_box = pairs is not None
+    sample = _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
+    if (mechanism is None) != (sample == "pairs"):
+        raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
+    if asked.subsets is None:
+        refuse("is about --subsets", optimum=asked.optimum)
+    if mechanism is None:
+        book = {"useful": columns.useful, "shared": columns.shared, "codebook": columns.codebook}
+        refuse("is about a mapping, not about --pairs", **book, **vars(known))
+        record, text = working("Auditing", lambda _: _of_pairs(pairs, columns, released, asked, bounds, units))
+        return _output.deliver(record, json, text, private=True)
     records = counts if counts is not None else joint
-    with_table, released_table = (path is not None and is_table(path) for path in (records, releases))
-    design = mechanism is not None and mechanism.suffix.lower() == ".zip"
-    of_columns = [name for name in columns.given if name != "--read"]
-    optimal = solution is not None or certificate is not None
-    for refused, reason in (
-        ((mechanism is None) != black_box, "--pairs goes without MECH.npz, --counts and --joint need it"),
-        (show_values and not black_box, "--show-values is about --pairs"),
-        (
-            black_box and (columns.useful or columns.shared or columns.codebook),
-            "--useful, --shared and --codebook are about a mapping, not about --pairs",
-        ),
-        (
-            columns.given and not (black_box or with_table),
-            f"{', '.join(columns.given[:1])} is about a table in --counts or --joint",
-        ),
-        (
-            subsets is not None and (pairs is None or not is_table(pairs) or bounds.measures or bounds.order),
-            "--subsets is about a table in --pairs, and goes without --measures and --order",
-        ),
-        (optimum is not None and subsets is None, "--optimum is about --subsets"),
-        (
-            released and not (black_box or released_table),
-            "--released is about --pairs, or about a table in --releases",
-        ),
-        (
-            released_table and not with_table,
-            "a table in --releases goes with a table of its records, row for row, in --counts or --joint",
-        ),
-        (row_order is not None and not released_table, "--row-order is about a table in --releases"),
-        (
-            black_box and (releases is not None or held_out or optimal),
-            "--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs",
-        ),
-        (
-            again and (black_box or releases is not None or optimal),
-            "--again is about a mapping, and goes without --releases, --solution and --certificate",
-        ),
-        (design and (counts is None or not with_table), "a design is audited on a table of records in --counts"),
-        (
-            design and (released or of_columns),
-            "a design has its own columns and classes: leave out --codebook and the names of columns",
-        ),
-        (
-            certificate is not None and (not design or solution is not None),
-            "--certificate is about a design, DESIGN.zip, and goes without --solution",
-        ),
-        (objective is not None and solution is None, "--objective is about --solution"),
-        (held_out and joint is not None, "--held-out is about --counts"),
-    ):
-        if refused:
-            raise InputError(reason)
-    if mechanism is None or records is None:
-        assert pairs is not None
-        table, attributes, labels, chosen = _pairs(pairs, columns, released)
-        if subsets is not None:
-            given = {"most": subsets, "confidence": bounds.confidence, "optimum": optimum, "seed": bounds.seed}
-            every = working("Auditing", lambda _: jp.statistics.audit.audit_attributes(table, attributes, **given))
-            every = _stated(every, chosen)
-            names = [[(released or [])[column] for column in row.columns] for row in every.rows]
+    refuse("is about --pairs", show_values=asked.show_values)
+    refuse("is about a table in --pairs", subsets=asked.subsets)
+    with_table, released_table = (path is not None and is_table(path) for path in (records, known.releases))
+    if not with_table:
+        refuse("is about a table in --counts or --joint", **vars(columns))
+    if not released_table:
+        refuse("is about --pairs, or about a table in --releases", released=released)
+        refuse("is about a table in --releases", row_order=known.row_order)
+    elif not with_table:
+        raise InputError("a table in --releases goes with a table of its records, row for row, in --counts or --joint")
+    if known.releases is not None or known.solution is not None or known.certificate is not None:
+        refuse("is about a mapping, and goes without --releases, --solution and --certificate", again=known.again)
+    if known.solution is None:
+        refuse("is about --solution", objective=known.objective)
+    design = mechanism.suffix.lower() == ".zip"
+    if known.solution is not None or not design:
+        refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
+    if sample == "joint":
+        refuse("is about --counts", held_out=known.held_out)
+    if not design:
+        call = _of_arrays(mechanism, sample, records, columns, released, known)
+    elif sample == "joint" or not with_table:
+        raise InputError("a design is audited on a table of records in --counts")
+    else:
+        call = _of_design(mechanism, records, columns, released, known)
+    given = {**bounds.arguments, "held_out": known.held_out, **_stated(known.solution, known.objective)}
+    found = working("Auditing", lambda _: call(**given))
+    return _output.deliver(_record("mechanism", found), json, mechanism_text(found, units), private=True)
+
+
+def _of_pairs(
+    path: Path,
+    columns: ColumnOptions,
+    released: list[str] | None,
+    asked: PairsOptions,
+    bounds: BoundOptions,
+    units: Units,
+) -> tuple[JsonRecord, str]:
+    """The record and the text about a black box: records, or counts, of private and released values."""
+    from jaxpriv._runtime.files import load_npz_safely
+
+    private, labels = columns.private, None
+    if not is_table(path) or bounds.measures or bounds.order:
+        refuse("is about a table in --pairs, and goes without --measures and --order", subsets=asked.subsets)
+    if path.suffix.lower() == ".npz":
+        classes = {"bins": columns.bins, "other": columns.other, "missing": columns.missing}
+        refuse("is about tables of records, not about .npz", private=private, released=released, **classes)
+        counts, given = load_npz_safely(path, ["counts"])["counts"], bounds.arguments
+    elif not private or not released:
+        raise InputError("--pairs needs --private and --released: the names of columns")
+    else:
+        rules = columns.rules([*private, *released])
+        data, chosen = jp.release.count_pairs(table_file(path, columns.read), private, released, rules)
+        counts, labels = data.counts, {"private": data.private_labels, "released": data.useful_labels}
+        if asked.subsets is not None:
+            given = {"confidence": bounds.confidence, "seed": bounds.seed, "optimum": asked.optimum}
+            every = jp.statistics.audit.audit_attributes(
+                counts, data.useful_attributes, most=asked.subsets, statements=chosen, **given
+            )
+            names = [[released[column] for column in row.columns] for row in every.rows]
             rows = [{**_output.record_of(row), "columns": own} for row, own in zip(every.rows, names, strict=True)]
-            record = {"kind": "attributes", **_output.record_of(every), "rows": rows}
-            return _output.deliver(record, json, attributes_text(every, names), private=True)
-        arguments = {"permutations": permutations, **bounds.arguments}
-        found = working("Auditing", lambda _: jp.statistics.audit.audit_pairs(table, **arguments))
-        found = _stated(found, chosen)
-        record = _record("pairs", found, **({"labels": labels} if show_values else {}))
-        return _output.deliver(record, json, pairs_text(found, units), private=True)
-    fitted, stored, book, known, chosen = None, {}, None, None, ()
-    data: dict[str, Any] = {} if joint is not None else {"held_out": held_out}
-    if design:
-        fitted = jp.Mechanism.load(mechanism)
-        channel, known = fitted.all_drawn(), counts_by_design(table_file(records, columns.read), fitted)
-        if certificate is not None:
-            data |= _recomputed(certificate, fitted)
-    else:
-        stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if with_table else ())])
-        channel = stored["mechanism"]
-    name = "counts" if joint is None else "joint"
-    if with_table and fitted is None:
-        known, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], name)
-    if known is None:
-        data |= load_npz_safely(records, [name], ["possible"] if joint is None else ())
-    else:
-        chosen = (_PRIVATE_ALPHABET,)
-        data[name] = known.counts if joint is None else known.counts / known.counts.sum()
-    counted = None
-    if releases is not None and (known is None or not released_table):
-        counted = load_npz_safely(releases, ["counts"])["counts"]
-    elif releases is not None and known is not None:
-        # A table of its own is as `jaxpriv release` writes it.
-        file = table_file(releases, columns.read if releases == records else None)
-        if fitted is not None:
-            counted = releases_by_design(file, known.ordered(row_order, releases), fitted)
-        elif book is not None:
+            return {"kind": "attributes", **_output.record_of(every), "rows": rows}, attributes_text(every, names)
+        given = {**bounds.arguments, "statements": chosen}
+    found = jp.statistics.audit.audit_pairs(counts, permutations=asked.permutations, **given)
+    return _record("pairs", found, **({"labels": labels} if asked.show_values else {})), pairs_text(found, units)
+
+
+def _of_design(
+    path: Path, table: Path, columns: ColumnOptions, released: list[str] | None, known: KnownOptions
+) -> "Callable[..., MechanismAudit]":
+    """The call of `audit_design`: of DESIGN.zip, on a table of records."""
+    from jaxpriv.release.matching import records_of_rows
+    from jaxpriv.statistics.tables.readers import read_columns
+
+    if released or [name for name in columns.given if name != "--read"]:
+        raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
+    design = jp.Mechanism.load(path)
+    source = read_columns(table_file(table, columns.read), list(design.codebook.columns))
+    order = known.row_order
+    if order is not None:
+        size = len(next(iter(source.values())).values)
+        order = records_of_rows(order, known.releases, size)
+    certificate = None if known.certificate is None else jp.release.Evidence.load(known.certificate, design)
+    again = [jp.Mechanism.load(one) for one in known.again or ()]
+    return partial(
+        jp.release.audit_design,
+        source,
+        design,
+        releases=_releases(known, table, columns),
+        order=order,
+        again=again,
+        certificate=certificate,
+    )
+
+
+def _of_arrays(
+    path: Path, sample: str, records: Path, columns: ColumnOptions, released: list[str] | None, known: KnownOptions
+) -> "Callable[..., MechanismAudit]":
+    """The call of `audit_mechanism`: of MECH.npz, on a table of records or on arrays."""
+    from jaxpriv._runtime.files import load_npz_safely
+    from jaxpriv._runtime.validation import mechanism_array
+    from jaxpriv.release.auditing import PRIVATE_ALPHABET, drawn_together
+    from jaxpriv.release.matching import releases_by_symbols
+
+    stored = load_npz_safely(path, ["mechanism", *(SYMBOLS if is_table(records) else ())])
+    channel, releases, chosen = stored["mechanism"], _releases(known, records, columns), ()
+    if is_table(records):
+        table, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], sample)
+        data, chosen = (
+            {sample: table.counts if sample == "counts" else table.counts / table.counts.sum()},
+            (PRIVATE_ALPHABET,),
+        )
+        if known.releases is not None and is_table(known.releases):
             if channel.shape != (len(stored["attributes"]),) * 2:
                 raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
-            ordered = known.ordered(row_order, releases)
-            counted = releases_by_symbols(file, released, ordered, book, stored["attributes"])
-    tested = None
-    if counted is not None:
-        drawn = channel if fitted is None else fitted.matrix()
-        tested = jp.statistics.audit.conformity(counted, drawn, seed=bounds.seed)
-        if fitted is not None and fitted.released_columns != fitted.codebook.useful:
-            # What is released is no useful symbol: nothing is "unchanged".
-            tested = replace(tested, unchanged=None, detectable=None)
-    if fitted is not None and fitted.earlier is not None:
-        chosen += ("The outputs are the draw of the design and those of the earlier designs that it looks at.",)
-    if again:
-        chosen += (f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together.",)
-    for path in again or ():
-        channel = _drawn_again(channel, path, fitted)
-    if solution is not None:
-        try:
-            measure = jp.leakage.by_name(**jp.leakage.parameters_of(objective or "mutual-information"))
-        except InputError as error:
-            raise InputError(f"--objective: {error}") from error
-        data |= {"solution": _solution(solution), "objective": measure}
-    audited = working("Auditing", lambda _: jp.statistics.audit.audit_mechanism(channel, **data, **bounds.arguments))
-    audited = _stated(audited, chosen)
-    record = _record("mechanism", audited, conformity=tested)
-    return _output.deliver(record, json, mechanism_text(audited, tested, units), private=True)
-
-
-def _drawn_again(channel: Any, path: Path, design: "jp.Mechanism | None") -> Any:  # noqa: ANN401 (arrays)
-    """P(y, y' | x) of an output of `channel` (X, Y) and one of the mapping in a file, drawn independently given x."""
-    from jaxpriv._runtime.files import load_npz_safely
-    from jaxpriv._runtime.resources import need_memory
-    from jaxpriv._runtime.validation import mechanism_array
-
-    if design is None:
-        other = mechanism_array(load_npz_safely(path, ["mechanism"])["mechanism"], "again", inputs=len(channel))
+            ordered = table.ordered(known.row_order, known.releases)
+            releases = releases_by_symbols(releases, released, ordered, book, stored["attributes"])
     else:
-        second = jp.Mechanism.load(path)
-        classes = [(one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second)]
-        if classes[0] != classes[1]:
-            raise InputError(f"--again: {path} has other useful columns, classes or symbols than the design")
-        if second.earlier is not None:
-            raise InputError(f"--again: {path} looks at earlier draws, so its own is not independent of them")
-        other = second.matrix()
-    need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
-    return (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
+        data = load_npz_safely(records, [sample], ["possible"] if sample == "counts" else ())
+    others = [load_npz_safely(one, ["mechanism"])["mechanism"] for one in known.again or ()]
+    others = [mechanism_array(one, "again", inputs=len(channel)) for one in others]
+    channel, together = drawn_together(channel, others)
+    audit_mechanism = jp.statistics.audit.audit_mechanism
+    return partial(audit_mechanism, channel, **data, releases=releases, statements=(*chosen, *together))
 
 
-def _stated(found: T, more: tuple[str, ...]) -> T:
-    """The audit with further assumptions."""
-    audited: Any = found
-    own = audited.assumptions
-    return replace(audited, assumptions=replace(own, statements=own.statements + more))
+def _releases(known: KnownOptions, records: Path, columns: ColumnOptions) -> Any:  # noqa: ANN401 (a table or an array)
+    """The released table, or counts (X, Y) of released pairs."""
+    from jaxpriv._runtime.files import load_npz_safely
+
+    if known.releases is None:
+        return None
+    if not is_table(known.releases):
+        return load_npz_safely(known.releases, ["counts"])["counts"]
+    # A table of its own is as `jaxpriv release` writes it.
+    return table_file(known.releases, columns.read if known.releases == records else None)
 
 
 def _record(kind: str, found: object, **more: object) -> JsonRecord:
@@ -228,54 +237,16 @@ def _record(kind: str, found: object, **more: object) -> JsonRecord:
     return {"kind": kind, "units": "nats", "measures": record.pop("rows"), **record, **more}
 
 
-def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
-    """(counts (S, Y), codes of the released columns of each y and labels of S and Y, None of counts, what was chosen on
-    the records) of records or counts.
-    """
-    from jaxpriv._runtime.files import load_npz_safely
-
-    if path.suffix.lower() == ".npz":
-        if columns.private or released or columns.bins or columns.other or columns.missing:
-            raise InputError(
-                "--private, --released, --bins, --other, --missing are about tables of records, not about .npz"
-            )
-        return load_npz_safely(path, ["counts"])["counts"], None, None, ()
-    private = columns.private
-    if not private or not released:
-        raise InputError("--pairs needs --private and --released: the names of columns")
-    both = [name for name in private if name in released]
-    if both:
-        raise InputError(f"column {both[0]!r} is in --private and in --released: its values would be disclosed fully")
-    from jaxpriv.statistics.tables import Quantiles, count_table
-
-    rules = columns.rules([*private, *released])
-    # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
-    data = count_table(
-        table_file(path, columns.read), private=private, useful=released, rules=rules, sparse=True
-    ).dataset
-    chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
-    fitted = [name for name, rule in rules.items() if isinstance(rule, Quantiles)]
-    if fitted:
-        names = ", ".join(map(repr, fitted))
-        chosen += (f"NOT so here: the classes of {names} were chosen on these records; bounds are as if given.",)
-    labels = {"private": data.private_labels, "released": data.useful_labels}
-    return data.counts, data.useful_attributes, labels, chosen
-
-
-def _recomputed(path: Path, design: "jp.Mechanism") -> JsonRecord:
-    """The gap of a design and its measure, from the counts and dual scores of its private part."""
-    claim = jp.release.Evidence.load(path, design).claims(design).get("gap")
-    if claim is None or claim.upper is None:
-        raise InputError(f"--certificate: {path} holds no certificate: of other measures and problems there is none")
-    if design.asked.problem not in ("budget", "disclosure"):
-        raise InputError("--certificate: this design has the least distortion: its gap is not about leakage")
-    return {"gap": float(claim.upper), "objective": jp.leakage.by_name(**dict[str, Any](design.asked.leakage))}
-
-
-def _solution(path: Path) -> SimpleNamespace:
-    """value, leakage and gap of a JSON file of `jaxpriv solve`."""
+def _stated(path: Path | None, objective: str | None) -> dict[str, Any]:
+    """Value, leakage and gap of a JSON file of `jaxpriv solve`, and the measure that it is about."""
     from jaxpriv.verifier.archive import read_file, strict
 
+    if path is None:
+        return {}
+    try:
+        measure = jp.leakage.by_name(**jp.leakage.parameters_of(objective or "mutual-information"))
+    except InputError as error:
+        raise InputError(f"--objective: {error}") from error
     try:
         record: Any = strict(read_file(path, _LARGEST_JSON), str(path), plain=False)
     except JaxprivError as error:
@@ -284,4 +255,4 @@ def _solution(path: Path) -> SimpleNamespace:
     numbers = [record.get(part) if isinstance(record, dict) else None for part in parts]
     if not all(type(one) in (int, float) for one in numbers):
         raise InputError(f"--solution: {path} has no finite numbers value, leakage and gap")
-    return SimpleNamespace(**dict(zip(parts, numbers, strict=True)))
+    return {"solution": SimpleNamespace(**dict(zip(parts, numbers, strict=True))), "objective": measure}

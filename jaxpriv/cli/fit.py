@@ -1,6 +1,5 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,74 +83,11 @@ def fit(
     if isinstance(found, jp.release.FittedGroups):
         parts, text = found.fitted, _groups.text(found, target, units)
     else:
-        parts, text = (found,), _text(found, units)
+        parts, text = (found,), _output.aligned(found.lines(units))
+        text += "".join(f"{sentence}\n" for sentence in found.statements)
     _output.deliver(found.record, json, text, files, private=True, private_files=secret)
     if any(one.status in ("not_certified", "best_known") for one in parts):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
-
-
-_NAMES = {
-    "leakage": "leakage",
-    "distortion": "mean distortion",
-    "disclosure": "utility I(X;Y)",
-    "gap": "certified gap",
-    "excess": "excess over the target",
-}
-# Of a design after an earlier one: its leakage is that of both.
-_AFTER = {
-    "leakage": "leakage, both releases together",
-    "leakage_earlier": "leakage, the earlier one",
-    "leakage_alone": "leakage, this one alone",
-}
-# Significant digits, where six would differ between machines.
-_DIGITS = {"gap": 2}
-_BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
-_CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
-
-
-def _text(found: "jp.release.Fitted", units: Units) -> str:
-    release = found.mechanism
-    asked, audit = release.asked, found.audit
-    measure = asked.leakage["name"]
-    lines = {
-        "status": found.status.replace("_", " "),
-        "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
-        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(release.useful)}, |Y| = {len(release.released)}",
-    }
-    names = _NAMES if release.earlier is None else _NAMES | _AFTER
-    records = int(found.evidence.counts.sum())
-    lines[f"on the {records} records of the design"] = ""
-    objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
-    names = {**names, "lower_bound": f"no mapping has less {objective} than"}
-    for name, claim in found.claims.items():
-        # Of a funnel with more than two private symbols what the solver proved; the statements say so.
-        best = found.claims.get(_BY_SOLVER.get(name, name), claim)
-        if name in names:
-            lines[f"  {names[name]}"] = best.end(
-                units, down=name in ("disclosure", "lower_bound"), digits=_DIGITS.get(name, 6)
-            )
-    lines["whatever the population is"] = ""
-    lines |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
-    limit = found.limit
-    if limit is not None:
-        lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
-        lines["target"] += f", so that {limit.limit:g} holds for the population"
-        lines[f"  {measure} at most"] = f"{_output.upper(limit.upper)} in the units of the target"
-    if audit is not None and audit.assumptions.records is not None:
-        lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
-        for row in audit.rows:
-            if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
-                lines[f"  {row.name} at most"] = _upper(row.upper, row.units, units)
-        if audit.utility.lower is not None:
-            lines["  utility I(X;Y) at least"] = f"{_output.lower(audit.utility.lower * units.per_nat)} {units}"
-    return _output.aligned(lines) + "".join(f"{sentence}\n" for sentence in found.statements)
-
-
-def _upper(value: float, unit: str, units: Units) -> str:
-    if math.isinf(value):
-        return "inf (no bound)"
-    scale, name = units.of(unit)
-    return f"{_output.upper(value * scale)} {name}"

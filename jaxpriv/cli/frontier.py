@@ -15,7 +15,7 @@ from jaxpriv.cli._options import (
     measures_of,
 )
 from jaxpriv.cli._output import Units
-from jaxpriv.cli._results import in_units
+from jaxpriv.cli._results import curve_table, in_units
 from jaxpriv.cli._tables import CostOptions, problem_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -49,10 +49,7 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv.funnels.solve import funnel_frontier_within
-    from jaxpriv.solvers import Goal
-    from jaxpriv.solving.choice import Request
-    from jaxpriv.solving.frontier import frontier_within, spread_targets
+    from jaxpriv.solving.frontier import spread_targets
 
     measures = measures_of(measure, limit)
     run.check()
@@ -73,42 +70,34 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    points = (
-        np.array(values)
-        if values
-        else spread_targets(arrays["joint"], None if funnel else arrays["distortion"], count or 0)
-    )
-
-    clock = run.clock()
-    first: dict[str, Any] = {name: float(points[0])}
-    if bottleneck:
-        if measure.leakage != "mutual-information":
-            raise InputError("--leakage: a bottleneck is about mutual information only")
-        asked: Any = jp.BottleneckProblem(arrays["joint"], **first)
-    elif funnel:
-        leakage: Any = measures[0].measure(arrays.get("neighbours"))
-        asked = jp.FunnelProblem(arrays["joint"], leakage=leakage, **first)
+    costs = None if funnel else arrays["distortion"]
+    points = np.array(values) if values else spread_targets(arrays["joint"], costs, count or 0)
+    clock, first = run.clock(), float(points[0])
+    if not funnel:
+        asked: Any = distortion_problem(arrays, measures, **{name: first})
+    elif not bottleneck:
+        asked = jp.FunnelProblem(
+            arrays["joint"], leakage=measures[0].measure(arrays.get("neighbours")), disclosure=first
+        )
+    elif measure.leakage == "mutual-information":
+        asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
     else:
-        asked = distortion_problem(arrays, measures, **first)
-
-    def solved(_: object) -> Any:  # noqa: ANN401 (of a funnel or not)
-        if funnel:
-            return funnel_frontier_within(
-                clock, asked, {name: points}, solver=solver, tol=run.tol, max_steps=run.max_steps
-            )
-        request = Request(clock, Goal(run.tol), solver, run.max_steps, throw=False)
-        return frontier_within(asked, {name: points}, request)
-
-    curve = working("Solving", solved, clock)
-    numbers = arrays_of(curve)
+        raise InputError("--leakage: a bottleneck is about mutual information only")
+    swept = jp.funnel_frontier if funnel else jp.frontier
+    how = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps, "clock": clock}
+    curve = working("Solving", lambda _: swept(asked, **{f"{name}s": points}, **how), clock)
+    numbers = curve.points()
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
     if out is not None:
-        kind = out.suffix.lower()
-        plain = (_output.json_text(record) if kind == ".json" else curve.to_csv()).encode()
-        files[out] = _npz(numbers, curve) if kind == ".npz" else plain
+        made = {
+            ".csv": lambda: curve.to_csv().encode(),
+            ".json": lambda: _output.json_text(record).encode(),
+            ".npz": lambda: _output.npz_bytes(**curve.arrays()),
+        }
+        files[out] = made[out.suffix.lower()]()
     files |= _output.picture(picture, lambda: curve.plot(units=units.value, tol=run.tol, line=line))
-    _output.deliver(record, json, _table(curve, units), files)
+    _output.deliver(record, json, _output.rendered(curve_table(curve, units)), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
@@ -127,44 +116,3 @@ def _arrays(path: Path, columns: CostOptions, funnel: bool, targets: bool) -> Ar
             if targets or columns.given:
                 raise
     return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours"])[0]
-
-
-def _npz(numbers: Arrays, curve: "jp.Frontier | jp.FunnelFrontier") -> bytes:
-    """The numbers, the mappings where all have one shape, and the drawing."""
-    import numpy as np
-
-    arrays = {name: values for name, values in numbers.items() if name != "status"}
-    arrays["status"] = np.array([jp.Status[str(one).upper()].value for one in numbers["status"]])
-    mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
-    if len({one.shape for one in mechanisms}) == 1:
-        arrays["mechanism"] = np.stack(mechanisms)
-    return _output.npz_bytes(**arrays, **jp.plotting.drawn_curve(curve).arrays())
-
-
-def _table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> str:
-    import numpy as np
-
-    numbers, (_, unit) = arrays_of(curve, units), units.of(curve.problem.leakage.unit)
-    across = f"I(X;Y) ({units})" if curve.spent == "disclosure" else "distortion"
-    names = ("target", curve.spent, "leakage", "lower_bound", "gap", "status")
-    rows = (
-        (
-            f"{target:.6g}",
-            f"{spent:.6f}",
-            *(
-                (_output.upper_fixed(leakage), _output.lower_fixed(bound), _output.upper(gap, 2))
-                if np.isfinite(leakage)
-                else "---"
-            ),
-            status.replace("_", " "),
-        )
-        for target, spent, leakage, bound, gap, status in zip(*(numbers[name] for name in names), strict=True)
-    )
-    headings = [curve.form.replace("_", " "), across, f"leakage ({unit})", "lower bound", "gap"]
-    return _output.rendered(_output.table_of(rows, headings))
-
-
-def arrays_of(curve: "jp.Frontier | jp.FunnelFrontier", units: str = "nats") -> Arrays:
-    """The numbers of every point: the target, and the further `columns` of a frontier."""
-    (_, targets), *others = curve.columns(units).items()
-    return {"target": targets, **dict(others)}

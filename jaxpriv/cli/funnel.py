@@ -114,16 +114,10 @@ def _together(records: list[JsonRecord], method: str) -> JsonRecord:
     """The JSON of one result, or the lists of several; `solver` and `seconds` are of the whole."""
     if len(records) == 1:
         return records[0]
-    names = [name for name in records[0] if name not in ("solver", "seconds", "proof")]
-    solvers = dict.fromkeys(one["solver"] for one in records if one["solver"] != "none")
-    lists = {name: [one[name] for one in records] for name in names}
-    iterations = lists.pop("iterations")
-    return {
-        **lists,
-        "solver": next(iter(solvers), method),
-        "iterations": iterations,
-        "seconds": {key: sum(one["seconds"][key] for one in records) for key in ("compile", "solve")},
-    }
+    lists = {name: [one[name] for one in records] for name in records[0] if name != "proof"}
+    solver = next((one for one in lists["solver"] if one != "none"), method)
+    seconds = {key: sum(one[key] for one in lists["seconds"]) for key in ("compile", "solve")}
+    return lists | {"solver": solver, "seconds": seconds}
 
 
 def _summary(record: JsonRecord, form: str, bottleneck: bool, units: Units) -> str:

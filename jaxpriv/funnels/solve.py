@@ -207,6 +207,7 @@ def funnel_frontier(
     max_steps: int | None = None,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    clock: Clock | None = None,
 ) -> FunnelFrontier:
     """Solve `problem` at many targets; its own target is replaced.
 
@@ -226,6 +227,7 @@ def funnel_frontier(
         solver, tol, max_steps: as for `solve`.
         time_limit: seconds for the whole sweep, as for `solve`.
         progress: as for `solve`; the record's `done` and `total` count the targets.
+        clock: of other work that this is a part of, in place of the two.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -237,20 +239,7 @@ def funnel_frontier(
         "relevance": relevances,
         "multiplier": multipliers,
     }
-    clock = clock_of(time_limit, progress)
-    return funnel_frontier_within(clock, problem, sweeps, solver=solver, tol=tol, max_steps=max_steps)
-
-
-def funnel_frontier_within(
-    clock: Clock,
-    problem: FunnelOrBottleneck,
-    sweeps: Mapping[str, object],
-    *,
-    solver: str | AbstractFunnelSolver = "auto",
-    tol: float = 1e-6,
-    max_steps: int | None = None,
-) -> FunnelFrontier:
-    """`funnel_frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
+    clock = clock_of(time_limit, progress) if clock is None else clock
     if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
         raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]

@@ -116,6 +116,24 @@ class AbstractFrontier(Shown):
         """
         return {name: values for name, (values, _) in self._measured(units).items()}
 
+    def points(self, units: str = "nats") -> dict[str, np.ndarray]:
+        """`columns` with the target under the name `target`, whatever its form."""
+        (_, targets), *others = self.columns(units).items()
+        return {"target": targets, **dict(others)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What an .npz file of the curve holds: `points`, each status as its integer, the mechanisms (B, X, Y) where
+        all have one shape, and the drawing that `jaxpriv plot` reads.
+        """
+        from jaxpriv.plotting import drawn_curve
+
+        curve: Any = self  # it is one of the two classes
+        held = {**self.points(), "status": self._column("code").astype(int)}
+        mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
+        if len({one.shape for one in mechanisms}) == 1:
+            held["mechanism"] = np.stack(mechanisms)
+        return held | drawn_curve(curve).arrays()
+
     def to_frame(self, units: str = "nats", *, backend: str = "polars") -> Any:  # noqa: ANN401 (of that library)
         """`columns` as a frame of polars, or of another `backend`: "pandas", "pyarrow".
 

@@ -21,7 +21,7 @@ from jaxpriv.release.obstacles import Obstacle, remove_obstacles
 from jaxpriv.release.requests import MeasureRequest, requested
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
-from jaxpriv.solving.frontier import Frontier, frontier_within
+from jaxpriv.solving.frontier import Frontier, frontier
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
@@ -210,8 +210,7 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
             )
         clock.begin(f"{len(_SHARES)} designs")
         problem = DistortionProblem(joint, costs, leakage=request.measure, budget=free)
-        asked = Request(clock, Goal(request.tol), throw=False)
-        curve = frontier_within(problem, {"budget": free * np.array(_SHARES)}, asked)
+        curve = frontier(problem, budgets=free * np.array(_SHARES), tol=request.tol, clock=clock)
         clock.begin("bounds for the population")
         designs = tuple(_advised(curve, records, joint, k, beta, clock) for k in range(len(curve)))
     return Advice(

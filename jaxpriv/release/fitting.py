@@ -14,7 +14,8 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.module import Shown, summary
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.module.shown import sizes
+from jaxpriv._runtime.validation import per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
@@ -56,6 +57,22 @@ _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
 # Claims of which the lower end is what is proved.
 _AT_LEAST = ("disclosure", "lower_bound", "solver_bound")
+
+# What the numbers of a design are called; after an earlier one the leakage is that of both.
+_NAMES = {
+    "leakage": "leakage",
+    "distortion": "mean distortion",
+    "disclosure": "utility I(X;Y)",
+    "gap": "certified gap",
+    "excess": "excess over the target",
+}
+_AFTER = {
+    "leakage": "leakage, both releases together",
+    "leakage_earlier": "leakage, the earlier one",
+    "leakage_alone": "leakage, this one alone",
+}
+_BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
+_CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
 
 # The argument of `fit` that states the target of each problem.
 _TARGETS = {
@@ -104,6 +121,48 @@ class Fitted(Shown):
             rows[f"{name.replace('_', ' ')}, these records"] = f"{rounded(float(end or 'inf'))} {unit}"
         if self.limit is not None:
             rows[f"leakage, population, confidence {self.limit.confidence:g}"] = upper(self.limit.upper)
+        return rows
+
+    def lines(self, units: str = "nats") -> dict[str, str]:
+        """What was found in words, text by name, for the owner: on the records of the design, for every population, and
+        for the one of the records that were held out; `statements` belong to it. Logarithms in `units`, "nats" or
+        "bits" (`InputError` for others), numbers rounded against the claim.
+        """
+        release, asked, audit, limit = self.mechanism, self.mechanism.asked, self.audit, self.limit
+        measure, per = asked.leakage["name"], per_nat(units)
+        rows = {
+            "status": self.status.replace("_", " "),
+            "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+            "alphabets": sizes(S=len(self.evidence.counts), X=len(release.useful), Y=len(release.released)),
+            f"on the {int(self.evidence.counts.sum())} records of the design": "",
+        }
+        objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
+        names = {
+            **_NAMES,
+            **(_AFTER if release.earlier else {}),
+            "lower_bound": f"no mapping has less {objective} than",
+        }
+        for name, claim in self.claims.items():
+            # Of a funnel with more than two private symbols what the solver proved; the statements say so.
+            best = self.claims.get(_BY_SOLVER.get(name, name), claim)
+            if name in names:
+                digits = 2 if name == "gap" else 6  # six would differ between machines
+                rows[f"  {names[name]}"] = best.end(units, down=name in _AT_LEAST, digits=digits)
+        rows["whatever the population is"] = ""
+        rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
+        if limit is not None:
+            rows[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
+            rows["target"] += f", so that {limit.limit:g} holds for the population"
+            rows[f"  {measure} at most"] = f"{upper(limit.upper)} in the units of the target"
+        if audit is not None and audit.assumptions.records is not None:
+            rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
+            for row in audit.rows:
+                if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
+                    scale, unit = (per, units) if row.units == "nats" else (1.0, row.units)
+                    most = f"{upper(row.upper * scale)} {unit}" if np.isfinite(row.upper) else "inf (no bound)"
+                    rows[f"  {row.name} at most"] = most
+            if audit.utility.lower is not None:
+                rows["  utility I(X;Y) at least"] = f"{lower(audit.utility.lower * per)} {units}"
         return rows
 
     @property

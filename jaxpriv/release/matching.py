@@ -95,15 +95,13 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
     return CountedRecords(counts, symbols)
 
 
-def releases_by_design(source: Source, records: CountedRecords, design: Mechanism) -> np.ndarray:
-    """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
-    return records.released_as(released_symbols(design, source), len(design.released))
-
-
 def releases_by_symbols(
     source: Source, names: Sequence[str] | None, records: CountedRecords, book: Codebook, attributes: np.ndarray
 ) -> np.ndarray:
-    """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
+    """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row.
+
+    Of a mapping whose outputs are its useful symbols: the table has released classes, or values of them.
+    """
     names = book.useful if names is None else names
     if len(names) != len(book.useful):
         raise InputError(f"released names {len(names)} columns, the mapping releases {len(book.useful)}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.clock import ProgressLike, clock_of
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
 from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
@@ -174,6 +174,7 @@ def frontier(
     throw: bool = False,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    clock: Clock | None = None,
 ) -> Frontier:
     """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
 
@@ -197,36 +198,34 @@ def frontier(
         time_limit: seconds for the whole sweep, compiling included, as for `solve`.
         progress: as for `solve`; the record's `done` and `total` count the points. Its numbers are those of the present
             point, or of the one with the largest gap of those that were just done.
+        clock: of other work that this is a part of, in place of the two.
 
     Raises:
         InputError: exactly one sweep must be given, finite, of the right shape.
     """
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
-    request = Request(clock_of(time_limit, progress), goal, solver, max_steps, throw)
-    return frontier_within(problem, dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True)), request)
-
-
-def frontier_within(problem: DistortionProblem, sweeps: Mapping[str, object], request: Request) -> Frontier:
-    """`frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
+    clock = clock_of(time_limit, progress) if clock is None else clock
+    request = Request(clock, goal, solver, max_steps, throw)
+    sweeps = dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True))
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]
     if len(given) != 1:
         raise InputError("give exactly one of budgets, multipliers and leakage_budgets")
-    name, goal = given[0], request.goal
+    name = given[0]
     if is_traced(problem, sweeps[name], goal):
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = FORMS[name].points(sweeps[name])
     begun = time.perf_counter()
     asked = [replace_form(problem, **{name: point}) for point in points]
-    label, chosen, automatic = pick_solver(request.solver, asked[0], goal)
+    label, chosen, automatic = pick_solver(solver, asked[0], goal)
     if isinstance(chosen, STREAMING) and automatic:  # notes: it was `auto` that chose
         label, chosen = table_solver(problem)
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
-    with request.clock, own_settings(), device_errors():
+    with clock, own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, request)
-        if request.solver == "auto":
+        if solver == "auto":
             solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.

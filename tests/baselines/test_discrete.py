@@ -61,10 +61,3 @@ def test_subset_selection_in_closed_form(subset):
     }
     assert_values(expected, uniform(size), table, abs=1e-14)
     assert_values({lk.CorrectGuess(): 1 / weights.sum()}, uniform(size), table, abs=1e-15)
-
-
-def test_one_member_subsets_are_randomized_response():
-    for epsilon in EPSILONS:
-        assert_allclose(
-            baselines.subset_selection(6, epsilon, 1), baselines.randomized_response(6, epsilon), rtol=1e-15
-        )

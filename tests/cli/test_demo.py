@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +73,11 @@ def test_the_guesses_that_the_readme_states():
     assert [f"{100 * one:.0f}" for one in right] == re.findall(r"(\d+) %", stated)
 
 
-def test_demo_refuses_before_the_work(tmp_path, monkeypatch):
+def test_demo_refuses_before_the_work(tmp_path, absent):
     (tmp_path / "file").write_text("")
     mistaken("demo --out file", "not a folder")
     refused(run("demo --out file/below"), 6, "--out")
     refused(run("demo --out", tmp_path, "--points 1"), 2, "--points")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    absent("matplotlib")
     refused(run("demo --out new"), 6, "matplotlib")
     assert os.listdir(tmp_path) == ["file"]

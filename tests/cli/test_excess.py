@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
-from jaxpriv.release.releasing import _order_bytes
 from jaxpriv.statistics.audit import excess
 from tests.cli.conftest import answered, mistaken, printed, refused, run
-from tests.release.conftest import write
+from tests.release.conftest import order_file, write
 
 
 def triples(joint, mapping, records=4000):
@@ -107,7 +106,7 @@ def test_rows_in_a_random_order(tables):
     place = np.random.default_rng(1).permutation(len(rows))
     other.write_text("".join([head, *(rows[record] for record in place)]))
     order = path.with_name("order.zip")
-    order.write_bytes(_order_bytes(place, other.read_bytes()))
+    order.write_bytes(order_file(place, other.read_bytes()))
     assert answered(line, "--released-table released.csv --row-order order.zip") == expected
     assert answered(line, "--released-table released.csv")["distortion"] > 2 * expected["distortion"]
     mistaken(f"{line} --released noisy --row-order order.zip", "--row-order is about --released-table")

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import FittedGroups, GroupedEvidence, GroupedMechanism, fit_groups
-from jaxpriv.verifier import archive
 from tests.cli.conftest import answered, mistaken, printed, refused, run, strict_json
-from tests.release.conftest import write
+from tests.release.conftest import packed, unpacked, write
 from tests.report.test_report import Checked
 
 GROUPS = "--group a,b --group c,d"
@@ -105,9 +104,9 @@ def test_what_needs_one_design_says_how_to_get_it():
 
 def forged(data, change):
     """The file with another record and all hashes made anew."""
-    members = archive.unpack(data, "file")
+    members = unpacked(data)
     change(members)
-    return archive.pack(members)
+    return packed(members)
 
 
 def test_a_file_that_was_changed_is_refused(tmp_path):
@@ -130,7 +129,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path):
     assert not (tmp_path / "out.csv").exists()
     path.write_bytes(data)
     audit = tmp_path / "audit.zip"
-    members = archive.unpack(audit.read_bytes(), "audit")
+    members = unpacked(audit.read_bytes())
     records = bytearray(members["records.npy"])
     records[-8] ^= 1
     audit.write_bytes(forged(audit.read_bytes(), lambda own: own.update({"records.npy": bytes(records)})))

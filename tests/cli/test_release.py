@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
+from tests.cases import files_end_at
 from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.cli.test_tables import COLUMNS
 from tests.release.conftest import people, write
@@ -140,12 +141,8 @@ def test_the_ledger_by_default(tmp_path, monkeypatch):
     refused(line("4", "--no-ledger --ledger l"), 2, "--no-ledger goes without --ledger and --id")
     made = line("4", "--no-ledger --force")
     assert "stated in the receipt: no ledger was kept" in made.stdout
-
-    def no_room(*_, **given):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", no_room)
-    refused(line("5"), 6, "cannot write")
+    with files_end_at(4096):
+        refused(line("5"), 6, "cannot write")
     assert not (tmp_path / "5.csv").exists()
 
 
@@ -164,8 +161,8 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
         (tmp_path / "private").chmod(0o700)
 
 
-def test_rows_and_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)  # the same draws
+def test_rows_and_their_order(tmp_path, random_bytes):
+    random_bytes(np.random.default_rng(0).bytes)  # the same draws
     head, *rows = (tmp_path / "people.csv").read_text().splitlines()
     rows = [f"p{k},{row}" for k, row in enumerate(rows)]
     (tmp_path / "people.csv").write_text("\n".join([f"id,{head}", *rows]) + "\n")
@@ -247,8 +244,8 @@ def test_a_design_is_audited_on_a_table(save, tmp_path):
     mistaken("audit design.zip --joint problem.npz", "audited on a table")
 
 
-def test_a_second_release_of_the_same_records(monkeypatch):
-    monkeypatch.setattr("jaxpriv.release.table._random_bytes", np.random.default_rng(0).bytes)
+def test_a_second_release_of_the_same_records(random_bytes):
+    random_bytes(np.random.default_rng(0).bytes)
 
     def line(name, design, options=""):
         return f"release people.csv --design {design} --out {name}.csv --receipt {name}.json {options}"

@@ -3,7 +3,6 @@
 import importlib.util
 import runpy
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,8 +93,8 @@ def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offlin
     assert offline == [("run.py", "--adult=folder"), ("plot.py",)]
 
 
-def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optax", None)
+def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, absent):
+    absent("optax")
     for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
         done = run("reproduce", name, "--out", tmp_path)
         assert done.exit_code == 6

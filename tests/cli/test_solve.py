@@ -1,14 +1,13 @@
 """`jaxpriv solve`: the JSON of other people's scripts, exit codes, and refusals before any work."""
 
-import errno
 import os
 
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._runtime import files
 from jaxpriv.cli import solve as command
+from tests.cases import files_end_at
 from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
@@ -378,17 +377,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     assert sorted(os.listdir(tmp_path)) == ["link.npz", "problem.npz"]
 
 
-def test_a_failed_write_leaves_no_output(problem, tmp_path, monkeypatch):
-    stage = files._stage
-
-    def full(temporary, content, target, **how):
-        if str(target).endswith(".json"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        stage(temporary, content, target, **how)
-
-    monkeypatch.setattr(files, "_stage", full)
-    result = run("solve problem.npz --budget 5 --out m.npz --json r.json")
-    refused(result, 6, "No space left")
+def test_a_failed_write_leaves_no_output(problem, tmp_path):
+    with files_end_at(256):
+        result = run("solve problem.npz --budget 5 --out m.npz --json r.json")
+    refused(result, 6, "File too large")
     assert os.listdir(tmp_path) == ["problem.npz"]
 
 

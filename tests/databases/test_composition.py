@@ -8,7 +8,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 from jaxpriv import databases as db
-from tests.cases import assert_refused
+from tests.cases import assert_refusals, assert_refused
 
 from .conftest import mechanisms, random_mechanism
 
@@ -59,9 +59,12 @@ def test_order_of_the_outputs_is_row_major():
 
 
 def test_bad_input():
-    assert_refused(r"mechanisms\[1\] has 4 rows", db.compose, random_mechanism(0, 3, 2), random_mechanism(0, 4, 2))
-    assert_refused("at least one", db.compose)
-    assert_refused(r"mechanisms\[1\]: row 0", db.compose, np.eye(2), np.ones((2, 2)))
+    assert_refusals(
+        db.compose,
+        (r"mechanisms\[1\] has 4 rows", random_mechanism(0, 3, 2), random_mechanism(0, 4, 2)),
+        ("at least one",),
+        (r"mechanisms\[1\]: row 0", np.eye(2), np.ones((2, 2))),
+    )
 
 
 def test_bounded_knowledge_composes_with_what_the_first_result_leaves():

@@ -9,7 +9,7 @@ from hypothesis import given
 
 import jaxpriv.leakage as lk
 from jaxpriv import databases as db
-from tests.cases import assert_refused
+from tests.cases import assert_refusals, assert_refused
 
 from .conftest import mechanisms, random_mechanism
 
@@ -94,15 +94,21 @@ def test_zeros_and_single_symbols():
 
 def test_bad_input():
     m = random_mechanism(0, 3, 2)
-    assert_refused("3 rows", db.dependent_records_privacy, m, (2, 2))
-    assert_refused("dependent", db.dependent_records_privacy, m, (3,), 0)
-    assert_refused("dependent", db.dependent_records_privacy, m, (3,), 2)
+    assert_refusals(
+        db.dependent_records_privacy,
+        ("3 rows", m, (2, 2)),
+        ("dependent", m, (3,), 0),
+        ("dependent", m, (3,), 2),
+    )
     assert_refused("2 databases", db.differential_privacy, m, np.ones((2, 2)))
     assert_refused("sums to 2", db.differential_privacy, m * 2, np.ones((3, 3)))
     assert_refused("NaN", db.all_priors_privacy, m * np.nan)
-    assert_refused("eps", db.group_privacy_bound, -0.1, 2)
-    assert_refused("eps", db.group_privacy_bound, np.nan, 2)
-    assert_refused("records", db.group_privacy_bound, 0.1, 0)
+    assert_refusals(
+        db.group_privacy_bound,
+        ("eps", -0.1, 2),
+        ("eps", np.nan, 2),
+        ("records", 0.1, 0),
+    )
     assert_refused(r"marginals\[0\]", db.independent_prior, [[0.5, 0.4]])
 
 

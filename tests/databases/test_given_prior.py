@@ -94,18 +94,6 @@ def test_post_processing_never_helps_the_adversary(case):
         assert np.all(one <= two + 1e-12)
 
 
-def test_closed_form_of_randomised_response():
-    """Fair bits, one flipped with probability 1/4: ln(3/2) one-sided, ln 2 two-sided, ln 3 inferential."""
-    mechanism = db.perturbed_records((2,), np.log(3))
-    steps = db.ladder(mechanism, [0.5, 0.5], (2,))
-    divergence = np.log(2) + 0.75 * np.log(0.75) + 0.25 * np.log(0.25)
-    assert steps.inferential.value == pytest.approx(np.log(3))
-    assert steps.information.value == pytest.approx(np.log(1.5))
-    assert db.information_privacy(mechanism, [0.5, 0.5], (2,), two_sided=True).value == pytest.approx(np.log(2))
-    assert steps.relative_entropy.value == pytest.approx(divergence)
-    assert steps.mutual_information.value == pytest.approx(divergence)
-
-
 @pytest.mark.parametrize(
     ("prior", "sizes", "records", "message"),
     [

@@ -17,7 +17,7 @@ from jaxpriv.models.gaussian import (
     time_sharing_curve,
 )
 from jaxpriv.testing import gaussian_bottleneck, gaussian_funnel
-from tests.cases import assert_refused
+from tests.cases import assert_refused, raised
 
 from .conftest import covariances, with_correlations
 
@@ -141,7 +141,7 @@ def test_time_sharing_drives_the_leakage_to_nothing(source):
 
 @pytest.mark.parametrize("beta", [1e-3, 0.3, 1.0, 2.0])
 def test_the_funnel_lagrangian_is_refused_with_a_witness(source, beta):
-    with pytest.raises(InfeasibleError, match="falls without bound") as caught:
+    with raised(InfeasibleError, "falls without bound") as caught:
         funnel(source, multiplier=beta)
     proof = caught.value.proof
     values = []
@@ -185,7 +185,7 @@ def test_the_stationary_point_of_theorem_2_is_the_bottleneck(source, beta):
 
 
 def test_a_bottleneck_of_infinite_rate_is_refused():
-    with pytest.raises(InfeasibleError, match="at a rate of at most 350 nats"):
+    with raised(InfeasibleError, "at a rate of at most 350 nats"):
         bottleneck(with_correlations([1.0, 0.5]), multiplier=0.5)
     assert bottleneck(with_correlations([1.0, 0.5]), multiplier=1.0).disclosure == 0
 

@@ -10,7 +10,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from tests.cases import assert_refused
 
-from .measured_cases import BUDGET, DISTORTION, JOINT, MEASURES, OWN, N, problem_of
+from .measured_cases import BUDGET, DISTORTION, JOINT, MEASURES, OWN, TWINS, N, problem_of
 
 HAMMING = 1.0 - np.eye(N)
 JOINTS = np.stack([JOINT, JOINT[::-1] * 0.5 + JOINT * 0.5])
@@ -29,7 +29,15 @@ AUTO = {
     "chi-squared, multiplier": problem_of(MEASURES["chi-squared"], multiplier=0.3),
     "limits beside I": problem_of(None, budget=0.6, limits=[(lk.MaxInformation(), 0.3)]),
     "max-information": problem_of(MEASURES["max-information"], budget=BUDGET),
-    "user's le-cam, leakage budget": problem_of(OWN["le-cam"], leakage_budget=0.03),
+    **{
+        f"user's {name}, leakage budget": problem_of(OWN[name], leakage_budget=0.03)
+        for name in ("le-cam", "bounded-domain", "quartic")
+    },
+    "user's brier, budget": problem_of(TWINS["gain-brier"], budget=BUDGET),
+    **{
+        f"{name}, leakage budget": problem_of(MEASURES[name], leakage_budget=0.02)
+        for name in ("arimoto-0.3", "arimoto-3", "hellinger", "jensen-shannon", "reverse-kl", "relative-entropy")
+    },
     "databases behind counts": jp.DistortionProblem(
         np.diag(QUERY.prior),
         jp.distortion.absolute(np.arange(5.0)),
@@ -130,7 +138,7 @@ def test_the_rules_of_another_solution_are_exposed(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_rules_and_prices_prove_more_than_the_value(name):
-    """Pushed off their sets by any amount, and priced too low or too high."""
+    """Pushed off their sets by any amount, some of them no numbers, and priced too low or too high."""
     problem, solution = solved(name)
     rng = np.random.default_rng(0)
     for size in (1e-6, 1e-3, 0.1, 1.0, 100.0, 1e6):
@@ -140,7 +148,9 @@ def test_no_rules_and_prices_prove_more_than_the_value(name):
                 for part in (solution.scores, solution.weights, solution.multipliers)
             )
             k = k + size * rng.normal(size=k.shape) * (rng.random(k.shape) < 0.2)
-            other = dataclasses.replace(solution, scores=k, weights=factor * eta, multipliers=factor * price)
+            junk = rng.choice([1e300, -1e300, np.inf, -np.inf, np.nan])
+            scores = np.where(rng.random(k.shape) < 0.03, junk, k)
+            other = dataclasses.replace(solution, scores=scores, weights=factor * eta, multipliers=factor * price)
             assert jp.certify(problem, other).lower_bound <= solution.value
 
 

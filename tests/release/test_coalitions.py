@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 import jaxpriv as jp
+from tests.cases import raised
 
 RNG = np.random.default_rng(0)
 JOINT = RNG.dirichlet(np.ones(6)).reshape(2, 3)
@@ -105,9 +106,9 @@ def test_another_measure_of_coalitions():
 
 
 def test_what_cannot_be_met_or_is_no_coalition():
-    with pytest.raises(jp.InfeasibleError, match=r"limits\[\(0, 1\)\]: the coalition has"):
+    with raised(jp.InfeasibleError, r"limits\[\(0, 1\)\]: the coalition has"):
         jp.coalition_release(JOINT, EARLIER, HAMMING, {(): 1.0, (0, 1): 1e-6})
-    with pytest.raises(jp.InfeasibleError, match="least distortion"):
+    with raised(jp.InfeasibleError, "least distortion"):
         jp.coalition_release(JOINT, EARLIER, HAMMING + 1.0, {(): 1.0}, budget=0.5)
     wrong = [
         ({"limits": {(2,): 0.1}}, "receivers are 0 to 1"),
@@ -123,7 +124,7 @@ def test_what_cannot_be_met_or_is_no_coalition():
     ]
     for changed, message in wrong:
         given = {"joint": JOINT, "earlier": EARLIER, "distortion": HAMMING, "limits": {(): 0.1}} | changed
-        with pytest.raises(jp.InputError, match=message):
+        with raised(jp.InputError, message):
             jp.coalition_release(**given)
 
 

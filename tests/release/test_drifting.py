@@ -8,6 +8,7 @@ import pytest
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import drift, fit
 from jaxpriv.statistics.tables import Edges
+from tests.cases import raised
 from tests.information import information
 from tests.release.conftest import COLUMNS, people
 
@@ -91,7 +92,7 @@ def test_records_without_a_symbol():
 
 
 def test_what_is_refused(every, table):
-    with pytest.raises(IntegrityError, match="another mechanism"):
+    with raised(IntegrityError, "another mechanism"):
         drift(every["budget"].mechanism, every["watchdog"].evidence, table)
-    with pytest.raises(InputError, match="town"):
+    with raised(InputError, "town"):
         drift(every["budget"].mechanism, every["budget"].evidence, {"age": table["age"]})

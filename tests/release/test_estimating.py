@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import advise, estimate_counts, fit
-from jaxpriv.release.table import quantise
 from tests.cases import refused
+from tests.verifier.conftest import integers
 
 from .conftest import COLUMNS
 
@@ -23,7 +23,7 @@ def true_counts(mechanism, table):
 
 
 def with_matrix(mechanism, matrix):
-    return replace(mechanism, table=quantise(matrix, resolution=32))
+    return replace(mechanism, table=integers(matrix))
 
 
 def test_the_errors_of_many_releases_are_those_stated(table, fitted):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, counting, fit, fit_groups, grouping, release
+from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, fit, fit_groups, release
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import csv_line
-from tests.cases import refused
+from tests.cases import raised, refused
 from tests.information import information
-from tests.release.conftest import Released, saved
+from tests.release.conftest import Released, csv_text, saved
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -185,8 +184,8 @@ def test_what_one_group_releases_otherwise_is_found(table, limited, tmp_path, ki
             given, sorted_ = (rows[np.lexsort([labels[name][rows] for name in names])] for names in ("ab", "cd"))
             labels |= {name: put(labels[name], given, labels[name][sorted_]) for name in "cd"}
     rows = zip(*(map(str, own) for own in labels.values()), strict=True)
-    files.forge("".join(map(csv_line, [list(labels), *rows])).encode())
-    with pytest.raises(IntegrityError, match=words):
+    files.forge(csv_text([list(labels), *rows]).encode())
+    with raised(IntegrityError, words):
         files.verify(records=files.records)
 
 
@@ -204,11 +203,14 @@ def test_one_ledger_knows_a_person_in_a_release_of_groups_and_in_one_of_a_design
         release(given, apart.fitted[0].mechanism, tmp_path / "2.csv", tmp_path / "2.json", **options)
 
 
-def test_columns_that_matter_in_combination_are_put_together(table, monkeypatch):
-    monkeypatch.setattr(grouping, "MOST_IN_GROUP", 6)
-    found = fit_groups(table, private="s", useful=NAMES, budget=0.4)
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_matter_in_combination_are_put_together(seed):
+    """Of 34 records a group has at most six combinations; S is nearly always the parity of c and d."""
+    rng = np.random.default_rng(seed)
+    few = dict(zip(NAMES, rng.integers(0, [[3], [2], [2], [2]], (4, 34)), strict=True))
+    few["s"] = ((few["c"] == few["d"]) ^ (rng.random(34) < 0.05)).astype(int)
+    found = fit_groups(few, private="s", useful=NAMES, budget=0.4, split=1.0)
     assert found.groups == (("a", "b"), ("c", "d"))
-    assert found.cost.joint < 0.05
 
 
 def test_all_groups_together_meet_a_leakage_budget(limited):
@@ -229,7 +231,7 @@ def test_groups_that_reveal_nothing_by_themselves_are_mixed_with_constants(tmp_p
     together = fit_groups(parity, private="s", useful=["c", "d"], leakage_budget=0.1, split=1.0)
     assert together.groups == (("c", "d"),)
     assert float(together.distortion.upper) < float(found.distortion.upper)
-    with pytest.raises(NotCertifiedError, match="float64"):
+    with raised(NotCertifiedError, "float64"):
         fit_groups(parity, private="s", groups=[["c"], ["d"]], leakage_budget=0.0, split=1.0)
 
 
@@ -247,7 +249,7 @@ def test_a_table_that_is_too_large_for_fit_is_designed_in_groups():
     s = rng.integers(0, 2, 6000)
     columns = {f"c{k}": np.where(rng.random(6000) < 0.3, s, rng.integers(0, 3, 6000)) for k in range(9)}
     given = {"s": s, **columns}
-    with pytest.raises(ResourceError, match="fit_groups"):
+    with raised(ResourceError, "fit_groups"):
         fit(given, private="s", useful=list(columns), budget=0.5, sparse=True)
     groups = [[f"c{k}" for k in range(j, j + 3)] for j in (0, 3, 6)]
     found = fit_groups(given, private="s", groups=groups, budget=0.5)
@@ -273,14 +275,16 @@ def test_what_is_wrong_is_named(table, arguments, message):
         fit_groups(table, private="s", **arguments)
 
 
-def test_groups_of_too_many_combinations_are_refused_before_a_curve_is_computed(table, monkeypatch):
-    monkeypatch.setattr(grouping, "_curve", lambda *_: pytest.fail("a curve was computed"))
-    few = {name: values[:100] for name, values in table.items()}
+def test_groups_of_too_many_combinations_are_refused_before_any_is_designed(table):
+    few, seen = {name: values[:100] for name, values in table.items()}, []
     with refused("50 rows for the design make"):
-        fit_groups(few, private="s", groups=[["d"], ["a", "b", "c"]], budget=0.1)
-    monkeypatch.setattr(counting, "MOST_SYMBOLS", 5)
-    with pytest.raises(ResourceError, match="6 useful symbols make a table"):
-        fit_groups(table, private="s", groups=[["d"], ["a", "b"], ["c"]], budget=0.1)
+        fit_groups(few, private="s", groups=[["d"], ["a", "b", "c"]], budget=0.1, progress=seen.append)
+    a, b = np.divmod(np.arange(5000), 70)
+    wide = {"a": a, "b": b, "d": b % 2, "s": a % 2}
+    options = {"budget": 0.1, "sparse": True, "split": 1.0, "progress": seen.append}
+    with raised(ResourceError, "5000 useful symbols make a table"):
+        fit_groups(wide, private="s", groups=[["d"], ["a", "b"]], **options)
+    assert {one.solver for one in seen} <= {"reading the records"}
 
 
 def test_more_groups_than_a_file_holds_are_refused(tmp_path):

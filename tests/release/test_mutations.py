@@ -2,10 +2,7 @@
 
 import io
 import json
-import os
 import random
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -13,9 +10,9 @@ import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import release
-from jaxpriv.verifier import archive, read_audit, read_design, verify
+from jaxpriv.verifier import verify
 from tests.cases import thorough
-from tests.release.conftest import people, resealed, saved, write
+from tests.release.conftest import digest, packed, resealed, saved, unpacked, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +59,7 @@ def swapped_words(data, rng):
 
 def another_zip(data, rng):
     """The same members in another archive: compressed, dated, in another order, one twice, one more."""
-    members = list(archive.unpack(data, "file").items())
+    members = list(unpacked(data).items())
     kind = rng.randrange(5)
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED if kind == 0 else zipfile.ZIP_STORED) as file:
@@ -106,7 +103,7 @@ def edit(record, rng):
 
 def other_json(data, rng):
     """The same record, written otherwise: order, blanks, a key twice, NaN, numbers with a point."""
-    members = archive.unpack(data, "file") if data[:2] == b"PK" else {"x.json": data}
+    members = unpacked(data) if data[:2] == b"PK" else {"x.json": data}
     name = next(name for name in members if name.endswith(".json"))
     text = members[name].decode()
     record = json.loads(text)
@@ -123,7 +120,7 @@ def other_json(data, rng):
             "\ufeff" + text,
         ]
     ).encode()
-    return archive.pack({**members, name: changed}) if data[:2] == b"PK" else changed
+    return packed({**members, name: changed}) if data[:2] == b"PK" else changed
 
 
 def swapped_rows(data, rng):
@@ -157,7 +154,7 @@ def test_no_mutation_is_accepted(finished, tmp_path, number):
     rng = random.Random(number)
     for name, data in finished.items():
         (tmp_path / name).write_bytes(data)
-    published = archive.digest(finished["design.zip"])
+    published = digest(finished["design.zip"])
 
     def check():
         found = verify(
@@ -184,60 +181,3 @@ def test_no_mutation_is_accepted(finished, tmp_path, number):
             pass
         (tmp_path / name).write_bytes(finished[name])
     assert not accepted, [(step, name, kind) for step, name, kind, _ in accepted]
-
-
-# A process that has imported everything and started no device, and for every delay a child that is killed after it.
-FITTING = """
-import os, signal, sys, time
-import jax, scipy.optimize, jaxpriv.release, jaxpriv.statistics.audit
-from jaxpriv.cli import app
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        try:
-            app(sys.argv[1:], standalone_mode=False)
-        finally:
-            os._exit(0)
-    time.sleep(float(line))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    print(flush=True)
-"""
-
-
-@pytest.mark.thorough
-def test_fit_killed_at_any_time_writes_whole_files_or_none(tmp_path):
-    write(tmp_path / "records.csv", people(300))
-    design, audit = tmp_path / "design.zip", tmp_path / "audit.zip"
-    line = ["fit", tmp_path / "records.csv", "--private", "income", "--useful", "town", "--budget", "0.2"]
-    line += ["--split", "1", "--out", design, "--private-out", audit]
-    rng, states = random.Random(7), {}
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", FITTING, *map(str, line)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "JAX_ENABLE_X64": "1"},
-        text=True,
-    ) as process:
-        most = 8.0
-        for _ in range(200):
-            print(rng.uniform(0.05, most), file=process.stdin, flush=True)
-            assert process.stdout.readline() == "\n"
-            state = design.exists(), audit.exists()
-            states[state] = states.get(state, 0) + 1
-            if design.exists():
-                known = read_design(design.read_bytes(), "design")
-                assert known.sha256
-            if audit.exists() and design.exists():
-                assert read_audit(audit.read_bytes(), known, "audit").claims
-                most = max(0.5, 0.9 * most)  # until half of them end before they are killed
-            else:
-                most = min(20.0, 1.1 * most)
-            assert not list(tmp_path.glob("*.zip.*"))[200:]
-            for path in (design, audit):
-                path.unlink(missing_ok=True)
-        process.stdin.close()
-    assert states[(False, False)] > 20
-    assert states[(True, True)] > 20

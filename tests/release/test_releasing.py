@@ -1,5 +1,6 @@
 """Released files: what they hold, that nothing that was changed is accepted, no second draw, killed at any time."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -18,13 +19,10 @@ import pytest
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.release import Mechanism, fit, release
 from jaxpriv.release import releasing as releasing_module
-from jaxpriv.release import table as tables
-from jaxpriv.release.releasing import locked
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import csv_line, escaped
-from tests.cases import refused, thorough
-from tests.release.conftest import COLUMNS, Released, resealed, saved, write
+from tests.cases import files_end_at, raised, refused, thorough
+from tests.release.conftest import COLUMNS, Released, csv_text, resealed, saved, shown, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,8 +48,8 @@ def orders(folder: Path) -> list[Path]:
 
 def content(mechanism: Mechanism, outputs: np.ndarray) -> bytes:
     """A released file of these outputs."""
-    labels = [[escaped(cell) for cell in column] for column in mechanism.labels_of(outputs).values()]
-    return "".join(map(csv_line, [mechanism.released_columns, *zip(*labels, strict=True)])).encode()
+    labels = [map(shown, column) for column in mechanism.labels_of(outputs).values()]
+    return csv_text([mechanism.released_columns, *zip(*labels, strict=True)]).encode()
 
 
 def everything(files):
@@ -86,15 +84,15 @@ def test_what_the_design_never_releases_is_refused(files):
         ([], "empty"),
     ):
         files.out.write_text("".join(content))
-        with pytest.raises(IntegrityError, match=words):
+        with raised(IntegrityError, words):
             verify(files.design, released=files.out)
 
 
 def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
     every["watchdog"].mechanism.save(tmp_path / "other.zip")
-    with pytest.raises(IntegrityError, match="another design"):
+    with raised(IntegrityError, "another design"):
         verify(files.receipt, design=tmp_path / "other.zip")
-    with pytest.raises(IntegrityError, match="another design"):
+    with raised(IntegrityError, "another design"):
         verify(tmp_path / "other.zip", private=files.audit)
     receipt = files.receipt.read_bytes()
     for edit, released in (
@@ -128,7 +126,7 @@ def test_a_design_that_exceeds_its_target_is_not_certified(every, tmp_path):
     fitted = every["watchdog"]
     mechanism = replace(fitted.mechanism, asked=replace(fitted.mechanism.asked, target=0.01))
     design, audit = saved(replace(fitted, mechanism=mechanism), tmp_path)
-    with pytest.raises(NotCertifiedError, match="exceeds its target"):
+    with raised(NotCertifiedError, "exceeds its target"):
         verify(design, private=audit)
 
 
@@ -243,9 +241,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-def test_without_randomness_nothing_is_released(tmp_path, table, mechanism, monkeypatch, words):
-    monkeypatch.setattr(tables, "_random_bytes", FAULTS[words])
-    with pytest.raises(EntropyError, match=words):
+def test_without_randomness_nothing_is_released(tmp_path, table, mechanism, random_bytes, words):
+    random_bytes(FAULTS[words])
+    with raised(EntropyError, words):
         release(table, mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -336,8 +334,10 @@ def test_a_damaged_or_busy_ledger_is_refused(tmp_path, table, releasing):
     with pytest.raises(IntegrityError):
         releasing("first", ledger=ledger, force=True)
     ledger.write_bytes(data)
-    with locked(ledger), pytest.raises(ResourceError, match="in use"):
-        releasing("first", ledger=ledger, force=True)
+    with ledger.with_name("ledger.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with raised(ResourceError, "in use"):
+            releasing("first", ledger=ledger, force=True)
     # Neither the records nor who they are can be read in it.
     people = {**table, "name": np.array([f"Person {n}" for n in range(1200)], dtype=object)}
     releasing("second", people, ledger="other", identity=["name"])
@@ -399,10 +399,10 @@ def test_without_a_ledger(tmp_path, releasing, files):
     assert releasing("third", no_ledger=True, force=True).served == 0
 
 
-def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, releasing, monkeypatch):
+def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, table, releasing):
     absent = tmp_path / "absent"
     before = set(tmp_path.iterdir())
-    with pytest.raises(ResourceError, match="cannot write"):
+    with raised(ResourceError, "cannot write"):
         releasing("first", private_folder=absent)
     assert set(tmp_path.iterdir()) == before
     # A ledger that is named is enough; the order of the rows goes beside it.
@@ -411,21 +411,12 @@ def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, releasing, m
     assert found.ledgers == (tmp_path / "own" / "ledger",)
     assert found.order_file.parent == tmp_path / "own"
     # What fails after the draw leaves the draw in the ledger, and the files are those of the next run.
-    with monkeypatch.context() as patch:
-        real, calls = os.replace, []
-
-        def full(*names):
-            calls.append(names)
-            if len(calls) == 3:  # the ledger, the order, the released file
-                raise OSError(28, "No space left on device")
-            real(*names)
-
-        patch.setattr(os, "replace", full)
-        with pytest.raises(ResourceError, match="No space"):
-            releasing("second")
+    note = {**table, "note": np.full(1200, "x" * 200, object)}
+    with files_end_at(200_000), raised(ResourceError, "too large"):
+        releasing("second", note, keep=["note"])
     assert not (tmp_path / "second.csv").exists()
     drawn = ledgers(tmp_path)[0].read_bytes()
-    again = releasing("second")
+    again = releasing("second", note, keep=["note"])
     assert again.served == 1200
     assert ledgers(tmp_path)[0].read_bytes() == drawn
 
@@ -437,8 +428,11 @@ def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
     assert not list(tmp_path.glob("*.lock"))
     (own,) = ledgers(tmp_path)
     for busy in (own, tmp_path / "second.csv", tmp_path / "second.json"):
-        with locked(busy), pytest.raises(ResourceError, match=r"in use by another release.*remove .*\.lock"):
+        left = busy.with_name(busy.name + ".lock")
+        left.touch()
+        with raised(ResourceError, r"in use by another release.*remove .*\.lock"):
             releasing("second")
+        left.unlink()
         assert not (tmp_path / "second.csv").exists()
     assert releasing("second").served == 1200
     code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.releasing as one; print(one.fcntl)"
@@ -452,7 +446,7 @@ def test_a_lock_that_is_released_is_taken_by_one_process(tmp_path):
 
     def work():
         for _ in range(30):
-            with locked(path, wait=True):
+            with releasing_module.locked(path, wait=True):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -493,7 +487,7 @@ def test_rows_are_in_a_random_order(in_order, mechanism):
     # The sum of the places of the second half of the table: 7 deviations of a random order.
     assert abs(np.flatnonzero(found.order >= 600).sum() - 600 * 599.5) < 7 * np.sqrt(600 * 600 * 1201 / 12)
     labels = mechanism.labels_of(found.outputs[found.order])
-    assert [row[1] for row in files.rows[1:]] == [escaped(text) for text in labels["town"]]
+    assert [row[1] for row in files.rows[1:]] == list(map(shown, labels["town"]))
     assert found.receipt["order"] == "permuted"
     assert set(json.loads(files.receipt.read_text())) == {
         *("format", "version", "tool", "design", "unseen", "columns", "kept", "ledger", "order", "released", "sha256")
@@ -509,7 +503,7 @@ def test_rows_are_in_a_random_order(in_order, mechanism):
     assert "rows are not paired with records" not in paired.text
     # Another order is that of another file, or none.
     other = another(files, keep=["id"])
-    with pytest.raises(IntegrityError, match="order of another released file"):
+    with raised(IntegrityError, "order of another released file"):
         files.verify(records=files.records, order=other.order_file)
 
 
@@ -523,7 +517,7 @@ def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanis
     assert found.order_file is None
     assert not orders(tmp_path)
     labels = mechanism.labels_of(found.outputs)
-    assert [row[1] for row in files.rows[1:]] == [escaped(text) for text in labels["town"]]
+    assert [row[1] for row in files.rows[1:]] == list(map(shown, labels["town"]))
     assert found.receipt["order"] == "kept"
     known = files.verify(records=files.records)
     assert known.paired == "table"
@@ -532,7 +526,7 @@ def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanis
         files.verify(records=files.records, order=another(files).order_file)
     # The same file with a receipt that says otherwise.
     files.forge(files.out.read_bytes(), order="permuted")
-    with pytest.raises(IntegrityError, match="a random order and follow those"):
+    with raised(IntegrityError, "a random order and follow those"):
         files.verify(records=files.records)
 
 
@@ -564,7 +558,7 @@ def test_rows_are_paired_by_a_column(in_order, tmp_path):
     first, other = lines[1].rsplit(",", 1), lines[2].rsplit(",", 1)
     lines[1:3] = [f"{first[0]},{first[1]}", f"{other[0]},{first[1]}"]
     files.forge(("\n".join(lines) + "\n").encode())
-    with pytest.raises(IntegrityError, match="'id' is not that of the records"):
+    with raised(IntegrityError, "'id' is not that of the records"):
         files.verify(records=files.records, identity=["id"])
 
 
@@ -574,7 +568,7 @@ def test_a_forged_release_in_a_random_order_is_found_by_its_totals(in_order, mec
     symbols = mechanism.symbols(files.records)
     constant = np.full(len(symbols), int(mechanism.table[symbols].min(axis=0).argmax()))
     files.forge(content(mechanism, constant))
-    with pytest.raises(IntegrityError, match="does not come from the design: p"):
+    with raised(IntegrityError, "does not come from the design: p"):
         files.verify(records=files.records)
 
 

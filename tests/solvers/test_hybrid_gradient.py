@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import PrimalDualHybridGradient
 from jaxpriv import leakage as lk
-from jaxpriv.program.lower import limits_of, measured_program
+from jaxpriv.program import program_of
 from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused
 
 JOINT = drawn_joint(0, 3, 5)
@@ -114,16 +114,16 @@ def test_what_it_does_not_take_is_refused_with_what_does():
 def test_steps_that_are_all_refused_change_nothing():
     """The average over no step is the point itself, and no mechanism without mass."""
     problem = problem_of("entropic, multiplier")
-    program = measured_program(problem, limits_of(problem))
+    program = program_of(problem)
     program = dataclasses.replace(program, feasible_point=np.full(COSTS.shape, 0.2))
     solver = PrimalDualHybridGradient(inner=1)
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         program = jax.tree.map(jnp.asarray, program)
         state = solver.init(program, jnp.array(0), solver.blank(program))
         state = jax.jit(solver.step)(program, dataclasses.replace(state, eta=jnp.asarray(1e4)))
-    assert state.sum_lengths == 0
+    assert state.cycle.sums.lengths == 0
     assert_allclose(state.best.mechanism.sum(axis=1), 1.0)
-    assert_allclose(state.primal.x, 0.2)
+    assert_allclose(state.cycle.primal.x, 0.2)
     assert state.best.value >= jp.solve(problem).lower_bound
 
 

@@ -22,9 +22,13 @@ JOINTS = {
 }
 
 
+def read(source, *names):
+    """The columns of a table as the readers give them, by name."""
+    return read_columns(source, list(names))
+
+
 def column(values, name="a"):
-    """A column as the readers give it."""
-    return read_columns({name: values}, [name])[name]
+    return read({name: values}, name)[name]
 
 
 @pytest.fixture(scope="session")

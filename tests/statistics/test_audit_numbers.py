@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, leakage_bounds
 from jaxpriv.statistics.audit.bounds import _others
-from jaxpriv.statistics.confidence import population
-from jaxpriv.statistics.confidence.sets import DivergenceBall
+from jaxpriv.statistics.confidence import DivergenceBall, population
 from tests.statistics.conftest import PRIVATE, RELEASED, USEFUL
 
 KINDS = ("equal rows", "almost equal rows", "deterministic", "sharp", "tiny entries", "dense")

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from jaxpriv import DistortionProblem, leakage, solve
-from jaxpriv._runtime import resources
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
-from tests.cases import refused
+from tests.cases import raised, refused
 from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
 
@@ -177,13 +176,12 @@ def test_pairs():
     assert all(one.upper is not None for one in sparse.rows)  # the bounds hold all the same
 
 
-def test_more_symbols_than_memory(monkeypatch):
+def test_more_symbols_than_memory(free_memory):
     """A column of a value for each record: refused before its square is allocated."""
-    monkeypatch.setattr(resources, "ALWAYS", 0.0)
-    monkeypatch.setattr(resources, "free_memory", lambda: 400.0)  # the counts, not the audit
-    with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
+    free_memory(400.0)  # the counts, not the audit
+    with raised(ResourceError, "an audit of 4 x 4 symbols"):
         audit_pairs(COUNTS)
-    with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
+    with raised(ResourceError, "an audit of 4 x 4 symbols"):
         audit()
 
 

@@ -1,7 +1,5 @@
 """Fits: normalised, decided by their key, alike alone and together, judged on rows they never saw."""
 
-import sys
-
 import equinox as eqx
 import jax
 import numpy as np
@@ -9,6 +7,8 @@ import pytest
 
 from jaxpriv.errors import DivergedError, ResourceError
 from jaxpriv.statistics.lift import (
+    NAMES,
+    AbstractLiftEstimator,
     CalibratedClassifier,
     DonskerVaradhan,
     Network,
@@ -27,10 +27,10 @@ from jaxpriv.statistics.lift import (
     self_test,
     trimmed,
 )
-from jaxpriv.statistics.lift._base import AbstractLiftEstimator, project
-from jaxpriv.statistics.lift.estimators import NAMES, temperature
+from jaxpriv.statistics.lift._base import project
+from jaxpriv.statistics.lift.estimators import temperature
 from jaxpriv.statistics.lift.training import _standardisation
-from tests.cases import refused
+from tests.cases import raised, refused
 
 TINY = Network(8, 1)
 FEW = Training(batch=64, epochs=6, patience=3, learning_rate=1e-2)
@@ -170,7 +170,7 @@ def test_the_best_epoch_is_kept(samples):
 
 def test_training_that_diverges_is_an_error(samples):
     wild = Training(batch=64, epochs=6, patience=3, learning_rate=1e30)
-    with pytest.raises(DivergedError, match=r"split 0, 1, 2"):
+    with raised(DivergedError, r"split 0, 1, 2"):
         estimate(NeuralLift(DonskerVaradhan(), TINY, wild), KEY, samples, splits=3)
 
 
@@ -315,13 +315,13 @@ def test_bad_input(message):
 
 
 def test_too_many_categories_are_refused_before_they_are_written_out():
-    with pytest.raises(ResourceError, match="indicators of every category"):
+    with raised(ResourceError, "indicators of every category"):
         encode(categories=[[0], [0]], sizes=[10**14])
 
 
-def test_without_the_extra(samples, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optax", None)
-    with pytest.raises(ResourceError, match=r"jaxpriv\[estimation\]"):
+def test_without_the_extra(samples, absent):
+    absent("optax")
+    with raised(ResourceError, r"jaxpriv\[estimation\]"):
         NeuralLift().fit(KEY, samples)
 
 

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from jaxpriv import leakage
-from jaxpriv.statistics.audit import binomial, leakage_bounds
+from jaxpriv.statistics.audit import audit_pairs, binomial, leakage_bounds
 from jaxpriv.statistics.audit._information import ball_information
 from jaxpriv.statistics.audit.likelihood_ratio import (
     CHI_SQUARED,
@@ -17,17 +17,17 @@ from jaxpriv.statistics.audit.likelihood_ratio import (
     _k,
     _tilted,
     _tilted_bends,
-    from_pairs,
     intercept,
     least_ratio,
     quantile,
 )
-from jaxpriv.statistics.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
-from jaxpriv.statistics.confidence import divergence_radius, population
-from jaxpriv.statistics.confidence.sets import clopper_pearson, relative_entropy_limit
+from jaxpriv.statistics.audit.populations import _contracted_ratio, held_out_information
+from jaxpriv.statistics.confidence import clopper_pearson, divergence_radius, population
+from jaxpriv.statistics.confidence.sets import relative_entropy_limit
 from tests.information import information
 
 BETA = 0.05
+QUICK = {"permutations": 1, "bootstrap": 0}
 
 
 def populations():
@@ -44,6 +44,12 @@ def populations():
 
 
 POPULATIONS = populations()
+
+
+def of_pairs(table):
+    """The bound on I(S;Y) of an audit of pairs."""
+    (row,) = audit_pairs(table, confidence=1 - BETA, measures=["mutual-information"], **QUICK).rows
+    return row.upper
 
 
 def drawn(name, records, repeats, seed=0):
@@ -89,7 +95,7 @@ def test_coverage_and_width():
         truth = information(joint)
         given = joint / joint.sum(axis=1, keepdims=True)
         tables = drawn(name, 3000, 5)
-        values = [from_pairs(one, BETA) for one in (tables if len(joint) > 2 else tables[:1])]
+        values = [of_pairs(one) for one in (tables if len(joint) > 2 else tables[:1])]
         assert len(joint) == 2 or (np.array(values) < truth).sum() <= binom.isf(1e-6, 5, BETA)
         assert np.median(values) <= 1.2 * medians[name]
         small = {
@@ -155,11 +161,11 @@ def test_pairs_are_bounded_more_closely_than_by_one_event_for_all():
     for name in ("independent", "weak", "strong"):
         (table,) = drawn(name, 3000, 1, seed=3)
         identity = np.eye(table.shape[1])
-        before = leakage_bounds(population(table, BETA), identity, measures)
-        after = sample_bounds(table, identity, measures, BETA, kind=SampleKind.PAIRS)
-        for old, new in zip(before, after, strict=True):
-            assert new.upper[0, 0] <= 1.02 * old.upper[0, 0]
-        assert after[0].upper[0, 0] < 0.97 * before[0].upper[0, 0]
+        before = [one.upper[0, 0] for one in leakage_bounds(population(table, BETA), identity, measures)]
+        names = ["mutual-information", "maximal-leakage", "max-lift"]
+        after = [one.upper for one in audit_pairs(table, confidence=1 - BETA, measures=names, **QUICK).rows]
+        assert all(new <= 1.02 * old for old, new in zip(before, after, strict=True))
+        assert after[0] < 0.97 * before[0]
 
 
 def test_a_mechanism_that_was_fixed_before_the_records():
@@ -206,10 +212,8 @@ def test_limits_of_relative_entropy():
 
 def test_nothing_is_known_without_records_of_every_kind():
     table = np.array([[5, 5, 0], [0, 0, 0]])
-    assert from_pairs(table, BETA) == np.log(2)
+    assert of_pairs(table) == pytest.approx(np.log(2))
     assert held_out_information(table, np.eye(3), BETA) == np.log(2)
     assert binomial.maximal_leakage(np.zeros((2, 3), int), BETA) == np.log(2)
     assert binomial.maximal_leakage(np.array([[9, 0, 0], [0, 0, 9]]), BETA) == np.log(2)
-    (bound,) = sample_bounds(np.zeros((2, 3), int), np.eye(3), [leakage.MutualInformation()], BETA, kind=SampleKind.ALL)
-    assert bound.upper[0, 0] == bound.cap[0] == pytest.approx(np.log(2))
     assert divergence_radius(4, 0, BETA) == np.inf

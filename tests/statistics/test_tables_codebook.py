@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.statistics.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
-from jaxpriv.statistics.tables.rules import _prices
-from tests.cases import refused
+from jaxpriv.statistics.tables import (
+    Categories,
+    Codebook,
+    Edges,
+    Quantiles,
+    column_distortion,
+    count_table,
+    fit_codebook,
+)
+from tests.cases import raised, refused
 from tests.statistics.conftest import column
 
 INF = math.inf
@@ -231,10 +238,10 @@ def test_every_damaged_codebook_is_refused(tmp_path):
     ]
     for content in damaged:
         (tmp_path / "book.json").write_text(content)
-        with pytest.raises(IntegrityError, match="is not a codebook"):
+        with raised(IntegrityError, "is not a codebook"):
             Codebook.load(tmp_path / "book.json")
     (tmp_path / "book.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(IntegrityError, match="UTF-8"):
+    with raised(IntegrityError, "UTF-8"):
         Codebook.load(tmp_path / "book.json")
     with refused("does not exist"):
         Codebook.load(tmp_path / "absent.json")
@@ -366,6 +373,13 @@ def test_the_census_through_tables_is_the_census(shared):
 
 # -- whole numbers that float64 would round ----------------------------------------------------------
 
+
+def prices(kind, rule):
+    """The costs between the classes of a column with this rule."""
+    book = Codebook(("s",), ("a",), {"s": Categories(("x", "y")), "a": rule})
+    return column_distortion(book, np.arange(len(rule.labels))[:, None], kinds={"a": kind})
+
+
 LARGE = {
     "beside 2^53": [2**53 + k for k in (0, 1, 2, 3)],
     "nanoseconds": [1_700_000_000_000_000_000 + 60 * k for k in range(4)],
@@ -390,11 +404,11 @@ def test_large_whole_numbers_are_exact(case, as_text):
     assert set(rule.labels) == set(map(str, numbers))
     order = [rule.labels.index(str(number)) for number in numbers]
     for kind, wanted in (("absolute", apart), ("squared", apart**2)):
-        found = _prices(kind, rule, "a")[np.ix_(order, order)]
+        found = prices(kind, rule)[np.ix_(order, order)]
         np.testing.assert_array_equal(found, wanted)
     edges = Edges(numbers)
     assert edges.encode(source).tolist() == [0, 1, 2, 2]
-    np.testing.assert_array_equal(_prices("absolute", edges, "a"), apart[:3, :3])
+    np.testing.assert_array_equal(prices("absolute", edges), apart[:3, :3])
     with refused(r"row 0 \(from 0\) is outside of the edges"):
         Edges(numbers[1:]).encode(source)
     fitted = Quantiles(2).fit(source)
@@ -413,8 +427,8 @@ def test_distances_that_no_float_is_are_refused_with_the_reason():
         (["1_000", "2"], "absolute", "no number"),
     ):
         with refused(words):
-            _prices(kind, Categories().fit(column(values)), "a")
-    same = _prices("absolute", Categories(("01", "1", "1.0", "0e9999999999")), "a")
+            prices(kind, Categories().fit(column(values)))
+    same = prices("absolute", Categories(("01", "1", "1.0", "0e9999999999")))
     assert same.tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 1, 0]]
 
 
@@ -434,7 +448,7 @@ def test_stored_edges_of_other_texts_are_refused():
     text = book.to_json()
     assert '"9007199254740993"' in text  # no JSON number: older versions would round it
     for bad in ('"1.5"', '"nan"', f'"{"9" * 310}"', '"0x1"'):
-        with pytest.raises(IntegrityError, match=r"edges|beyond"):
+        with raised(IntegrityError, r"edges|beyond"):
             Codebook.from_json(text.replace('"9007199254740993"', bad))
 
 

@@ -14,10 +14,8 @@ import jaxpriv as jp
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
 from jaxpriv.program.lower import distance_scale
-from jaxpriv.release.table import quantise
 from jaxpriv.verifier.bounds import WORST, Scores, least_linear, least_value, least_worst
 from jaxpriv.verifier.claims import (
-    ONE,
     SCALE,
     as_integers,
     down,
@@ -26,7 +24,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
-from tests.verifier.conftest import counted, whole
+from tests.verifier.conftest import ONE, counted, integers, whole
 
 IDENTITY = [[ONE, 0], [0, ONE]]
 
@@ -66,7 +64,7 @@ def test_decimal_texts_are_rounded_outwards():
 
 def test_binary_symmetric_channel():
     """p = 1/4 and uniform counts: I = ln 2 - h(1/4), maximal leakage ln 3/2, LDP ln 3."""
-    table = quantise(np.array([[0.75, 0.25], [0.25, 0.75]]), resolution=62)
+    table = integers(np.array([[0.75, 0.25], [0.25, 0.75]]))
     released = counted(np.diag([5, 5]), table)
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert between(released.leakage("mutual-information"), math.log(2) - entropy)
@@ -92,7 +90,7 @@ def test_a_leakage_below_the_resolution_of_float64_is_exact():
 
 def test_private_symbols_without_a_record_change_nothing():
     counts = np.array([[3, 4, 5], [0, 0, 0], [5, 1, 2]])
-    table = quantise(np.random.default_rng(1).dirichlet(np.ones(3), 3), resolution=40).tolist()
+    table = integers(np.random.default_rng(1).dirichlet(np.ones(3), 3)).tolist()
     all_of_them = counted(counts, table)
     used = counted(counts[[0, 2]], table)
     for name in ("mutual-information", "maximal-leakage", "lift"):
@@ -104,7 +102,7 @@ def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches():
     counts, costs = rng.integers(1, 20, (3, 4)), 1.0 - np.eye(4)
     prices, unit = as_integers(whole(costs))
     for _ in range(200):
-        table = quantise(rng.dirichlet(np.full(4, 0.3), 4), resolution=40).tolist()
+        table = integers(rng.dirichlet(np.full(4, 0.3), 4)).tolist()
         released = counted(counts, table)
         spent = released.expectation(prices, table, unit)
         scores = rng.normal(scale=rng.choice([0.1, 1.0, 300.0]), size=(4, 3))
@@ -138,7 +136,7 @@ def test_certificates_are_those_of_the_library(name, form):
     solution = jp.solve(jp.DistortionProblem(joint, costs, leakage=by_name(name), **limit), tol=1e-7)
     value = float(solution.value)
     assert value > 0.01
-    released = counted(counts, quantise(np.asarray(solution.mechanism), resolution=50))
+    released = counted(counts, integers(np.asarray(solution.mechanism)))
     numbers, price = np.asarray(solution.scores)[0], 0.0
     if form == "budget":
         price = float(solution.multipliers[0])
@@ -188,7 +186,7 @@ def test_no_scores_prove_more_than_a_mechanism_reaches(name):
     rows, unit = as_integers(whole(costs))
     columns = 6 if name in ("lift", "ldp", "inferential") else 3
     for _ in range(60):
-        table = quantise(rng.dirichlet(np.full(4, 2.0), 4), resolution=40).tolist()
+        table = integers(rng.dirichlet(np.full(4, 2.0), 4)).tolist()
         released = counted(counts, table)
         spent, leaked = released.expectation(rows, table, unit), Fraction(released.leakage(name).upper)
         scores = whole(rng.exponential(scale=rng.choice([0.01, 1.0, 100.0]), size=(4, columns)) - 0.01)

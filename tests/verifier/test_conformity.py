@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jaxpriv.verifier.claims import ONE
 from jaxpriv.verifier.releases import (
     chance_of_order,
     conformity,
@@ -15,18 +14,21 @@ from jaxpriv.verifier.releases import (
     conformity_of_totals,
     unchanged_evidence,
 )
+from tests.verifier.conftest import ONE, integers
 
 SIZE, RECORDS = 6, 10_000
 MATRIX = 0.5 * np.eye(SIZE) + 0.5 / SIZE
-ROWS = np.rint(MATRIX * 2**40).astype(np.int64)
-ROWS[:, -1] += 2**40 - ROWS.sum(axis=1)
-ROWS = [[int(entry) * (ONE // 2**40) for entry in row] for row in ROWS]
+ROWS = integers(MATRIX).tolist()
+
+
+def released(matrix, x, rng):
+    return (rng.random(len(x))[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1)
 
 
 def drawn(matrix, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(SIZE, size=RECORDS)
-    return x.tolist(), (rng.random(RECORDS)[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1).tolist()
+    return x.tolist(), released(matrix, x, rng).tolist()
 
 
 def swapped():
@@ -95,8 +97,7 @@ def skewed(matrix, seed):
     """As `drawn`, with as many records of x as 1, 2, ... times those of the first: totals tell rows apart."""
     rng = np.random.default_rng(seed)
     x = rng.choice(SIZE, RECORDS, p=np.arange(1, SIZE + 1) / (SIZE * (SIZE + 1) / 2))
-    y = (rng.random(RECORDS)[:, None] > np.cumsum(matrix[x], axis=1)[:, :-1]).sum(axis=1)
-    return x.tolist(), rng.permutation(y).tolist()
+    return x.tolist(), rng.permutation(released(matrix, x, rng)).tolist()
 
 
 DEPARTURES = {
@@ -127,8 +128,8 @@ def test_the_test_of_totals_has_its_level():
     small = 0
     for _ in range(200):
         x = rng.integers(SIZE, size=60)
-        y = (rng.random(60)[:, None] > np.cumsum(MATRIX[x], axis=1)[:, :-1]).sum(axis=1)
-        small += conformity_of_totals(ROWS, x.tolist(), y.tolist(), list(range(SIZE)), tables=39).p_value <= 0.1
+        y = released(MATRIX, x, rng).tolist()
+        small += conformity_of_totals(ROWS, x.tolist(), y, list(range(SIZE)), tables=39).p_value <= 0.1
     assert small <= 45
 
 

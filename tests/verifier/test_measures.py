@@ -10,9 +10,9 @@ import pytest
 from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage.f_rules import DIVERGENCES as OF_THE_LIBRARY
-from jaxpriv.release.table import quantise
-from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, ONE, Measure
-from tests.verifier.conftest import counted
+from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, Measure
+from tests.cases import raised
+from tests.verifier.conftest import ONE, counted, integers
 
 ORDERS = (1e-3, 0.5, 0.9999, 1.0, 1.0000001, 2.0, 10.0, 300.0, math.inf)
 
@@ -37,7 +37,7 @@ def drawn(seed: int, *, zeros: bool) -> tuple[np.ndarray, np.ndarray]:
     w = rng.dirichlet(np.full(4, 0.5), 5)
     if zeros:
         w[[0, 2, 3, 4], 2] = 0  # only an x that one private symbol never has
-    return counts, quantise(w / w.sum(axis=1, keepdims=True), resolution=62)
+    return counts, integers(w / w.sum(axis=1, keepdims=True))
 
 
 def test_the_measures_are_those_of_the_library():
@@ -48,7 +48,7 @@ def test_the_measures_are_those_of_the_library():
         assert forms == leakage.forms_of(name)
         assert Measure(name).fault is None or needed is not None
         if needed is not None:
-            with pytest.raises(ValueError, match=f"needs {needed}"):
+            with raised(ValueError, f"needs {needed}"):
                 leakage.by_name(name)
 
 
@@ -104,7 +104,7 @@ def test_informations_of_extreme_orders_are_enclosed(order):
 
 def test_what_is_independent_leaks_nothing():
     counts = np.array([[3, 4, 5], [6, 8, 10]])
-    table = quantise(np.random.default_rng(1).dirichlet(np.ones(3), 3), resolution=40)
+    table = integers(np.random.default_rng(1).dirichlet(np.ones(3), 3))
     for arguments in every_measure():
         claim = counted(counts, table).leakage(Measure(**arguments))
         if arguments["name"] != "correct-guess":
@@ -130,5 +130,5 @@ def test_a_measure_that_is_none_has_a_fault():
         assert Measure(**arguments).fault is not None, arguments
         record = dict.fromkeys(("name", "form", "order", "divergence", "gamma")) | arguments
         stated = {key: repr(one) if isinstance(one, float) else one for key, one in record.items()}
-        with pytest.raises(IntegrityError, match="asked"):
+        with raised(IntegrityError, "asked"):
             Measure.of(stated, "asked")

@@ -7,9 +7,9 @@ import pytest
 
 from jaxpriv.errors import ResourceError
 from jaxpriv.statistics.tables import TableFile
-from jaxpriv.statistics.tables.csv_files import read_csv
 from jaxpriv.verifier import archive, releases
-from tests.cases import refused
+from tests.cases import raised, refused
+from tests.statistics.conftest import read
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_a_compressed_table_is_counted_before_it_is_kept(bomb):
     most = 2**24
     assert len(bomb) < 2**17
     tracemalloc.start()
-    with pytest.raises(ResourceError, match=r"table\.csv\.gz holds more than"):
+    with raised(ResourceError, r"table\.csv\.gz holds more than"):
         archive.decompressed(bomb, "table.csv.gz", most)
     assert tracemalloc.get_traced_memory()[1] < most
     tracemalloc.stop()
@@ -41,7 +41,7 @@ def test_the_records_of_a_release_are_read_with_that_limit(bomb, settings, monke
 
     monkeypatch.setattr(releases, "decompressed", limited)
     for name in ("records.csv.gz", "records.TSV.GZ"):
-        with pytest.raises(ResourceError, match="holds more"):
+        with raised(ResourceError, "holds more"):
             releases.plain_csv(bomb, name, settings)
     assert len(asked) == 2
     assert archive.MAX_BYTES <= 2**31
@@ -60,7 +60,7 @@ def test_long_records_of_another_width_are_not_gathered(tmp_path):
     path.write_bytes(gzip.compress(b"a,b\n1,2\n" + (b"," * 2**20 + b"\n") * 100, 9))
     tracemalloc.start()
     with refused(r"line 3, row 1 .*needed"):
-        read_csv(TableFile(path), ["a"])
+        read(TableFile(path), "a")
     assert tracemalloc.get_traced_memory()[1] < 2**26
     tracemalloc.stop()
 
@@ -69,7 +69,7 @@ def test_blank_lines_at_the_end_are_not_gathered(tmp_path):
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n" + b"\n" * 2**17, 9))
     tracemalloc.start()
-    found = read_csv(TableFile(path, blanks=True), ["a"])
+    found = read(TableFile(path, blanks=True), "a")
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
-    assert found["a"][0] == ["1"]
+    assert found["a"].values.tolist() == ["1"]

@@ -22,7 +22,7 @@ from jaxpriv.statistics.watchdog import (
     staircase,
     watchdog,
 )
-from tests.cases import refused
+from tests.cases import raised, refused
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, zero_shares
 
@@ -101,7 +101,7 @@ def test_a_limit_below_complete_merging_is_refused_with_the_least_leakage():
     plain = watchdog(joint, epsilon=0.8)
     assert plain.leakage > 0.1
     for kind in (SubsetMerging, RandomisedResponse):
-        with pytest.raises(InfeasibleError, match="lower epsilon") as caught:
+        with raised(InfeasibleError, "lower epsilon") as caught:
             watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage / 2))
         assert caught.value.proof["least"] == plain.leakage
         exactly = watchdog(joint, epsilon=0.8, perturbation=kind(limit=plain.leakage))
@@ -215,7 +215,7 @@ def test_estimated_targets(records):
 def test_a_target_that_no_threshold_meets():
     """Records with a score of exactly 0 go out at eps = 0, and leave labels that are not balanced behind."""
     table = np.log([[1.0, 1.0], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]])
-    with pytest.raises(InfeasibleError, match="least estimate") as caught:
+    with raised(InfeasibleError, "least estimate") as caught:
         estimated_watchdog(table, np.array([0.5, 0.5]), target_leakage=0.01, labels=np.array([1, 0, 0, 1]))
     assert caught.value.proof["least"] > 0.01
 

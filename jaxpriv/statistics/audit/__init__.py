@@ -178,7 +178,7 @@ class MechanismAudit:
     """The audit of a known mechanism. `rows` hold together with the confidence, `holds_for` is for which mechanisms:
 
     "all mechanisms" (the mechanism may have been fitted on the counts), "this mechanism" (it was not: held-out
-    counts) or "no sample".
+    counts) or "no sample". `conformity` has the tests of releases, None without any.
     """
 
     confidence: float | None
@@ -186,6 +186,7 @@ class MechanismAudit:
     rows: tuple[AuditRow, ...]
     utility: Utility
     assumptions: Assumptions
+    conformity: Conformity | None = None
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,8 @@ def audit_mechanism(
     measures: Sequence[str] | None = None,
     bootstrap: int = BOOTSTRAP,
     seed: int = 0,
+    releases: ArrayLike | None = None,
+    statements: Sequence[str] = (),
 ) -> MechanismAudit:
     """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
 
@@ -269,7 +272,9 @@ def audit_mechanism(
         measures: texts such as "mutual-information" or "sibson:2", the only measures to be bounded: they share the
             confidence, and bounds of fewer measures are tighter. By default all of `jaxpriv.leakage.report`.
         bootstrap: how often the records are resampled for the estimates; 0: none.
-        seed: of the resamples.
+        seed: of the resamples, and of the simulation of releases.
+        releases: (X, Y) counts of released pairs, which are tested: `conformity`.
+        statements: further sentences of the assumptions, such as what was chosen on these records.
 
     Raises:
         InputError: bad arrays (argument and position named); both or neither of counts and joint; counts that are
@@ -321,8 +326,10 @@ def audit_mechanism(
             channel.shape[1],
             cells,
             (*_KNOWN, *(() if known is None else (_HELD_OUT if held_out else _UNIFORM,))),
+            statements,
             black_box=False,
         ),
+        conformity=None if releases is None else conformity(releases, channel, seed=seed),
     )
 
 
@@ -335,6 +342,7 @@ def audit_pairs(
     orders: Sequence[float] = (),
     measures: Sequence[str] | None = None,
     bootstrap: int = BOOTSTRAP,
+    statements: Sequence[str] = (),
 ) -> PairsAudit:
     """Audit a black box by counts (S, Y) of pairs of private and released symbols.
 
@@ -346,6 +354,7 @@ def audit_pairs(
         orders: further orders of Sibson's and Arimoto's measures.
         measures: the only measures to be bounded: see `audit_mechanism`.
         bootstrap: how often the pairs are resampled for the estimates; 0: none.
+        statements: further sentences of the assumptions.
 
     Raises:
         InputError: bad counts, or fewer than two pairs.
@@ -371,7 +380,7 @@ def audit_pairs(
         estimate=estimate,
         permutation=permutation_test(table, permutations=permutations, seed=seed),
         g_test=g_test(table),
-        assumptions=_assumptions(table, table.shape, table.shape[1], table.size, (), black_box=True),
+        assumptions=_assumptions(table, table.shape, table.shape[1], table.size, (), statements, black_box=True),
     )
 
 
@@ -384,6 +393,7 @@ def audit_attributes(
     confidence: float = 0.95,
     optimum: float | None = None,
     seed: int = 0,
+    statements: Sequence[str] = (),
 ) -> AttributeAudit:
     """Audit a table of records: what sets of its quasi-identifiers say about a private attribute.
 
@@ -396,6 +406,7 @@ def audit_attributes(
         optimum: seconds for the certified least probability of a correct guess of any release with the same I(X;Y), for
             each set; by default it is not computed.
         seed: of the halves for lower bounds.
+        statements: further sentences of the assumptions.
 
     Raises:
         InputError: bad arrays, fewer than two records, or too many sets.
@@ -415,7 +426,7 @@ def audit_attributes(
     seen = table.any(axis=0)
     halves = split(table[:, seen], seed)
     rows = attribute_rows(*halves, codes[seen].astype(np.int64), size, failure(1 - level, "1 - confidence"), seconds)
-    assumptions = _assumptions(table, table.shape, table.shape[1], table.size, (), black_box=True)
+    assumptions = _assumptions(table, table.shape, table.shape[1], table.size, (), statements, black_box=True)
     return AttributeAudit(level, tuple(rows), assumptions)
 
 
@@ -486,6 +497,7 @@ def _assumptions(
     released: int,
     cells: int,
     statements: tuple[str, ...],
+    further: Sequence[str],
     *,
     black_box: bool,
 ) -> Assumptions:
@@ -499,5 +511,5 @@ def _assumptions(
         unseen_private=() if by_private is None else tuple(int(s) for s in np.flatnonzero(by_private == 0)),
         empty_cells=None if table is None else cells - int(np.count_nonzero(table)),
         cells=cells,
-        statements=(*(() if table is None else _COMMON), *statements, *_COMPOSITION),
+        statements=(*(() if table is None else _COMMON), *statements, *_COMPOSITION, *further),
     )

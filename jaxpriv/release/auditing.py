@@ -1,0 +1,123 @@
+"""Audits on tables of records: of a design, on the records of a population, and of what a black box released."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._runtime.resources import need_memory
+from jaxpriv.data.datasets import Dataset
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import by_name
+from jaxpriv.release.matching import counts_by_design, released_symbols
+from jaxpriv.release.mechanism import Evidence, Mechanism
+from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
+from jaxpriv.statistics.tables import Quantiles, Rule, Source, count_table
+
+PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
+
+
+def count_pairs(
+    source: Source, private: Sequence[str], released: Sequence[str], rules: Mapping[str, Rule | None] | None = None
+) -> tuple[Dataset, tuple[str, ...]]:
+    """Records of private and released values as counts (S, Y), for the audit of a black box.
+
+    Of the dataset `counts` are those of `audit_pairs`, and with `useful_attributes` those of `audit_attributes`. The
+    sentences state what was chosen on these records: they are the `statements` of either audit. A table with few
+    records for each symbol is counted too, because the bounds hold.
+
+    Raises `InputError` as `count_table`, and for a column on both sides.
+    """
+    both = [name for name in private if name in released]
+    if both:
+        raise InputError(f"column {both[0]!r} is in `private` and in `released`: its values would be disclosed fully")
+    data = count_table(source, private=private, useful=released, rules=rules, sparse=True).dataset
+    chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
+    fitted = ", ".join(repr(name) for name, rule in (rules or {}).items() if isinstance(rule, Quantiles))
+    if fitted:
+        chosen += (f"NOT so here: the classes of {fitted} were chosen on these records; bounds are as if given.",)
+    return data, chosen
+
+
+def audit_design(
+    source: Source,
+    design: Mechanism,
+    *,
+    releases: Source | np.ndarray | None = None,
+    order: np.ndarray | None = None,
+    again: Sequence[Mechanism] = (),
+    certificate: Evidence | None = None,
+    seed: int = 0,
+    **options: object,
+) -> MechanismAudit:
+    """Audit a design on a table of records of its population: `jaxpriv.statistics.audit.audit_mechanism` of its draws.
+
+    Args:
+        source: records with the private and useful columns of the design.
+        design: the mechanism; of one that looks at earlier draws what receivers of all of them have is audited.
+        releases: what it released of these records: the table, or counts (X, Y). Adds `conformity`.
+        order: the record of each row of that table, int64 (n,): `Released.order`; by default row for row.
+        again: further designs with the same useful symbols, whose draws for the same records are independent of it
+            given these: what all of them disclose together is audited.
+        certificate: the private part of the design: its certified gap is computed again from counts and dual scores.
+        seed: of resamples, and of the simulation of releases.
+        options: `confidence`, `held_out`, `solution`, `objective`, `orders`, `measures` and `bootstrap` of
+            `audit_mechanism`.
+
+    Raises:
+        InputError: as `audit_mechanism`; records that the design has no class or symbol for; further designs of other
+            symbols, or that look at earlier draws themselves; a design of the least distortion, or without a gap, where
+            there is a certificate.
+    """
+    records = counts_by_design(source, design)
+    channel, statements = drawn_together(design.all_drawn(), [_draws(one, design, k) for k, one in enumerate(again)])
+    if design.earlier is not None:
+        statements = (
+            "The outputs are the draw of the design and those of the earlier designs that it looks at.",
+            *statements,
+        )
+    if certificate is not None:
+        options["gap"] = _certified(certificate, design)
+        options["objective"] = by_name(**dict[str, Any](design.asked.leakage))
+    given: dict[str, Any] = {**options, "statements": (PRIVATE_ALPHABET, *statements)}
+    audit = audit_mechanism(channel, counts=records.counts, seed=seed, **given)
+    if releases is None:
+        return audit
+    if not isinstance(releases, np.ndarray):
+        useful = records.useful if order is None else records.useful[order]
+        releases = replace(records, useful=useful).released_as(released_symbols(design, releases), len(design.released))
+    tested = conformity(releases, design.matrix(), seed=seed)
+    if design.released_columns != design.codebook.useful:
+        # What is released is no useful symbol: nothing is "unchanged".
+        tested = replace(tested, unchanged=None, detectable=None)
+    return replace(audit, conformity=tested)
+
+
+def drawn_together(channel: np.ndarray, others: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """P(y, y', ... | x) of an output of `channel` (X, Y) and those of others, independent given x, and a sentence."""
+    for other in others:
+        need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
+        channel = (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
+    draws = f"The outputs are {1 + len(others)} draws for each record, independent given x, seen together."
+    return channel, (draws,) if others else ()
+
+
+def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:
+    """P(y|x) of a further design, on the symbols of the first."""
+    first, other = ((one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second))
+    if first != other:
+        raise InputError(f"again[{place}] has other useful columns, classes or symbols than the design")
+    if second.earlier is not None:
+        raise InputError(f"again[{place}] looks at earlier draws, so its own is not independent of them")
+    return second.matrix()
+
+
+def _certified(certificate: Evidence, design: Mechanism) -> float:
+    """The gap of a design from the counts and dual scores of its private part."""
+    claim = certificate.claims(design).get("gap")
+    if claim is None or claim.upper is None:
+        raise InputError("certificate: it holds none: of other measures and problems there is none")
+    if design.asked.problem not in ("budget", "disclosure"):
+        raise InputError("certificate: this design has the least distortion: its gap is not about leakage")
+    return claim.most

@@ -1,0 +1,82 @@
+"""Audits on tables: of a design and its releases, and of what a black box released, against counts by hand."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.release import audit_design, count_pairs, fit
+from jaxpriv.statistics import audit
+from jaxpriv.statistics.tables import Quantiles
+from tests.cases import refused
+from tests.release.conftest import COLUMNS, Released, people
+
+QUICK = {"bootstrap": 0, "measures": ["mutual-information", "maximal-leakage"]}
+
+
+def counted(mechanism, table):
+    """Counts (S, X) of the table, and x of its records."""
+    x, s = mechanism.symbols(table), (table["income"] == "low").astype(int)
+    counts = np.zeros((2, len(mechanism.useful)), dtype=int)
+    np.add.at(counts, (s, x), 1)
+    return counts, x
+
+
+def test_a_design_is_audited_on_its_counts(fitted):
+    other = people(500, seed=5)
+    mechanism = fitted.mechanism
+    found = audit_design(other, mechanism, held_out=True, certificate=fitted.evidence, **QUICK)
+    by_hand = audit.audit_mechanism(mechanism.matrix(), counts=counted(mechanism, other)[0], held_out=True, **QUICK)
+    gaps = [row.gap for row in found.rows]
+    assert [(row.name, row.fitted, row.upper) for row in found.rows] == [
+        (row.name, row.fitted, row.upper) for row in by_hand.rows
+    ]
+    assert gaps[0] == float(fitted.claims["gap"].upper)
+    assert found.assumptions.statements[:-1] == by_hand.assumptions.statements
+    assert "private alphabet" in found.assumptions.statements[-1]
+
+
+def test_releases_are_tested_whatever_the_order_of_their_rows(tmp_path, fitted, table):
+    mechanism = fitted.mechanism
+    released = Released(tmp_path, table, fitted)
+    pairs = np.zeros(mechanism.matrix().shape, dtype=int)
+    np.add.at(pairs, (counted(mechanism, table)[1], released.done.outputs), 1)
+    want = audit.conformity(pairs, mechanism.matrix())
+    for releases, order in ((released.out, released.done.order), (pairs, None)):
+        found = audit_design(table, mechanism, releases=releases, order=order, **QUICK).conformity
+        assert (found.p_value, found.tail, found.impossible) == (want.p_value, want.tail, ())
+    assert audit_design(table, mechanism, releases=released.out, **QUICK).conformity.p_value < want.p_value
+
+
+def test_two_draws_are_their_product(fitted, table):
+    mechanism = fitted.mechanism
+    one, two = (
+        {row.name: row.fitted for row in audit_design(table, mechanism, again=again, **QUICK).rows}
+        for again in ((), [mechanism])
+    )
+    matrix = mechanism.matrix()
+    product = (matrix[:, :, None] * matrix[:, None, :]).reshape(len(matrix), -1)
+    want = audit.audit_mechanism(product, counts=counted(mechanism, table)[0], **QUICK)
+    assert two == pytest.approx({row.name: row.fitted for row in want.rows})
+    assert one["mutual-information"] < two["mutual-information"]
+
+
+def test_what_no_audit_of_a_design_takes(fitted, table):
+    coarser = fit(table, **{**COLUMNS, "rules": {"age": Quantiles(2)}}, budget=0.15)
+    with refused(r"^again\[0\] has other useful columns"):
+        audit_design(table, fitted.mechanism, again=[coarser.mechanism], **QUICK)
+    costs = fit(table, **COLUMNS, leakage_budget=0.005)
+    with refused("^certificate: .* least distortion"):
+        audit_design(table, costs.mechanism, certificate=costs.evidence, **QUICK)
+
+
+def test_the_records_of_a_black_box(table):
+    rules = {"age": Quantiles(3)}
+    data, chosen = count_pairs(table, ["income"], ["town"])
+    high, west = table["income"] == "high", table["town"] == "=west"
+    s, y = data.private_labels.index(("high",)), data.useful_labels.index(("=west",))
+    assert data.counts[s, y] == (high & west).sum()
+    assert len(chosen) == 1
+    assert "'age' were chosen on these records" in count_pairs(table, ["income"], ["age", "town"], rules)[1][1]
+    found = audit.audit_pairs(data.counts, permutations=9, statements=chosen, **QUICK)
+    assert found.assumptions.statements[-1] == chosen[0]
+    with refused("'town' is in `private` and in `released`"):
+        count_pairs(table, ["income", "town"], ["town"])
