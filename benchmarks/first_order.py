@@ -112,7 +112,7 @@ class Course(NamedTuple):
 def passes_of_step(problem: jp.DistortionProblem, method: str) -> float:
     """Of a method whose steps all take as many, looks at the gap included."""
     if method == "hybrid-gradient":
-        return jp.solvers.PrimalDualHybridGradient().iterations + 2
+        return jp.solvers.PrimalDualHybridGradient().inner + 2
     if method != "interior-point":
         return 1
     inputs, outputs = problem.distortions[0].shape

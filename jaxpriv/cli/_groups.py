@@ -84,7 +84,7 @@ def _numbers(one: "jp.release.Fitted", units: Units) -> list[str]:
     cells = [
         str(len(one.mechanism.table)),
         one.claims["distortion"].end(),
-        _output.upper(float(one.claims["leakage"].upper or "inf") * units.per_nat),
+        _output.upper(one.claims["leakage"].most * units.per_nat),
         "-" if bound is None else _output.lower(float(bound.lower or 0) * units.per_nat),
     ]
     if one.audit is not None:

@@ -1,9 +1,11 @@
 """`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
@@ -13,6 +15,9 @@ from jaxpriv.cli._output import JsonRecord, Units, refuse
 from jaxpriv.cli._tables import SYMBOLS, ColumnOptions, counts_by_attributes, is_table, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, JaxprivError
+
+if TYPE_CHECKING:
+    from jaxpriv.statistics.audit import MechanismAudit
 
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
 _LARGEST_JSON = 2**24
@@ -103,21 +108,19 @@ def audit(
         refuse("is about a mapping, and goes without --releases, --solution and --certificate", again=known.again)
     if known.solution is None:
         refuse("is about --solution", objective=known.objective)
-    else:
+    design = mechanism.suffix.lower() == ".zip"
+    if known.solution is not None or not design:
         refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
     if sample == "joint":
         refuse("is about --counts", held_out=known.held_out)
-    if mechanism.suffix.lower() != ".zip":
-        refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
-        function, given = _of_arrays(mechanism, sample, records, columns, released, known)
+    if not design:
+        call = _of_arrays(mechanism, sample, records, columns, released, known)
     elif sample == "joint" or not with_table:
         raise InputError("a design is audited on a table of records in --counts")
     else:
-        function, given = _of_design(mechanism, records, columns, released, known)
-    if sample == "counts":
-        given["held_out"] = known.held_out
-    given |= {**bounds.arguments, **_stated(known.solution, known.objective)}
-    found = working("Auditing", lambda _: function(**given))
+        call = _of_design(mechanism, records, columns, released, known)
+    given = {**bounds.arguments, "held_out": known.held_out, **_stated(known.solution, known.objective)}
+    found = working("Auditing", lambda _: call(**given))
     return _output.deliver(_record("mechanism", found), json, mechanism_text(found, units), private=True)
 
 
@@ -160,8 +163,8 @@ def _of_pairs(
 
 def _of_design(
     path: Path, table: Path, columns: ColumnOptions, released: list[str] | None, known: KnownOptions
-) -> "tuple[Any, dict[str, Any]]":
-    """`audit_design` with its arguments: of DESIGN.zip, on a table of records."""
+) -> "Callable[..., MechanismAudit]":
+    """The call of `audit_design`: of DESIGN.zip, on a table of records."""
     from jaxpriv.release.matching import records_of_rows
     from jaxpriv.statistics.tables.readers import read_columns
 
@@ -175,14 +178,21 @@ def _of_design(
         order = records_of_rows(order, known.releases, size)
     certificate = None if known.certificate is None else jp.release.Evidence.load(known.certificate, design)
     again = [jp.Mechanism.load(one) for one in known.again or ()]
-    given = {"releases": _releases(known, table, columns), "order": order, "again": again, "certificate": certificate}
-    return jp.release.audit_design, {"source": source, "design": design, **given}
+    return partial(
+        jp.release.audit_design,
+        source,
+        design,
+        releases=_releases(known, table, columns),
+        order=order,
+        again=again,
+        certificate=certificate,
+    )
 
 
 def _of_arrays(
     path: Path, sample: str, records: Path, columns: ColumnOptions, released: list[str] | None, known: KnownOptions
-) -> "tuple[Any, dict[str, Any]]":
-    """`audit_mechanism` with its arguments: of MECH.npz, on a table of records or on arrays."""
+) -> "Callable[..., MechanismAudit]":
+    """The call of `audit_mechanism`: of MECH.npz, on a table of records or on arrays."""
     from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv._runtime.validation import mechanism_array
     from jaxpriv.release.auditing import PRIVATE_ALPHABET, drawn_together
@@ -206,13 +216,8 @@ def _of_arrays(
     others = [load_npz_safely(one, ["mechanism"])["mechanism"] for one in known.again or ()]
     others = [mechanism_array(one, "again", inputs=len(channel)) for one in others]
     channel, together = drawn_together(channel, others)
-    statements = (*chosen, *together)
-    return jp.statistics.audit.audit_mechanism, {
-        "mechanism": channel,
-        **data,
-        "releases": releases,
-        "statements": statements,
-    }
+    audit_mechanism = jp.statistics.audit.audit_mechanism
+    return partial(audit_mechanism, channel, **data, releases=releases, statements=(*chosen, *together))
 
 
 def _releases(known: KnownOptions, records: Path, columns: ColumnOptions) -> Any:  # noqa: ANN401 (a table or an array)

@@ -122,26 +122,25 @@ def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFro
         return boundaries, merged, ratio
 
     boundaries, merged, ratio = working("Solving privacy funnels", work)
-    best = [boundaries[0][k] for k in range(len(_PRINTED))]
+    best = boundaries[0].points()
     record = {
         "disclosure": list(_PRINTED),
-        **{name: [getattr(one, name) for one in best] for name in ("value", "lower_bound", "gap", "status")},
+        **{name: best[name][: len(_PRINTED)] for name in ("value", "lower_bound", "gap", "status")},
         "greedy": [one.value for one in merged],
         "greedy_ratio": [one.value for one in ratio],
-        "seconds": sum(sum(one.seconds.values()) for one in best),
+        "seconds": sum(sum(boundaries[0][k].seconds.values()) for k in range(len(_PRINTED))),
     }
     return record, boundaries
 
 
 def _record(curve: "jp.Frontier", free: "jp.Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
-    solution = curve.solutions
-    both = [one.seconds or {} for one in (solution, free)]
+    both = [one.seconds or {} for one in (curve.solutions, free)]
     return {
         "budget": curve.targets,
-        "distortion": solution.distortion[:, 0],
-        **_output.record_of(solution, "value", "lower_bound", "gap", "status"),
-        "iterations": solution.steps,
-        "solver": solution.solver,
+        "distortion": curve.distortion[:, 0],
+        **_output.record_of(curve, "value", "lower_bound", "gap", "status"),
+        "iterations": curve.solutions.steps,
+        "solver": curve.solutions.solver,
         "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
         "drawn_budget": curve.targets[shown],
         "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},
@@ -164,19 +163,11 @@ def _text(
             f"  {' and '.join(hidden) or 'none':<21}  {leaked * units.per_nat:.4f} {units} at distortion {spent:.4f}"
             for spent, leaked, hidden in others
         ),
-    ]
-    files = [
+        _funnel_text(record["funnel"], units),
         *(f"wrote {path}" for path in record["files"].values()),
         f"next: jaxpriv leakage {record['files']['mapping.npz']} --joint {record['files']['census.npz']}",
     ]
-    return (
-        _output.rendered(curve_table(curve, units))
-        + "\n".join(lines)
-        + "\n"
-        + _funnel_text(record["funnel"], units)
-        + "\n".join(files)
-        + "\n"
-    )
+    return _output.rendered(curve_table(curve, units)) + "".join(f"{line}\n" for line in lines)
 
 
 def _funnel_text(funnel: dict[str, object], units: Units) -> str:
@@ -196,4 +187,4 @@ def _funnel_text(funnel: dict[str, object], units: Units) -> str:
     headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
     table = _output.table_of(rows, headings)
     heading = f"\nthe privacy funnel: least leakage where so much of X is disclosed ({funnel['seconds']:.2f} s)\n"
-    return heading + _output.rendered(table)
+    return heading + _output.rendered(table).removesuffix("\n")

@@ -39,8 +39,8 @@ def excess(
     from jaxpriv.statistics.tables.readers import check_header
 
     other = table if released_table is None else released_table
-    if row_order is not None and released_table is None:
-        raise InputError("--row-order is about --released-table")
+    if released_table is None:
+        _output.refuse("is about --released-table", row_order=row_order)
     private, useful = columns.private, columns.useful
     if not private or not useful:
         raise InputError("name columns with --private and --useful")

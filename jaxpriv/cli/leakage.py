@@ -15,14 +15,7 @@ from jaxpriv.cli._tables import (
 from jaxpriv.cli._work import working
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from jaxpriv._runtime.types import Arr
-    from jaxpriv.leakage import AbstractLeakage
-    from jaxpriv.leakage.evaluation import Report, Row, Witness
-
-# Measures that --order is about.
-_WITH_ORDERS = ("sibson", "arimoto")
+    from jaxpriv.leakage.evaluation import Witness
 
 
 def leakage(
@@ -41,9 +34,8 @@ def leakage(
     """
     from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv._runtime.validation import joint_array, mechanism_array, real_array
-    from jaxpriv.leakage import by_name
+    from jaxpriv.leakage import report
 
-    extra = [by_name(name, order=value) for name in _WITH_ORDERS for value in order or ()]
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
@@ -54,12 +46,12 @@ def leakage(
     single = real_array(table, "joint", ndim=(1, 2, 3)).ndim < 3
     joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])
-    found = working("Measuring", lambda _: [_rows(one, channel, order or [], extra) for one in joints])
+    found = working("Measuring", lambda _: [report(one, channel, orders=order or ()) for one in joints])
     parts: list[object] = []
-    for k, (one, rows) in enumerate(found):
+    for k, one in enumerate(found):
         cells = (
             (_output.measure_label(row), _output.upper(row.value * scale), unit, _place(row.witness))
-            for row in rows
+            for row in one.rows
             for scale, unit in [units.of(row.units)]
         )
         title = None if single else f"joint {k}"
@@ -68,7 +60,7 @@ def leakage(
         )
         places = {"private symbols without mass": one.absent_private, "outputs never released": one.unused_outputs}
         parts += [f"{what}: {', '.join(map(str, where))}" for what, where in places.items() if where]
-    cap = found[0][0].prior_free_cap
+    cap = found[0].prior_free_cap
     parts.append(
         f"prior-free cap: {_output.upper(cap * units.per_nat)} {units}. Whatever the joint is, maximal, min-entropy, "
         "Sibson and Arimoto leakage\nand mutual information stay below it."
@@ -76,24 +68,11 @@ def leakage(
     record = {
         "units": "nats",
         "prior_free_cap": cap,
-        "measures": [{"joint": k, **_output.record_of(row)} for k, (_, rows) in enumerate(found) for row in rows],
-        "absent_private": [one.absent_private for one, _ in found],
-        "unused_outputs": [one.unused_outputs for one, _ in found],
+        "measures": [{"joint": k, **_output.record_of(row)} for k, one in enumerate(found) for row in one.rows],
+        "absent_private": [one.absent_private for one in found],
+        "unused_outputs": [one.unused_outputs for one in found],
     }
     _output.deliver(record, json, _output.rendered(*parts))
-
-
-def _rows(
-    joint: "Arr", channel: "np.ndarray", orders: list[float], extra: "list[AbstractLeakage]"
-) -> "tuple[Report, list[Row]]":
-    """The report of one joint, in nats, and the row of each of its measures and of the `extra` ones."""
-    from jaxpriv.leakage import evaluate_all, report
-    from jaxpriv.leakage.evaluation import Row
-
-    found = report(joint, channel)
-    labels = [(name, "average", order, None) for name in _WITH_ORDERS for order in orders]
-    values = zip(labels, evaluate_all(tuple(extra), joint, channel), strict=True)
-    return found, [*found.rows, *(Row(*label, one.value, one.units, one.witness) for label, one in values)]
 
 
 def _place(witness: "Witness | None") -> str:

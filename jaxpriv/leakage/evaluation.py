@@ -1,5 +1,6 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
@@ -378,27 +379,38 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
     return xp.log(mechanism.max(axis=0).sum())
 
 
-def report(joint: ArrayLike, mechanism: object, units: str = "nats") -> Report:
-    """All measures of `mechanism` (x, y) under `joint` (s, x), or P(X) (x,) with S = X.
-
-    Errors, units and accuracy as for `evaluate`.
-    """
-    joint, mechanism = checked_pair(joint, mechanism)
-    asked = reported_rows()
-    evaluations = evaluate_all(tuple(by_name(**row) for row in asked), joint, mechanism, units)
-    cap = float(prior_free_cap(mechanism))
-    rows = tuple(
+def rows_of(
+    named: Sequence[Mapping[str, Any]], joint: np.ndarray, mechanism: np.ndarray, units: str = "nats"
+) -> tuple[Row, ...]:
+    """The measures that are named with their parameters (as for `by_name`), evaluated."""
+    evaluations = evaluate_all(tuple(by_name(**one) for one in named), joint, mechanism, units)
+    return tuple(
         Row(
-            name=row["name"],
-            form=row.get("form", forms_of(row["name"])[0]),
-            order=row.get("order"),
-            divergence=row.get("divergence"),
+            name=one["name"],
+            form=one.get("form", forms_of(one["name"])[0]),
+            order=one.get("order"),
+            divergence=one.get("divergence"),
             value=evaluation.value,
             units=evaluation.units,
             witness=evaluation.witness,
         )
-        for row, evaluation in zip(asked, evaluations, strict=True)
+        for one, evaluation in zip(named, evaluations, strict=True)
     )
+
+
+def of_orders(orders: Sequence[float]) -> list[dict[str, Any]]:
+    """The names of Sibson's and Arimoto's measures of these orders."""
+    return [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in orders]
+
+
+def report(joint: ArrayLike, mechanism: object, units: str = "nats", orders: Sequence[float] = ()) -> Report:
+    """All measures of `mechanism` (x, y) under `joint` (s, x), or P(X) (x,) with S = X.
+
+    Errors, units and accuracy as for `evaluate`. `orders`: further ones of Sibson's and Arimoto's measures.
+    """
+    joint, mechanism = checked_pair(joint, mechanism)
+    rows = rows_of([*reported_rows(), *of_orders(orders)], joint, mechanism, units)
+    cap = float(prior_free_cap(mechanism))
     return Report(
         rows=rows,
         prior_free_cap=cap * per_nat(units),

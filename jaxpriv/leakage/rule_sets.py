@@ -31,9 +31,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.numerics import kl_excess
 from jaxpriv._runtime.types import Arr, ScalarLike
 
@@ -44,6 +46,9 @@ _DECIMALS = 14
 _SMALL_RULE = 0.5
 # A score below this carries no weight in float64 (e^-700) and would only poison a bound.
 _LOWEST_SCORE = -700.0
+# Up to this order of their roots, rules themselves move on a line: steps of Sibson's information of order 3 are a tenth
+# fewer so, those of order 4 and spiky joints a third more.
+_PLAIN = 2.5
 # A private symbol that no kept symbol shows takes e^-40 of the set.
 UNSEEN = -40.0
 
@@ -147,6 +152,16 @@ class Term:
         """Whether the last row is the mass of the output."""
         return self.rule_set.massed
 
+    @cached_property
+    def root(self) -> ScalarLike:
+        """Steps move the roots of this order of the rules on a line; 1: the rules."""
+        return self.rule_set.root(self.parameter)
+
+    @cached_property
+    def by_roots(self) -> bool:
+        root = self.root.lanes if isinstance(self.root, LaneArray) else self.root
+        return isinstance(root, Tracer) or bool(np.any(root != 1.0))
+
     def whole(self, g: Arr) -> Arr:
         """Rules g (..., T) of a smooth term as the formulas of its set take them."""
         return g if self.centre is None else g + self.centre
@@ -234,6 +249,11 @@ class AbstractRuleSet(ABC):
         """The open interval of the coordinates of rules (the last one of a massed set is free)."""
         del term
         return -math.inf, math.inf
+
+    def root(self, parameter: ScalarLike) -> ScalarLike:
+        """The order of the roots of positive rules in which a step is a line, at least 1."""
+        del parameter
+        return 1.0
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
         """(rows, reference, cap) with rows of equal ratios added up.
@@ -382,6 +402,13 @@ class Power(AbstractRuleSet):
     def domain(self, term: Term) -> tuple[float, float]:
         del term
         return (-math.inf, 0.0) if self.negative else (0.0, math.inf)
+
+    def root(self, parameter: ScalarLike) -> ScalarLike:
+        """1/(b-1) = a-1: the normal of the boundary, r g^{b-1}, is linear in that root of g, and g falls as that power
+        of what w falls by.
+        """
+        order = 1.0 / (parameter - 1.0)
+        return 1.0 if self.negative else xp.where(order > _PLAIN, order, 1.0)
 
     def unseen(self, reference: Arr) -> Arr:
         return np.full(len(reference), -1e3 if self.negative else 0.0)

@@ -12,7 +12,6 @@ from jaxpriv._runtime.module.latex import number, tabular
 from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.program.solution import AbstractSolution, Status
 from jaxpriv.verifier.claims import lower, upper
 
 if TYPE_CHECKING:
@@ -32,14 +31,6 @@ class AbstractFrontier(Shown):
     targets: np.ndarray
     problem: Any  # of the classes that a frontier is computed of
     spent: ClassVar[str]  # what the mechanisms spend: `distortion` or `disclosure`
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """B."""
-
-    @abstractmethod
-    def __getitem__(self, index: int) -> AbstractSolution:
-        """The solution at one target."""
 
     @abstractmethod
     def _column(self, name: str) -> np.ndarray:
@@ -136,11 +127,12 @@ class AbstractFrontier(Shown):
         """
         from jaxpriv.plotting import drawn_curve
 
-        held = {**self.points(), "status": np.array([Status[one.upper()].value for one in self.status])}
-        mechanisms = [np.asarray(self[k].mechanism) for k in range(len(self))]
+        curve: Any = self  # it is one of the two classes
+        held = {**self.points(), "status": self._column("code").astype(int)}
+        mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
         if len({one.shape for one in mechanisms}) == 1:
             held["mechanism"] = np.stack(mechanisms)
-        return held | drawn_curve(self).arrays()  # pyright: ignore[reportArgumentType] (it is one of the two classes)
+        return held | drawn_curve(curve).arrays()
 
     def to_frame(self, units: str = "nats", *, backend: str = "polars") -> Any:  # noqa: ANN401 (of that library)
         """`columns` as a frame of polars, or of another `backend`: "pandas", "pyarrow".

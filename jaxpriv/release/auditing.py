@@ -9,11 +9,10 @@ import numpy as np
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, by_name
-from jaxpriv.program.solution import Solution
+from jaxpriv.leakage import by_name
 from jaxpriv.release.matching import counts_by_design, released_symbols
 from jaxpriv.release.mechanism import Evidence, Mechanism
-from jaxpriv.statistics.audit import BOOTSTRAP, MechanismAudit, audit_mechanism, conformity
+from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
 from jaxpriv.statistics.tables import Quantiles, Rule, Source, count_table
 
 PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
@@ -49,14 +48,8 @@ def audit_design(
     order: np.ndarray | None = None,
     again: Sequence[Mechanism] = (),
     certificate: Evidence | None = None,
-    confidence: float = 0.95,
-    held_out: bool = False,
-    solution: Solution | None = None,
-    objective: AbstractLeakage | None = None,
-    orders: Sequence[float] = (),
-    measures: Sequence[str] | None = None,
-    bootstrap: int = BOOTSTRAP,
     seed: int = 0,
+    **options: object,
 ) -> MechanismAudit:
     """Audit a design on a table of records of its population: `jaxpriv.statistics.audit.audit_mechanism` of its draws.
 
@@ -68,7 +61,9 @@ def audit_design(
         again: further designs with the same useful symbols, whose draws for the same records are independent of it
             given these: what all of them disclose together is audited.
         certificate: the private part of the design: its certified gap is computed again from counts and dual scores.
-        confidence, held_out, solution, objective, orders, measures, bootstrap, seed: as for `audit_mechanism`.
+        seed: of resamples, and of the simulation of releases.
+        options: `confidence`, `held_out`, `solution`, `objective`, `orders`, `measures` and `bootstrap` of
+            `audit_mechanism`.
 
     Raises:
         InputError: as `audit_mechanism`; records that the design has no class or symbol for; further designs of other
@@ -82,23 +77,11 @@ def audit_design(
             "The outputs are the draw of the design and those of the earlier designs that it looks at.",
             *statements,
         )
-    gap = None
     if certificate is not None:
-        gap, objective = _certified(certificate, design), by_name(**dict[str, Any](design.asked.leakage))
-    audit = audit_mechanism(
-        channel,
-        counts=records.counts,
-        confidence=confidence,
-        held_out=held_out,
-        solution=solution,
-        gap=gap,
-        objective=objective,
-        orders=orders,
-        measures=measures,
-        bootstrap=bootstrap,
-        seed=seed,
-        statements=(PRIVATE_ALPHABET, *statements),
-    )
+        options["gap"] = _certified(certificate, design)
+        options["objective"] = by_name(**dict[str, Any](design.asked.leakage))
+    given: dict[str, Any] = {**options, "statements": (PRIVATE_ALPHABET, *statements)}
+    audit = audit_mechanism(channel, counts=records.counts, seed=seed, **given)
     if releases is None:
         return audit
     if not isinstance(releases, np.ndarray):
@@ -137,4 +120,4 @@ def _certified(certificate: Evidence, design: Mechanism) -> float:
         raise InputError("certificate: it holds none: of other measures and problems there is none")
     if design.asked.problem not in ("budget", "disclosure"):
         raise InputError("certificate: this design has the least distortion: its gap is not about leakage")
-    return float(claim.upper)
+    return claim.most

@@ -129,10 +129,10 @@ class FittedGroups(Shown):
 
     def _shown(self) -> dict[str, str]:
         rows = {
-            f"group {place}": f"{', '.join(names)}: leakage {upper(float(claim.upper or 'inf'))} nats"
+            f"group {place}": f"{', '.join(names)}: leakage {claim.end()}"
             for place, (names, claim) in enumerate(zip(self.groups, self.apart, strict=True), 1)
         }
-        rows["distortion, these records"] = upper(_upper(self.distortion))
+        rows["distortion, these records"] = self.distortion.end()
         rows["leakage together, these records"] = f"{upper(self.cost.joint)} nats"
         if self.cost.optimum is not None:
             rows["one mechanism for all columns, at least"] = f"{lower(self.cost.optimum[0])} nats"
@@ -282,7 +282,7 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
         exact=found.exact,
         apart=apart,
         distortion=Claim(down(low), up(high), "distortion"),
-        cost=GroupingCost(sum(_upper(claim) for claim in apart), found.leaked, optimum),
+        cost=GroupingCost(sum(claim.most for claim in apart), found.leaked, optimum),
         confidence=request.confidence,
         population=None if records.held_out is None else of_population(mechanism, evidence, 1 - level),
     )
@@ -304,7 +304,7 @@ def of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: 
         common, ratio = common * float(low.sum()), ratio * float((low[used] / high[used]).min())
         released *= int(used.sum())
     return from_fitted_information(
-        _upper(evidence.leakage(mechanism, held_out=True)[0]),
+        evidence.leakage(mechanism, held_out=True)[0].most,
         np.bincount(private, held_out, minlength=len(evidence.parts[0].counts)),
         released,
         beta,
@@ -353,11 +353,7 @@ class _Designs:
 
     @property
     def leaked(self) -> float:
-        return _upper(self.leakage)
-
-
-def _upper(claim: Claim) -> float:
-    return float(claim.upper or "inf")
+        return self.leakage.most
 
 
 def _within(names: Sequence[str], given: Mapping[str, T] | None) -> Mapping[str, T] | None:
@@ -475,7 +471,7 @@ def _mixed(found: _Designs, target: float, together: _Together, confidence: floa
         return [_with_constant(one, share) for one in found.fitted]
 
     shares = range(1, 2**_SHARE_BITS + 1)
-    place = bisect_left(shares, -target, key=lambda share: -_upper(together(mixed(share))[0]))
+    place = bisect_left(shares, -target, key=lambda share: -together(mixed(share))[0].most)
     if place == len(shares):
         raise NotCertifiedError(f"leakage_budget {target:.3g} is less than can be computed in float64")
     tables = mixed(shares[place])
@@ -496,7 +492,7 @@ def _with_constant(one: Fitted, share: int) -> np.ndarray:
 def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
     """The design with another table, whose distortion is its budget; every number computed again."""
     spent = one.evidence.claims(replace(one.mechanism, table=table))["distortion"]
-    asked = replace(one.mechanism.asked, target=math.nextafter(_upper(spent), math.inf))
+    asked = replace(one.mechanism.asked, target=math.nextafter(spent.most, math.inf))
     mechanism = replace(one.mechanism, table=table, asked=asked)
     audit = audited(mechanism, one.evidence, confidence)
     claims = one.evidence.claims(mechanism)

@@ -24,7 +24,7 @@ from jaxpriv.statistics.tables import Codebook, Source, rule_of, rule_record
 from jaxpriv.statistics.tables.readers import row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, Matrix, upper, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, Matrix, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
     EARLIER,
@@ -44,7 +44,7 @@ Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
 def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
     """What holds for every population, as lines."""
-    return {f"{name}, any population": f"{upper(float(one.upper or 'inf'))} nats" for name, one in claims.items()}
+    return {f"{name}, any population": one.end() for name, one in claims.items()}
 
 
 def combined(codes: np.ndarray, labels: Sequence[tuple[str, ...]], mark: str = ", ") -> list[str]:

@@ -273,7 +273,7 @@ class RestartedHalpern(AbstractSolver):
         necessary: a restart when it has fallen to this fraction and rises.
         artificial: a restart after this fraction of all iterations.
         gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
-        inner: iterations in one step.
+        inner: iterations in one step. Of 25, 50 and 100 the one with the fewest products on random programs.
 
     The values of `sufficient`, `necessary`, `artificial` and `gain` are the defaults of cuPDLP.jl (Lu and Yang 2023).
     """
@@ -282,7 +282,7 @@ class RestartedHalpern(AbstractSolver):
     necessary: float = eqx.field(static=True, default=0.8)
     artificial: float = eqx.field(static=True, default=0.36)
     gain: float = eqx.field(static=True, default=0.5)
-    inner: int = eqx.field(static=True, default=100)
+    inner: int = eqx.field(static=True, default=25)
     attempts: int = eqx.field(static=True, default=1)
 
     def blank(self, program: Program) -> Candidate:

@@ -35,7 +35,6 @@ Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Pock and Chambolle 2
 Applegate et al. 2021 (PDLP: lengths of steps, restarts).
 """
 
-from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -51,12 +50,10 @@ from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
-from jaxpriv.solvers.interior_point.candidate import dual_bound, no_candidate, objective, repaired
+from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
 
-# Iterations in one step; a look costs about two.
-_INNER = 25
 # Masses and shares below this count as 0. It is a normal number of float32 too.
 _TINY = 1e-30
 # Logarithms of shares are cut here below their largest: what has less comes back by later steps.
@@ -161,7 +158,7 @@ class PrimalDualHybridGradient(AbstractSolver):
     4 T |X| |Y| operations, and up to `dual_steps` exponentials of every entry.
 
     Args:
-        inner: iterations in one step; None: 25, and 100 of the method of linear programs.
+        inner: iterations in one step.
         sufficient: a restart when the gap has fallen to this fraction of that at the last one.
         necessary: a restart when it has fallen to this fraction and rises.
         artificial: a restart after this fraction of all iterations.
@@ -170,7 +167,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         patience: steps without the gap falling by a tenth after which it ends.
     """
 
-    inner: int | None = eqx.field(static=True, default=None)
+    inner: int = eqx.field(static=True, default=25)
     sufficient: float = eqx.field(static=True, default=0.2)
     necessary: float = eqx.field(static=True, default=0.8)
     artificial: float = eqx.field(static=True, default=0.36)
@@ -182,20 +179,18 @@ class PrimalDualHybridGradient(AbstractSolver):
     measures: ClassVar[Measures] = "convex"
 
     def __check_init__(self) -> None:
-        if self.inner is not None and (isinstance(self.inner, bool) or not self.inner >= 1):
-            raise InputError("PrimalDualHybridGradient: inner must be None or an integer >= 1")
-
-    @property
-    def iterations(self) -> int:
-        """How many iterations one step has."""
-        return _INNER if self.inner is None else self.inner
+        if isinstance(self.inner, bool) or not self.inner >= 1:
+            raise InputError("PrimalDualHybridGradient: inner must be an integer >= 1")
 
     @property
     def _of_linear(self) -> RestartedHalpern:
-        method = RestartedHalpern(
-            sufficient=self.sufficient, necessary=self.necessary, artificial=self.artificial, gain=self.gain
+        return RestartedHalpern(
+            sufficient=self.sufficient,
+            necessary=self.necessary,
+            artificial=self.artificial,
+            gain=self.gain,
+            inner=self.inner,
         )
-        return method if self.inner is None else replace(method, inner=self.inner)
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
@@ -218,10 +213,10 @@ class PrimalDualHybridGradient(AbstractSolver):
         return self._bregman_step(rearrange(program, dense=True), state)
 
     def _bregman_step(self, data: Data, state: HybridState) -> HybridState:
-        done = state.looks * self.iterations
+        done = state.looks * self.inner
         least = _least_entry(state.cycle.gap, state.stale)
         step = lambda i, carry: self._iteration(data, state.geometry, least, done + i, *carry)  # noqa: E731
-        cycle, eta = lax.fori_loop(0, self.iterations, step, (state.cycle, state.eta))
+        cycle, eta = lax.fori_loop(0, self.inner, step, (state.cycle, state.eta))
         points = jax.tree.map(lambda *both: jnp.stack(both), (cycle.primal.x, cycle.dual), _mean(data, cycle))
         x, value, k, price, bound = jax.vmap(lambda point: _certified(data, *point))(points)
         known = jnp.isfinite(value) & jnp.isfinite(bound)
@@ -625,4 +620,5 @@ def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr, Arr,
     """(the mechanism mixed until it meets the limits, value, rules times prices, prices, bound)."""
     feasible, price = repaired(data, x.T), _prices(data, dual)
     value, k = objective(data, feasible), _rules(data, dual._replace(price=price))
+    price = best_prices(data, k, dual.eta, price)
     return feasible.T, jnp.asarray(value), k, price, jnp.asarray(dual_bound(data, k, dual.eta, price))

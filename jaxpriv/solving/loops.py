@@ -360,7 +360,7 @@ def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits
     """About what one step takes at most, for `private` rows of all joints and measures together."""
     if isinstance(solver, PrimalDualHybridGradient):
         one = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
-        return _STEP + solver.iterations * outputs * inputs * one
+        return _STEP + solver.inner * outputs * inputs * one
     if isinstance(solver, AbstractMirrorDescent):
         return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
     rows = 1.0 if diagonal else private * (1.0 + private / inputs)

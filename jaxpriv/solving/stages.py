@@ -594,8 +594,12 @@ def off_face(
 
 
 def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionProblem | ProblemStack) -> Goal:
-    """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
-    largest where the total is least in modulus.
+    """Tolerances of the total that give those of the value V = outer(total).
+
+    An absolute one is divided by the largest slope of `outer`, at one end of the values that can be. For a relative one
+    r, totals are counted from that of the value 0. Where `inner` is convex, inner(V) - inner((1 - r) V) is at least
+    r (inner(V) - inner(0)); where it is concave, at least that times the ratio of its slopes at the largest value and
+    at 0.
     """
     if scale.proportional:
         return Goal(scale.inner(goal.tol), goal.rtol, shift)
@@ -605,16 +609,16 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     def slope_at(value: float) -> float:
         return step / abs(float(scale.inner(value + step) - scale.inner(value)))
 
-    slope = slope_at(0.0)
+    slope, share = slope_at(0.0), 1.0
     # Slopes of orders below 1 grow without end: no mechanism leaks more than X itself.
     if slope_at(most) > slope:
         if isinstance(problem, DistortionProblem) and not is_traced(problem):
             whole = np.eye(problem.shape[0])
             most = min(most, max(float(problem.leakage(joint, whole)) for joint in problem.joints))
-        slope = slope_at(most)
+        slope, share = slope_at(most), slope / slope_at(most)
     # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
     # afterwards.
-    return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
+    return Goal(goal.tol / max(slope, 1e-12), share * goal.rtol, shift - scale.inner(0.0))
 
 
 def _needs_no_interior(program: Program, tight: tuple[bool, ...]) -> bool:

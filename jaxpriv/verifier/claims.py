@@ -121,6 +121,11 @@ class Claim:
         """The claim as JSON."""
         return {"lower": self.lower, "upper": self.upper, "unit": self.unit}
 
+    @property
+    def most(self) -> float:
+        """The upper end as the nearest number; infinite without one."""
+        return float(self.upper or inf)
+
     def end(self, units: str = "nats", *, down: bool = False, digits: int = 6) -> str:
         """The upper end for a reader, rounded up to so many digits, or with `down` the lower one, rounded down.
 

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
-from jaxpriv._runtime import native
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
@@ -15,12 +14,11 @@ from jaxpriv.funnels.pricing.box_steps import Search, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.shapes import Entropy
 from tests.cases import drawn_joint, thorough
+from tests.compiling import kernels
 
 from .cases import conditional_of, entropy_of, psi
 
 TOLERANCE = 1e-8
-
-kernels = pytest.mark.skipif(native.absence() is not None, reason=f"no CPU kernels: {native.absence()}")
 
 
 def instance(seed, private, useful, shape=1.0, zeros=0.0):

@@ -13,10 +13,8 @@ _FROZEN = commands.frozen()
     "name",
     [pytest.param(one, marks=pytest.mark.guard if one == "demo" else ()) for one in _FROZEN],  # `test_demo` runs it
 )
-def test_a_command_answers_as_it_did(name, monkeypatch):
-    monkeypatch.setattr(
-        "jaxpriv.verifier.LEVEL", 1e-6
-    )  # draws are the system's: one honest release of 1,000 is refused
+@pytest.mark.usefixtures("surely")
+def test_a_command_answers_as_it_did(name):
     now, before = commands.result(name), _FROZEN[name]
     assert now["codes"] == before["codes"]
     assert commands.missing(before["record"], now["record"]) == []

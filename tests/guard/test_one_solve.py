@@ -9,18 +9,17 @@ import sys
 
 import pytest
 
-from jaxpriv._runtime import native
 from tests.cases import ROOT, run_python
+from tests.compiling import kernels
 
 # (files, switches) of the second call in a process, with kernels, on the newest Python. The simplex method has maximal
 # leakage: how its vertex is repaired, and so the switches, may differ by rounding between processors.
 _CROSSED = {"MutualInformation": (28, 311), "MaxLift": (31, 595), "MaximalLeakage": (30, None)}
 
 
+@kernels
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="older versions of Python have frames of comprehensions")
 def test_one_solve_runs_as_many_files_as_it_did():
-    if (reason := native.absence()) is not None:
-        pytest.skip(f"the numbers are those of solves with kernels: {reason}")
     crossed = json.loads(run_python("-m", "tests.guard.one_solve"))
     found = {name: (len(files), switches) for name, (files, switches) in crossed.items()}
     assert found == {name: (n, found[name][1] if m is None else m) for name, (n, m) in _CROSSED.items()}

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.program.lower import least_worst_program
+from jaxpriv.program import program_of
 from jaxpriv.solvers import Goal, InteriorPoint
 from tests.cases import drawn_joint, thorough, value_of
 
@@ -142,7 +142,7 @@ def test_candidates_without_rare_outputs_keep_to_the_budget(name, case):
     joint, budget = np.array(TIGHT[case][0]), TIGHT[case][1]
     joint = joint / joint.sum()
     problem = jp.DistortionProblem(joint, HAMMING, budget=budget, leakage=MEASURES[name])
-    program = dataclasses.replace(least_worst_program(problem, True), feasible_point=np.eye(4))
+    program = dataclasses.replace(program_of(problem), feasible_point=np.eye(4))
     solver, goal = InteriorPoint(), Goal(1e-6, 0.0)
     state = solver.init(program, 0, solver.blank(program))
     for _ in range(60):

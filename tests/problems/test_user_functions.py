@@ -9,9 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage.custom_loss import Announced, Loss
-from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.leakage.user_divergence import UserCurve
-from jaxpriv.program.lower import terms_of
+from jaxpriv.program import program_of
 from jaxpriv.testing import random_joint
 from tests.cases import assert_refused, thorough, value_of
 
@@ -152,30 +150,18 @@ def test_too_few_steps_are_not_certified():
 def test_a_rule_is_the_cost_of_a_distribution_whatever_the_iteration_hands_over(monkeypatch):
     """Log-loss: sum_s e^{-C(s, q)} <= 1. An announcement of more than mass one would prove too much."""
     loss = Loss.of(lk.CustomLoss(log_loss), np.full(N, 1 / N), np.ones(N, bool))
-    (term,) = terms_of(lk.MutualInformation(), JOINT, Role.OBJECTIVE)  # of whatever joint
+    (term,) = program_of(problem_of(lk.MutualInformation(), budget=BUDGET)).terms  # of whatever joint
     for handed in (2.0, 0.0, -1.0, 1e300, math.nan, INF, -INF):
         monkeypatch.setattr(Loss, "announcements", lambda self, g, handed=handed: np.full(g.shape, handed))
         rules = Announced(loss).moved_in(term, np.zeros((2, N)))
         assert (np.exp(loss.scale * rules).sum(axis=1) <= 1 + 1e-12).all()
 
 
-def test_supporting_lines_lie_below_f():
-    t = np.concatenate([[0.0], np.geomspace(1e-12, 1e6, 300)])
-    wanted = np.concatenate([np.linspace(-20, 20, 41), [1e300, -1e300]])
-    for name, measure in OWN.items():
-        if isinstance(measure, lk.FInformation):
-            f = UserCurve.of(measure.divergence)
-            slopes, levels = f.lines(wanted)
-            assert np.isfinite(slopes).all(), name
-            lines = slopes[:, None] * t
-            assert (lines - levels[:, None] <= f.value(t) + 1e-12 * (1 + abs(lines) + abs(levels[:, None]))).all()
-
-
 def test_the_cost_without_an_output_is_an_interval():
     """Rounded down in a bound; the value takes back what was rounded off."""
     prior = np.array([0.7, 0.2, 0.1, 0.0])
     loss = Loss.of(lk.CustomLoss(lambda q: (1.0 - q) ** 3, steps=3), prior, prior > 0)
-    (term,) = terms_of(lk.MutualInformation(), JOINT, Role.OBJECTIVE)  # of whatever joint
+    (term,) = program_of(problem_of(lk.MutualInformation(), budget=BUDGET)).terms  # of whatever joint
     exact = float(lk.CustomLoss(lambda q: (1.0 - q) ** 3).least(jnp.asarray(prior))) / loss.scale
     assert loss.without_output <= exact <= loss.without_output + loss.slack
     assert loss.slack > 1e-4

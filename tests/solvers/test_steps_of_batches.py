@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
-from jaxpriv.solvers._base import _TOGETHER
+
+_TOGETHER = 16  # so many step side by side
 
 
 class Best(NamedTuple):

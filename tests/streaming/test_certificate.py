@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.data.channel import Gibbs
+from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_streamed
-from jaxpriv.program.lower import measured_program
 from tests.information import certify
 
 from .conftest import stated
@@ -31,7 +31,7 @@ def test_it_agrees_with_the_dense_certificate(rough, form, seed):
     multipliers = rng.uniform(0, 2, 1)
     got = certify_streamed(stated(problem), mechanism, scores, multipliers)
     rows = np.zeros(0) if "multiplier" in form else multipliers
-    program = measured_program(problem, (), whole=True)
+    program = program_of(problem)
     want = certify(program, mechanism.matrix(), scores[None], np.ones(1), rows)
     assert_allclose(got.value, want.value, atol=1e-11)
     # Where the rule proves less than the least cost of every row does, the dense bound is that one.

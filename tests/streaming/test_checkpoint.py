@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from jaxpriv.solving import streamed_runs as module
 from tests.cases import assert_one_optimum, refused
 
 from .conftest import line, smooth_joint
@@ -230,14 +229,17 @@ def test_a_file_that_another_process_wrote_meanwhile_is_left(tmp_path, often):
     assert path.read_bytes() == b"other"
 
 
-def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often, monkeypatch):
-    def full(path, content):
-        raise jp.ResourceError(f"cannot write {path}: no space left on device")
-
-    monkeypatch.setattr(module, "atomic_write", full)
-    solution = solve(tmp_path / "state.npz")
+def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often):
+    """A limit on the size of files, as a full disk."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        solution = solve(tmp_path / "state.npz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert solution.status == "optimal"
-    assert sum("no space left" in note for note in solution.notes) == 1
+    assert sum("cannot write" in note for note in solution.notes) == 1
 
 
 def test_places_that_cannot_hold_a_file_are_refused(tmp_path):

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from html import escape
 from importlib import resources
@@ -24,10 +23,11 @@ import numpy as np
 from jaxpriv._runtime.counts import failure
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
+from jaxpriv.release.fitting import audited
 from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import combined
 from jaxpriv.release.report.comparison import expected
-from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism
+from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
@@ -101,7 +101,7 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     labels = combined(evidence.private, evidence.private_labels)
     audit = None
     if evidence.held_out is not None and evidence.held_out.any():
-        audit = audit_mechanism(mechanism.all_drawn(), counts=evidence.held_out, confidence=confidence, held_out=True)
+        audit = audited(mechanism, evidence, confidence)
     return Numbers(
         guesses=_guesses(outputs, [label for label, there in zip(labels, kept, strict=True) if there]),
         right_before=float(prior.max()),
@@ -286,7 +286,7 @@ def _together(mechanism: GroupedMechanism, evidence: GroupedEvidence | None, con
     leakage, exact = evidence.leakage(mechanism)
     bound = "" if exact else ", a bound by the chain rule"
     text = (
-        f"The releases of all groups, read side by side, reveal at most <b>{_up(float(leakage.upper or math.inf))}</b> "
+        f"The releases of all groups, read side by side, reveal at most <b>{_up(leakage.most)}</b> "
         f"nats of the private class (mutual information, on the records of the design{bound})."
     )
     if evidence.records[:, -1].any():
@@ -307,7 +307,7 @@ def _of_group(part: Mechanism, sections: Sequence[str]) -> list[str]:
 def _learned(mechanism: Mechanism | GroupedMechanism, known: str) -> str:
     """`known`: what is known on the records of the design, a text that may be empty."""
     cap = mechanism.guarantees["maximal-leakage"]
-    factor = math.exp(float(cap.upper or math.inf))
+    factor = math.exp(cap.most)
     parts = ["<h2>What the release reveals</h2>"]
     here = "Numbers for the records of the design need its audit, which was not given."
     if known:
@@ -631,8 +631,7 @@ def _limits(proved: str) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    value = math.inf if claim.upper is None else float(Fraction(claim.upper))
-    return f"{_up(value)} {escape(claim.unit)}"
+    return f"{_up(claim.most)} {escape(claim.unit)}"
 
 
 def _fitted(value: float) -> str:

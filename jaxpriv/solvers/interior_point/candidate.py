@@ -22,6 +22,8 @@ from jaxpriv.solvers.interior_point.system import (
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12
+# Tangents of a search for the price of a budget, the first at the price that is known.
+_TANGENTS = 4
 # An output that gets a share of others of mass m changes by m over its own mass, and is worth its own: it is left out
 # with them below this share of the root of m. A choice.
 _RARE = 0.1
@@ -113,6 +115,47 @@ def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
     total, spent = _costs(data, k, eta, price)
     return data.inside(total, xp.inf).min(axis=0).sum() - spent
+
+
+def best_prices(data: Data, k: Arr, eta: Arr, price: Arr) -> Arr:
+    """The prices with those of the budgets, one after the other, that make `dual_bound` largest; all other prices, and
+    those of budgets that share the peak, stay.
+    """
+    if data.program.shares:
+        return price
+    total, _ = _costs(data, k, eta, price)
+    for number, (cost, budget) in enumerate(zip(data.c, data.program.budgets, strict=True)):
+        rest = xp.where(data.support, total - price[number] * cost, xp.inf)
+        best = _best_price(rest, cost, budget, price[number])
+        price, total = xp.put(price, number, best), total + (best - price[number]) * cost
+    return price
+
+
+def _best_price(rest: Arr, cost: Arr, budget: Arr, start: Arr) -> Arr:
+    """The p >= 0 of the largest sum_x min_y (rest + p cost) - p budget, tables (Y, X), which is concave and piecewise
+    linear in p: the tangents at the nearest points on both sides of the maximum cross where the next point is. The
+    first two points are 0 and `start`.
+    """
+
+    def narrowed(count: ScalarLike, state: tuple[Arr, ...]) -> tuple[Arr, ...]:
+        p, best, most, height, rise, far_height, far_rise = state
+        lines = rest + p * cost
+        slope = xp.where(np.arange(len(cost))[:, None] == lines.argmin(axis=0), cost, 0.0).sum() - budget
+        value = lines.min(axis=0).sum() - p * budget
+        own, rises = value - slope * p, slope > 0
+        best, most = xp.where(value > most, p, best), xp.maximum(value, most)
+        height, rise = xp.where(rises, own, height), xp.where(rises, slope, rise)
+        far_height, far_rise = xp.where(rises, far_height, own), xp.where(rises, far_rise, slope)
+        bends = rise > far_rise
+        crossing = (far_height - height) / xp.where(bends, rise - far_rise, 1.0)
+        new = xp.where(bends, xp.maximum(crossing, 0.0), best)
+        return xp.where(count == 0, start, new), best, most, height, rise, far_height, far_rise
+
+    zero = xp.zeros_like(start)
+    cheapest = xp.where(xp.isfinite(rest), cost, xp.inf).min(axis=0)
+    far_height = xp.where(cost <= cheapest, rest, xp.inf).min(axis=0).sum()  # of the function at the largest prices
+    state = zero, zero, zero - xp.inf, zero, zero - xp.inf, far_height, cheapest.sum() - budget
+    return xp.fori_loop(0, 1 + _TANGENTS, narrowed, state)[1]
 
 
 def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
@@ -352,6 +395,7 @@ def with_rules(data: Data, best: Candidate, rules: Arr, weights: Arr, multiplier
         [multipliers, *(weights[j : j + 1] for j, at in enumerate(data.layout) if at.limit is not None)]
     )
     k = by_rows(data, weights) * rules
+    price = best_prices(data, k, best.eta, price)
     return best.with_dual(k, best.eta, price, dual_bound(data, k, best.eta, price))
 
 

@@ -165,17 +165,20 @@ class InteriorPoint(AbstractSolver):
         return ~xp.isfinite(size) | (state.short >= _MOST_SHORT) | stuck
 
 
+# A rule whose root moves falls to no less than e to minus this in one step. A choice: of 10, 15, 20 and no bound.
+_FURTHEST = 15.0
 # The lengths of a step in the mechanism and what depends on it, and in the variables of the adversary, the prices and
 # the reduced costs.
 Lengths: TypeAlias = tuple[ScalarLike, ScalarLike]
 _DUAL = tuple(name in {"z", "k", "eta", "nu", "price"} for name in Point._fields)
 
 
-def _after(data: Data, point: Point, move: Point, lengths: Lengths) -> Point:
+def _after(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths) -> Point:
     """The point a step further. The two lengths differ in linear programs alone.
 
     Z has a term that is bilinear in the peak of a minimax program and its prices. Where the price of a shared peak
     falls, its rules g move on a line, not k = price g: at a price near zero a small k would move them far outside.
+    Rules whose roots move on a line end where these come to.
     """
     a, dual = lengths
     # Parts that a program does not have are empty.
@@ -183,6 +186,9 @@ def _after(data: Data, point: Point, move: Point, lengths: Lengths) -> Point:
     after = Point(*(p + (dual if other else a) * m if p.size else p for p, m, other in parts))
     if data.program.minimax:
         after = after._replace(z=after.z - a * a * move.peak * data.fall(move.k, move.eta))
+    if any(term.rule_set.proportional and term.by_roots for term in data.terms):
+        bent = _by_roots(data, r, after)
+        after = after._replace(k=after.k + bent, z=after.z + data.rmatvec(bent))
     if not data.shared.any():
         return after
     at = np.minimum(data.priced, point.price.shape[0] - 1)
@@ -190,6 +196,22 @@ def _after(data: Data, point: Point, move: Point, lengths: Lengths) -> Point:
     bent = a * a * xp.minimum(change, 0.0) / price * (move.k - point.k * (change / price))
     bent = xp.where(data.shared, bent, 0.0)
     return after._replace(k=after.k + bent, z=after.z + data.rmatvec(bent))
+
+
+def _by_roots(data: Data, r: Residual, after: Point) -> Arr:
+    """What the rules times prices (Y, T) of a step are to be increased by where the roots of rules move on a line."""
+    prices, parts = row_prices(data, after.price, after.eta), []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        own = r.rules[:, place.rows]
+        if not term.by_roots:
+            parts.append(xp.zeros_like(own))
+            continue
+        price = prices[:, place.rows]
+        # A price beyond its range is of a trial: its rules are not used.
+        share = (after.k[:, place.rows] / xp.where(price > 0, price, 1.0) - own) / term.whole(own)
+        root = xp.maximum(1.0 + share / term.root, np.finfo(own.dtype).eps)
+        parts.append(xp.where(price > 0, price * term.whole(own) * (root**term.root - 1.0 - share), 0.0))
+    return xp.concatenate(parts, axis=1)
 
 
 def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Arr, ...]]:
@@ -226,7 +248,7 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
             continue
         lowest, highest = term.rule_set.domain(term)
         most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
-        size = most * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
+        size = most * term.root * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
         # The mass, the last row, holds the normalisation: free.
         if lowest == -xp.inf and highest == xp.inf and not term.massed:
             up.append(size)
@@ -236,7 +258,7 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
         if term.massed:
             free[-1] = True
         rise = xp.minimum(size, highest - own) if highest < xp.inf else size
-        fall = xp.minimum(size, own - lowest) if lowest > -xp.inf else size
+        fall = xp.minimum(size, (own - lowest) * xp.minimum(term.root, _FURTHEST)) if lowest > -xp.inf else size
         up.append(xp.where(free, xp.inf, rise))
         down.append(xp.where(free, xp.inf, fall))
     rise = xp.concatenate(up, axis=1)
@@ -363,7 +385,7 @@ def _into_neighbourhood(
 
     def shorten(carry: tuple[Lengths, Arr, Arr, Arr]) -> tuple[Lengths, Arr, Arr, Arr]:
         a, dual = (xp.where(carry[-1] == 0, length, length * _BACK) for length in carry[0])
-        after = _after(data, point, move, (a, dual))
+        after = _after(data, point, r, move, (a, dual))
         prices = row_prices(data, after.price, after.eta)
         least, mean, _ = _products(data, after, prices)
         good = (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean)
@@ -424,7 +446,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
 def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths, sigma: ScalarLike) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
     a, dual = (xp.minimum(1.0, length + _FURTHER) for length in lengths)
-    after = _after(data, point, move, (a, dual))
+    after = _after(data, point, r, move, (a, dual))
     _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
@@ -507,7 +529,7 @@ def _bent(edge: Boundary, dg: Arr) -> Arr:
 
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths) -> Point:
-    new = _after(data, point, move, lengths)
+    new = _after(data, point, r, move, lengths)
     x = data.inside(new.x, 0.0)
     x = x / x.sum(axis=0)
     if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free

@@ -1,6 +1,7 @@
 """`sweep`: compute what a study lacks, here or in other processes, and hand back all of it."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -302,15 +303,13 @@ def sweep(
 
 
 def _checked(part: Part | str) -> Part:
-    found = part
-    if isinstance(part, str):
-        first, _, count = part.partition("/")
-        digits = first.isascii() and first.isdigit() and count.isascii() and count.isdigit()
-        found = (int(first), int(count)) if digits else ()
-    whole = isinstance(found, tuple) and len(found) == 2 and all(type(one) is int for one in found)
-    if not whole or not 1 <= found[0] <= found[1]:
+    if isinstance(part, str) and re.fullmatch("[0-9]+/[0-9]+", part):
+        first, count = map(int, part.split("/"))
+        part = first, count
+    whole = isinstance(part, tuple) and len(part) == 2 and all(type(one) is int for one in part)
+    if not whole or not 1 <= part[0] <= part[1]:
         raise InputError("part must be K/N with whole numbers 1 <= K <= N, as in 1/20")
-    return found
+    return part
 
 
 class _Course:

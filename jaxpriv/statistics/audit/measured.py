@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.counts import count_array
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, evaluate_all, forms_of, parameters_of
-from jaxpriv.leakage.evaluation import values_of_joints
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, parameters_of
+from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
 from jaxpriv.leakage.registry import reported_rows
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.solution import Solution
@@ -45,22 +45,8 @@ def measured(
         raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
     else:
         named = [parameters_of(text) for text in measures]
-    named += [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in further]
-    asked = [by_name(**one) for one in named]
-    values = evaluate_all(tuple(asked), joint, channel)
-    rows = [
-        Row(
-            one["name"],
-            one.get("form", forms_of(one["name"])[0]),
-            one.get("order"),
-            one.get("divergence"),
-            found.value,
-            found.units,
-            found.witness,
-        )
-        for one, found in zip(named, values, strict=True)
-    ]
-    return rows, asked
+    named += of_orders(further)
+    return list(rows_of(named, joint, channel)), [by_name(**one) for one in named]
 
 
 def resampled(

@@ -1,0 +1,50 @@
+"""Sibson's information of high orders: rules fall as the power a - 1 of what ratios fall by, to far below rounding."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+import jaxpriv.leakage as lk
+
+COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
+
+
+def joints(concentration):
+    """Dense ones, or with symbols that nearly exclude one another."""
+    for seed in range(6):
+        yield np.random.default_rng([seed, 5]).dirichlet(np.full(28, concentration)).reshape(4, 7)
+
+
+def problems(concentration, measure, share=0.4):
+    return [
+        jp.DistortionProblem(joint, COSTS, budget=share * (joint.sum(axis=0) @ COSTS).min(), leakage=measure)
+        for joint in joints(concentration)
+    ]
+
+
+@pytest.mark.parametrize(("concentration", "orders"), [(1.0, (4.0, 8.0, 16.0, 30.0)), (0.2, (4.0, 8.0, 16.0))])
+def test_the_interior_point_alone_certifies_them_and_optima_rise_with_the_order(concentration, orders):
+    below = jp.solve_many(problems(concentration, lk.Sibson(2.0)))
+    for measure in [*map(lk.Sibson, orders), lk.MaximalLeakage()]:
+        found = jp.solve_many(problems(concentration, measure), solver="interior-point")
+        for one, lower in zip(found, below, strict=True):
+            assert one.status == "optimal"
+            assert one.lower_bound >= lower.lower_bound - lower.gap - one.gap
+            assert one.value <= one.lower_bound + 1e-6
+        below = found
+
+
+def test_a_weak_dependence_keeps_its_digits():
+    """All ratios are near one, where rules count from that of the prior: of small rates I_a is about a I_1."""
+    joint = next(joints(1.0))
+    weak = 1e-4 * joint + (1 - 1e-4) * np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    budget = 0.3 * (weak.sum(axis=0) @ COSTS).min()
+    order = 24.0
+    high, information = (
+        jp.solve(
+            jp.DistortionProblem(weak, COSTS, budget=budget, leakage=measure), "interior-point", tol=1e-13, rtol=1e-3
+        )
+        for measure in (lk.Sibson(order), lk.MutualInformation())
+    )
+    assert high.status == information.status == "optimal"
+    assert high.value == pytest.approx(order * information.value, rel=1e-2)
