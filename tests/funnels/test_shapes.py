@@ -7,8 +7,7 @@ import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
 from jaxpriv.funnels.pricing.shapes import Norm, shape_of
-from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.program.lower import terms_of
+from jaxpriv.program import program_of
 from tests.cases import drawn_joint
 
 from .cases import conditional_of, entropy_of, mixtures_at, most_told, proved, source_of
@@ -25,10 +24,16 @@ MEASURES = {
 }
 
 
+def shape_on(joint, measure):
+    """The shape of an average measure, from its term in a problem."""
+    distances = np.zeros((joint.shape[1], 2))
+    return shape_of(program_of(jp.DistortionProblem(joint, distances, budget=1.0, leakage=measure)).terms[0])
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_planes_slopes_and_curvature_bound_the_shape(name):
     joint, rng = drawn_joint(3, 3, 9), np.random.default_rng(3)
-    shape = shape_of(terms_of(MEASURES[name], joint, Role.OBJECTIVE)[0])
+    shape = shape_on(joint, MEASURES[name])
     symbols = (joint / joint.sum(axis=0)).T
     one, other = (0.999 * rng.dirichlet(np.full(3, size), 500) + 0.001 / 3 for size in (1.0, 0.3))
     planes = shape.gradient(one)[0]
@@ -57,7 +62,7 @@ def test_no_descent_goes_below_the_bound_of_the_search(name):
     for seed in range(3):
         joint, rng = drawn_joint(seed, 3, 7), np.random.default_rng(seed)
         conditional, lam = conditional_of(joint), float(rng.choice([0.1, 0.3, 0.6]))
-        shape = shape_of(terms_of(MEASURES[name], joint, Role.OBJECTIVE)[0])
+        shape = shape_on(joint, MEASURES[name])
         prices = shape.value(conditional.T) - 0.5 * lam * rng.random(7)
         found = BoxFunnelPricer(conditional, shape=shape).price(prices, lam, 4)
         starts = np.vstack([rng.dirichlet(np.full(7, size), 100) for size in (0.1, 0.4, 1.0)])

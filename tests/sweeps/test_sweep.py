@@ -44,20 +44,6 @@ def finish(done: Sweep, folder: Path, new: int) -> None:
     assert _files(folder) == _files(done.folder)
 
 
-@pytest.fixture
-def computed(monkeypatch) -> list[tuple[int, ...]]:
-    """The positions of every chunk that is computed in this process from here on."""
-    seen: list[tuple[int, ...]] = []
-    original = running.compute
-
-    def counted(work):
-        seen.append(work.chunk.positions)
-        return original(work)
-
-    monkeypatch.setattr(running, "compute", counted)
-    return seen
-
-
 # ------------------------------------------------------------------------------ results
 
 
@@ -133,7 +119,7 @@ def test_a_dry_run_predicts_and_leaves_no_trace(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_progress_counts_problems_of_earlier_runs_too(tmp_path, computed):
+def test_progress_counts_problems_of_earlier_runs_too(tmp_path):
     records: list[running.SweepProgress] = []
 
     def stop_soon(record):
@@ -150,23 +136,21 @@ def test_progress_counts_problems_of_earlier_runs_too(tmp_path, computed):
     assert records[-1].worst_gap <= 1e-6
     second = sweep(tmp_path / "out", progress=records.append)
     assert [one.done for one in records[3:]] == [6, 9, 12]
-    assert second.complete
-    assert len(computed) == 4
+    assert (first.new, second.new, second.complete) == (2, 2, True)
 
 
 # ------------------------------------------------------------------------------ going on
 
 
-def test_what_is_there_is_not_computed_again(done, tmp_path, computed):
-    again = sweep(done.folder)
-    assert again.complete
-    assert (again.new, computed) == (0, [])
+def test_what_is_there_is_not_computed_again(done, tmp_path):
+    one = _Strange(None)
+    again = sweep(done.folder, executor=one)
+    assert (again.new, one.calls, again.complete) == (0, 0, True)
     before = _files(done.folder)
     lost = sorted((done.folder / "chunks").iterdir())[1]
     lost.unlink()
     (done.folder / "table.parquet").unlink()
-    assert sweep(done.folder).new == 1
-    assert len(computed) == 1
+    assert sweep(done.folder, executor=one).new == one.calls == 1
     assert _files(done.folder) == before
     limited = sweep(tmp_path / "limited", time_limit=0.0)
     assert (limited.new, limited.stopped, limited.complete) == (0, 1, False)
@@ -188,21 +172,20 @@ def _flip(path: Path) -> None:
     ],
     ids=["a bit", "truncated", "empty", "another chunk"],
 )
-def test_damaged_chunks_are_found_and_redone(done, computed, damage):
+def test_damaged_chunks_are_found_and_redone(done, damage):
     before = _files(done.folder)
     damage(sorted((done.folder / "chunks").iterdir())[2])
     again = sweep(done.folder)
-    assert (again.new, again.redone, len(computed)) == (1, 1, 1)
+    assert (again.new, again.redone) == (1, 1)
     assert _files(done.folder) == before
 
 
-def test_a_damaged_plan_is_made_again(done, computed):
+def test_a_damaged_plan_is_made_again(done):
     before = _files(done.folder)
     for content in ("", "[]", '{"format": 1}', json.dumps({**json.loads(before["study.json"]), "chunks": []})):
         (done.folder / "study.json").write_text(content)
         assert sweep(done.folder).new == 0
         assert _files(done.folder) == before
-    assert computed == []
 
 
 def test_a_changed_declaration_is_another_study(done):
@@ -217,15 +200,15 @@ def test_a_changed_declaration_is_another_study(done):
     assert _files(done.folder) == {**before, "study.json": json.dumps(other).encode()}
 
 
-def test_a_plan_that_is_there_stays(tmp_path, computed):
+def test_a_plan_that_is_there_stays(tmp_path):
     """Another library version, or another machine, would cut other chunks."""
     jp.sweep({**DECLARED, "chunk_rows": 5}, tmp_path / "out", time_limit=0.0)
     result = sweep(tmp_path / "out")
-    assert [len(positions) for positions in computed] == [5, 5, 2]
+    assert [len(chunk.positions) for chunk in result.plan.chunks] == [5, 5, 2]
     assert result.complete
 
 
-def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done, computed):
+def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done):
     out = tmp_path / "out"
     first = sweep(out, part=(1, 3))
     assert (first.new, first.missing, first.complete, first.stopped) == (2, 2, False, 0)
@@ -241,7 +224,6 @@ def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done, 
         sweep(out, part=(2, 3))
     last = sweep(out, part=(2, 3))
     assert (last.new, last.complete) == (1, True)
-    assert len(computed) == 4
     whole = {name: content for name, content in _files(out).items() if not name.startswith(".lock-")}
     assert whole == _files(done.folder)
     for part in ((0, 3), (4, 3), (1.0, 3), 3):
