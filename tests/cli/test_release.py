@@ -275,7 +275,7 @@ def test_a_second_release_of_the_same_records(random_bytes):
     measured = "audit --bootstrap 0 --measures mutual-information --counts people.csv"
     both = answered(measured, "finer.zip")
     assert "those of the earlier designs" in both["assumptions"]["statements"][-1]
-    mistaken(f"{measured} design.zip --again finer.zip", "--again: ", "looks at earlier draws")
+    mistaken(f"{measured} design.zip --again finer.zip", "--again[0] looks at earlier draws")
     own = "--private private/audit.zip --after design.zip --limit 1"
     refused(run(line("3", "design.zip", own)), 2, "the design itself")
     refused(run(line("3", "design.zip", "--after finer.zip")), 2, "--after needs")

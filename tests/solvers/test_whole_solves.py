@@ -178,6 +178,7 @@ def test_limits_and_a_wish_to_compile_are_left_to_compiled_code(name, only_kerne
     limits = [(jp.leakage.Sibson(2.0), 0.1)] if name == INFORMATION else ()
     other = jp.DistortionProblem(small.data, small.distortions[0], leakage=small.leakage, limits=limits, **form)
     assert jp.solve_many([small] * 8)[0].status == "optimal"
+    assert jp.solve_many([problem_of(name, 0, (4, 4, 96))])[0].status == "optimal"  # in a bucket of its own
     with pytest.raises(CompilerError):
         jp.solve_many([other] * 8)
     monkeypatch.setenv(loops.SWITCH, "always")
