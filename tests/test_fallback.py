@@ -64,7 +64,7 @@ def test_the_hybrid_gradient_proves_what_newtons_method_does_not_on_larger_table
     place = (np.arange(16) + 0.5) / 16
     joint = np.exp(-0.5 * ((place - np.array([[0.2], [0.5], [0.7]])) / 0.2) ** 2) + 1e-3
     problem = jp.DistortionProblem(
-        joint / joint.sum(), abs(place[:, None] - place), budget=0.05, leakage=lk.Sibson(20.0)
+        joint / joint.sum(), abs(place[:, None] - place), budget=0.05, leakage=lk.Sibson(100.0)
     )
     assert jp.solve(problem, "interior-point").status == "not_certified"
     found = jp.solve(problem)
@@ -81,7 +81,7 @@ def test_cutting_planes_go_on_where_budgets_have_no_slack(several):
     tables, budgets = [table], [mass @ least[:, 0]]
     if several:
         tables, budgets = [*tables, other], [*budgets, mass @ np.where(table == least, other, np.inf).min(axis=1)]
-    problem = jp.DistortionProblem(joint, tables, budget=budgets, leakage=lk.Sibson(20.0))
+    problem = jp.DistortionProblem(joint, tables, budget=budgets, leakage=lk.Sibson(100.0))
     assert jp.solve(problem, "interior-point").gap > 1e-5
     found = jp.solve(problem)
     assert_proved(problem, found)
