@@ -84,16 +84,18 @@ def audit(
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
     sample = _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
-    if (mechanism is None) != (sample == "pairs"):
+    if (mechanism is None) != (pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
     if asked.subsets is None:
         refuse("is about --subsets", optimum=asked.optimum)
-    if mechanism is None:
+    if pairs is not None:
         book = {"useful": columns.useful, "shared": columns.shared, "codebook": columns.codebook}
         refuse("is about a mapping, not about --pairs", **book, **vars(known))
         record, text = working("Auditing", lambda _: _of_pairs(pairs, columns, released, asked, bounds, units))
         return _output.deliver(record, json, text, private=True)
-    records = counts if counts is not None else joint
+    records = joint if counts is None else counts
+    assert mechanism is not None
+    assert records is not None
     refuse("is about --pairs", show_values=asked.show_values)
     refuse("is about a table in --pairs", subsets=asked.subsets)
     with_table, released_table = (path is not None and is_table(path) for path in (records, known.releases))
@@ -172,10 +174,10 @@ def _of_design(
         raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
     design = jp.Mechanism.load(path)
     source = read_columns(table_file(table, columns.read), list(design.codebook.columns))
-    order = known.row_order
-    if order is not None:
+    order = None
+    if known.row_order is not None and known.releases is not None:
         size = len(next(iter(source.values())).values)
-        order = records_of_rows(order, known.releases, size)
+        order = records_of_rows(known.row_order, known.releases, size)
     certificate = None if known.certificate is None else jp.release.Evidence.load(known.certificate, design)
     again = [jp.Mechanism.load(one) for one in known.again or ()]
     return partial(

@@ -76,9 +76,8 @@ def frontier(
     if not funnel:
         asked: Any = distortion_problem(arrays, measures, **{name: first})
     elif not bottleneck:
-        asked = jp.FunnelProblem(
-            arrays["joint"], leakage=measures[0].measure(arrays.get("neighbours")), disclosure=first
-        )
+        of_funnel: Any = measures[0].measure(arrays.get("neighbours"))
+        asked = jp.FunnelProblem(arrays["joint"], leakage=of_funnel, disclosure=first)
     elif measure.leakage == "mutual-information":
         asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
     else:

@@ -232,7 +232,7 @@ def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Ar
     return least, total / data.pairs, (xz, ks, rv, worst, pair)
 
 
-def _fall(v: Arr, dv: Arr) -> Arr:
+def _fall(v: Arr, dv: Arr) -> ScalarLike:
     """The inverse of the largest step that keeps v + a dv >= 0, where there is one."""
     return (-dv / v).max()
 

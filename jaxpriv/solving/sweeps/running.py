@@ -303,13 +303,14 @@ def sweep(
 
 
 def _checked(part: Part | str) -> Part:
-    if isinstance(part, str) and re.fullmatch("[0-9]+/[0-9]+", part):
-        first, count = map(int, part.split("/"))
-        part = first, count
-    whole = isinstance(part, tuple) and len(part) == 2 and all(type(one) is int for one in part)
-    if not whole or not 1 <= part[0] <= part[1]:
-        raise InputError("part must be K/N with whole numbers 1 <= K <= N, as in 1/20")
-    return part
+    if isinstance(part, str):
+        numbers = tuple(map(int, part.split("/"))) if re.fullmatch("[0-9]+/[0-9]+", part) else ()
+    else:
+        numbers = part
+    match numbers:
+        case (int() as number, int() as count) if 1 <= number <= count and bool not in map(type, numbers):
+            return number, count
+    raise InputError("part must be K/N with whole numbers 1 <= K <= N, as in 1/20")
 
 
 class _Course:
