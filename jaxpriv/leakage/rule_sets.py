@@ -50,6 +50,9 @@ _LOWEST_SCORE = -700.0
 # Up to this order of their roots, rules themselves move on a line: steps of Sibson's information of order 3 are a tenth
 # fewer so, those of order 4 and spiky joints a third more.
 _PLAIN = 2.5
+# Of rules that are counted from another one of the size of 1 less than this is rounding. Ratios of outputs below the
+# second, relative to the largest, are not needed for a gap of 1e-6. Choices.
+_DIGITS, _LEAST_RATIO = 1e-13, 1e-6
 # A private symbol that no kept symbol shows takes e^-40 of the set.
 UNSEEN = -40.0
 
@@ -156,7 +159,7 @@ class Term:
     @cached_property
     def root(self) -> ScalarLike:
         """Steps move the roots of this order of the rules on a line; 1: the rules."""
-        return self.rule_set.root(self.parameter)
+        return self.rule_set.root(self)
 
     @cached_property
     def by_roots(self) -> bool:
@@ -251,9 +254,9 @@ class AbstractRuleSet(ABC):
         del term
         return -math.inf, math.inf
 
-    def root(self, parameter: ScalarLike) -> ScalarLike:
+    def root(self, term: Term) -> ScalarLike:
         """The order of the roots of positive rules in which a step is a line, at least 1."""
-        del parameter
+        del term
         return 1.0
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
@@ -403,12 +406,19 @@ class Power(AbstractRuleSet):
         del term
         return (-math.inf, 0.0) if self.negative else (0.0, math.inf)
 
-    def root(self, parameter: ScalarLike) -> ScalarLike:
+    def root(self, term: Term) -> ScalarLike:
         """1/(b-1) = a-1: the normal of the boundary, r g^{b-1}, is linear in that root of g, and g falls as that power
-        of what w falls by.
+        of what w falls by. 1 where rules counted from another one have the digits of all that steps go through:
+        (w/r)^{a-1} relative to the largest, where outputs have ratios w/r between those of the columns.
         """
-        order = 1.0 / (parameter - 1.0)
-        return 1.0 if self.negative else xp.where(order > _PLAIN, order, 1.0)
+        if self.negative:
+            return 1.0
+        order, seen = 1.0 / (term.parameter - 1.0), term.reference[:, None] > 0
+        lift = term.rows / xp.where(seen, term.reference[:, None], 1.0)
+        most = xp.where(seen, lift, 0.0).max(axis=0)
+        least = (xp.where(seen & (most > 0), lift, xp.inf) / xp.where(most > 0, most, 1.0)).min()
+        far = xp.maximum(least, _LEAST_RATIO) ** order < _DIGITS
+        return xp.where(far & (order > _PLAIN), order, 1.0)
 
     def unseen(self, reference: Arr) -> Arr:
         return np.full(len(reference), -1e3 if self.negative else 0.0)

@@ -23,7 +23,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays
 from jaxpriv._runtime.arrays import of
-from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
@@ -32,9 +32,6 @@ from jaxpriv.program.convex import Program
 MARGIN = 0.8
 # Symbols of no more mass than this share of all are not iterated on; the certificate counts them.
 _NEGLIGIBLE = 1e-13
-# Of rules that are counted from another one of the size of 1 less than this is rounding. Ratios of outputs below the
-# second, relative to the largest, are not needed for a gap of 1e-6. Choices.
-_DIGITS, _LEAST_RATIO = 1e-13, 1e-6
 
 
 @dataclass(frozen=True)
@@ -307,7 +304,8 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
 
     The rule g0 of the prior w0 claims sum_y <g0, w_y> = phi(w0) whatever is released: what remains of the measure is
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price. Where
-    rules may be so small that the difference to g0 has none of their digits, they are counted from zero.
+    rules may be so small that the difference to g0 has none of their digits, their roots move (`Term.root`), and they
+    are counted from zero.
     """
     terms: list[Term] = []
     known: ScalarLike = 0.0
@@ -317,8 +315,8 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
             terms.append(term)
             continue
         centre = _on_host(term.rule_at(prior))
-        if (whole := _within_digits(term)) is not True:
-            centre = of(centre, whole).where(whole, centre, 0.0)
+        if term.rule_set.proportional and term.by_roots:
+            centre = arrays.where(term.root > 1.0, 0.0, centre)
         claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
             known = known + claim
@@ -328,19 +326,6 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
             bound = bound - claim
         terms.append(dataclasses.replace(term, centre=centre, bound=bound, offset=offset))
     return dataclasses.replace(program, terms=tuple(terms)), known
-
-
-def _within_digits(term: Term) -> BoolLike:
-    """Whether rules counted from another one have the digits of all that steps go through: of powers, (w/r)^(a-1)
-    relative to the largest, where outputs have ratios w/r between those of the columns.
-    """
-    if not (term.rule_set.proportional and term.by_roots):
-        return True
-    xp, seen = of(term.rows, term.reference, term.root), term.reference[:, None] > 0
-    lift = term.rows / xp.where(seen, term.reference[:, None], 1.0)
-    most = xp.where(seen, lift, 0.0).max(axis=0)
-    least = (xp.where(seen & (most > 0), lift, xp.inf) / xp.where(most > 0, most, 1.0)).min()
-    return xp.maximum(least, _LEAST_RATIO) ** term.root >= _DIGITS
 
 
 def _on_host(part: Arr) -> Arr:

@@ -48,3 +48,15 @@ def test_a_weak_dependence_keeps_its_digits():
     )
     assert high.status == information.status == "optimal"
     assert high.value == pytest.approx(order * information.value, rel=1e-2)
+
+
+@pytest.mark.parametrize("order", [20.0, 100.0, 400.0])
+def test_a_weak_dependence_takes_few_steps(order):
+    """Rules near one another move on lines: 25 to 200 steps, without a certificate at order 400, by their roots."""
+    joint = next(joints(1.0))
+    weak = 0.01 * joint + 0.99 * np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    budget = 0.3 * (weak.sum(axis=0) @ COSTS).min()
+    problem = jp.DistortionProblem(weak, COSTS, budget=budget, leakage=lk.Sibson(order))
+    found = jp.solve(problem, "interior-point", tol=1e-13, rtol=1e-3)
+    assert found.status == "optimal"
+    assert found.steps <= 40
