@@ -239,7 +239,7 @@ def funnel_frontier(
         "relevance": relevances,
         "multiplier": multipliers,
     }
-    clock = clock_of(time_limit, progress) if clock is None else clock
+    clock = clock_of(time_limit, progress, clock)
     if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
         raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from jaxpriv.leakage import by_name
 from jaxpriv.release.matching import counts_by_design, released_symbols
 from jaxpriv.release.mechanism import Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
-from jaxpriv.statistics.tables import Quantiles, Rule, Source, count_table
+from jaxpriv.statistics.tables import Quantiles, Rule, Source, count_table, names_of
 
 PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 
 
 def count_pairs(
-    source: Source, private: Sequence[str], released: Sequence[str], rules: Mapping[str, Rule | None] | None = None
+    source: Source,
+    private: str | Sequence[str],
+    released: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None = None,
 ) -> tuple[Dataset, tuple[str, ...]]:
     """Records of private and released values as counts (S, Y), for the audit of a black box.
 
@@ -29,9 +32,9 @@ def count_pairs(
 
     Raises `InputError` as `count_table`, and for a column on both sides.
     """
-    both = [name for name in private if name in released]
+    both = set(names_of(private, "private")) & set(names_of(released, "released"))
     if both:
-        raise InputError(f"column {both[0]!r} is in `private` and in `released`: its values would be disclosed fully")
+        raise InputError(f"column {min(both)!r} is in `private` and in `released`: its values would be disclosed fully")
     data = count_table(source, private=private, useful=released, rules=rules, sparse=True).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
     fitted = ", ".join(repr(name) for name, rule in (rules or {}).items() if isinstance(rule, Quantiles))
@@ -66,22 +69,30 @@ def audit_design(
             `audit_mechanism`.
 
     Raises:
-        InputError: as `audit_mechanism`; records that the design has no class or symbol for; further designs of other
-            symbols, or that look at earlier draws themselves; a design of the least distortion, or without a gap, where
-            there is a certificate.
+        InputError: as `audit_mechanism`; records that the design has no class or symbol for; an order without a table,
+            or that does not name records, none twice; further designs of other symbols, or that look at earlier draws
+            themselves; a certificate of another design, of the least distortion, or without a gap.
     """
     records = counts_by_design(source, design)
+    if order is not None:
+        if releases is None or isinstance(releases, np.ndarray):
+            raise InputError("order: it is about a table in releases")
+        order = np.asarray(order)
+        named = order.ndim == 1 and order.dtype.kind in "iu" and len(np.unique(order)) == len(order)
+        if not named or not ((order >= 0) & (order < len(records.useful))).all():
+            raise InputError(f"order must name records by numbers from 0 to {len(records.useful) - 1}, none twice")
     channel, statements = drawn_together(design.all_drawn(), [_draws(one, design, k) for k, one in enumerate(again)])
     if design.earlier is not None:
         statements = (
             "The outputs are the draw of the design and those of the earlier designs that it looks at.",
             *statements,
         )
+    own: dict[str, Any] = {"counts": records.counts, "statements": (PRIVATE_ALPHABET, *statements), "seed": seed}
     if certificate is not None:
-        options["gap"] = _certified(certificate, design)
-        options["objective"] = by_name(**dict[str, Any](design.asked.leakage))
-    given: dict[str, Any] = {**options, "statements": (PRIVATE_ALPHABET, *statements)}
-    audit = audit_mechanism(channel, counts=records.counts, seed=seed, **given)
+        own["gap"] = _certified(certificate, design)
+        own["objective"] = by_name(**dict[str, Any](design.asked.leakage))
+    # What is given twice is an error of the call.
+    audit = audit_mechanism(channel, **own, **cast("dict[str, Any]", options))
     if releases is None:
         return audit
     if not isinstance(releases, np.ndarray):
@@ -115,6 +126,8 @@ def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:
 
 def _certified(certificate: Evidence, design: Mechanism) -> float:
     """The gap of a design from the counts and dual scores of its private part."""
+    if certificate.commitment() != design.commitment:
+        raise InputError("certificate belongs to another design")
     claim = certificate.claims(design).get("gap")
     if claim is None or claim.upper is None:
         raise InputError("certificate: it holds none: of other measures and problems there is none")

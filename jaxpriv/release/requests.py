@@ -42,7 +42,7 @@ class TableRequest:
 
     def started(self) -> Clock:
         """The clock of the work, which begins now unless it is a part of other work."""
-        return clock_of(self.time_limit, self.progress) if self.clock is None else self.clock
+        return clock_of(self.time_limit, self.progress, self.clock)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -204,7 +204,7 @@ def frontier(
         InputError: exactly one sweep must be given, finite, of the right shape.
     """
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
-    clock = clock_of(time_limit, progress) if clock is None else clock
+    clock = clock_of(time_limit, progress, clock)
     request = Request(clock, goal, solver, max_steps, throw)
     sweeps = dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True))
     if not isinstance(problem, DistortionProblem):

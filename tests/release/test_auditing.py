@@ -66,11 +66,27 @@ def test_what_no_audit_of_a_design_takes(fitted, table):
     costs = fit(table, **COLUMNS, leakage_budget=0.005)
     with refused("^certificate: .* least distortion"):
         audit_design(table, costs.mechanism, certificate=costs.evidence, **QUICK)
+    with refused("^certificate belongs to another design"):
+        audit_design(table, fitted.mechanism, certificate=costs.evidence, **QUICK)
+    with pytest.raises(TypeError, match="objective"):
+        audit_design(table, fitted.mechanism, certificate=fitted.evidence, objective=None, **QUICK)
+
+
+def test_an_order_names_records_of_a_released_table(tmp_path, fitted, table):
+    done = Released(tmp_path, table, fitted)
+    order = np.asarray(done.done.order)
+    for wrong in (order - 1, order + 1, 0 * order, 1.0 * order, order > 0, order[:, None]):
+        with refused("^order must name records"):
+            audit_design(table, fitted.mechanism, releases=done.out, order=wrong, **QUICK)
+    for releases in (None, np.ones(fitted.mechanism.matrix().shape, dtype=int)):
+        with refused("^order: it is about a table"):
+            audit_design(table, fitted.mechanism, releases=releases, order=order, **QUICK)
 
 
 def test_the_records_of_a_black_box(table):
     rules = {"age": Quantiles(3)}
     data, chosen = count_pairs(table, ["income"], ["town"])
+    assert (count_pairs(table, "income", "town")[0].counts == data.counts).all()
     high, west = table["income"] == "high", table["town"] == "=west"
     s, y = data.private_labels.index(("high",)), data.useful_labels.index(("=west",))
     assert data.counts[s, y] == (high & west).sum()

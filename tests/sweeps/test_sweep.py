@@ -226,7 +226,7 @@ def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done):
     assert (last.new, last.complete) == (1, True)
     whole = {name: content for name, content in _files(out).items() if not name.startswith(".lock-")}
     assert whole == _files(done.folder)
-    for part in ((0, 3), (4, 3), (1.0, 3), 3):
+    for part in ((0, 3), (4, 3), (1.0, 3), 3, "9" * 5000 + "/3"):
         with refused("part must be"):
             sweep(out, part=part)
 

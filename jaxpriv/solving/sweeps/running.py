@@ -286,8 +286,8 @@ def sweep(
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
-    ours = clock_of(time_limit, None) if clock is None else nullcontext(clock)
-    with ours as clock, place.here(), opened(folder, declared, share) as store:
+    ours = clock_of(time_limit, None, clock)
+    with ours if clock is None else nullcontext(ours) as clock, place.here(), opened(folder, declared, share) as store:
         course = _Course(store, clock, listen, share)
         if executor is not None:
             _elsewhere(course, executor)
@@ -304,7 +304,7 @@ def sweep(
 
 def _checked(part: Part | str) -> Part:
     if isinstance(part, str):
-        numbers = tuple(map(int, part.split("/"))) if re.fullmatch("[0-9]+/[0-9]+", part) else ()
+        numbers = tuple(map(int, part.split("/"))) if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", part) else ()
     else:
         numbers = part
     match numbers:
