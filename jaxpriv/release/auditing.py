@@ -13,7 +13,7 @@ from jaxpriv.leakage import by_name
 from jaxpriv.release.matching import counts_by_design, released_symbols
 from jaxpriv.release.mechanism import Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
-from jaxpriv.statistics.tables import Quantiles, Rule, Source, count_table, names_of
+from jaxpriv.statistics.tables import Quantiles, Rule, Source, columns_of, count_table
 
 PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 
@@ -32,7 +32,7 @@ def count_pairs(
 
     Raises `InputError` as `count_table`, and for a column on both sides.
     """
-    both = set(names_of(private, "private")) & set(names_of(released, "released"))
+    both = set(columns_of(private, "private")) & set(columns_of(released, "released"))
     if both:
         raise InputError(f"column {min(both)!r} is in `private` and in `released`: its values would be disclosed fully")
     data = count_table(source, private=private, useful=released, rules=rules, sparse=True).dataset

@@ -216,8 +216,8 @@ def fit_with_columns(
     weights: str | None = None,
 ) -> tuple[Codebook, dict[str, Column]]:
     """`fit_codebook`, and the columns that it read, that of `weights` too: a file is read once."""
-    private, useful = names_of(private, "private"), names_of(useful, "useful")
-    shared = names_of(shared, "shared") if shared else ()
+    private, useful = columns_of(private, "private"), columns_of(useful, "useful")
+    shared = columns_of(shared, "shared") if shared else ()
     rules = {} if rules is None else rules
     both = set(private) & set(useful)
     for name in (*private, *useful):
@@ -249,7 +249,7 @@ def fit_with_columns(
     return Codebook(private, useful, fitted), columns
 
 
-def names_of(names: object, argument: str) -> tuple[str, ...]:
+def columns_of(names: object, argument: str) -> tuple[str, ...]:
     """One or more names of columns, none twice; `argument`: what an error calls them."""
     chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else ()
     if not chosen or not all(isinstance(name, str) for name in chosen):
