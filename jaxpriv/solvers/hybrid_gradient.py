@@ -353,7 +353,7 @@ def _begun(primal: MirrorPoint, dual: DualPoint, omega: Arr, gap: Arr) -> Cycle:
 
 
 def _masses(data: Data, x: Arr) -> Arr:
-    """m (Y, 1): P(y), half of it shared equally: an output without mass keeps a weight."""
+    """m (Y, 1): P(y), a part of it shared equally: an output without mass keeps a weight."""
     share = data.program.mass / data.program.mass.sum()
     return ((1.0 - _MIXED) * (share @ x) + _MIXED / x.shape[1])[:, None]
 
@@ -617,7 +617,7 @@ def _prices(data: Data, dual: DualPoint) -> Arr:
 
 
 def _certified(data: Data, x: Arr, dual: DualPoint) -> tuple[Arr, Arr, Arr, Arr, Arr]:
-    """(the mechanism mixed until it meets the limits, value, rules times prices, prices, bound)."""
+    """(the mechanism mixed until it meets the limits, value, rules times prices, the best prices for them, bound)."""
     feasible, price = repaired(data, x.T), _prices(data, dual)
     value, k = objective(data, feasible), _rules(data, dual._replace(price=price))
     price = best_prices(data, k, dual.eta, price)
