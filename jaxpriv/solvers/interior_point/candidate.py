@@ -23,7 +23,7 @@ from jaxpriv.solvers.interior_point.system import (
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12
 # Tangents of a search for the price of a budget after that at 0, the first at the price that is known. Of 3, 4 and 6
-# the fewest with which mirror descent takes as many steps as with 6, up to 4 %.
+# the fewest with which mirror descent takes as many steps as with 6, up to 6 %.
 _TANGENTS = 4
 # An output that gets a share of others of mass m changes by m over its own mass, and is worth its own: it is left out
 # with them below this share of the root of m. A choice.
