@@ -331,9 +331,8 @@ def _compiles_sooner(problem: DistortionProblem, goal: Goal) -> bool:
 
 
 def by_vertices(problem: DistortionProblem, request: Request) -> bool:
-    """Whether `auto` lets the simplex method take the place of NumPy's steps."""
-    free = problem.linear and request.start is None and not request.clock.reports
-    return free and math.prod(problem.shape) <= _BY_VERTICES
+    """Whether `auto` lets the simplex method take the place of NumPy's steps on a linear program."""
+    return request.start is None and not request.clock.reports and math.prod(problem.shape) <= _BY_VERTICES
 
 
 def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:

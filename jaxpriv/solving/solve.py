@@ -256,7 +256,7 @@ def solve_within(problem: object, request: Request) -> "Solution | FunnelSolutio
         automatic, clock, share = request.solver == "auto" and not notes, request.clock, nullcontext()
         if automatic and clock.left < np.inf:
             share = clock.share(first_share(problem, clock))
-        vertices = automatic and by_vertices(problem, request)
+        vertices = automatic and problem.linear and by_vertices(problem, request)
         stages = Stages(problem, name, chosen, goal, limit, clock, start=start, vertices=vertices)
         with share:
             solution = solve_dense(

@@ -548,7 +548,7 @@ class Stages:
             seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
         )
-        return solution if answer.violation <= 0 else within_limits(solution, answer.violation)
+        return within_limits(solution, answer.violation)
 
 
 def solve_dense(stages: Stages, throw: bool, solved: Callable[[Stages], Solution] = Stages.solved) -> Solution:
