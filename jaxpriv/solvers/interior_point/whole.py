@@ -10,10 +10,9 @@ beside this one define what they compute.
 """
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
@@ -119,7 +118,7 @@ def has_kernels() -> bool:
     return _loaded(_KERNELS[0]) is not None
 
 
-@functools.cache
+@cache
 def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
     return native.on_host(kernel.symbol)
 
