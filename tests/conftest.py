@@ -162,7 +162,7 @@ def no_programs(monkeypatch) -> None:
 @pytest.fixture
 def forgotten(monkeypatch) -> None:
     """A process that has solved nothing so far, and whose user has not chosen what is compiled."""
-    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+    loops._SPENT.clear()
     monkeypatch.delenv(loops.SWITCH, raising=False)
 
 
@@ -204,6 +204,18 @@ def free_memory(monkeypatch) -> Callable[[float], None]:
 def absent(monkeypatch) -> Callable[[str], None]:
     """`absent(name)`: the package is not installed."""
     return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def in_children(monkeypatch, tmp_path_factory) -> Callable[[str], None]:
+    """`in_children(code)`: every process of Python that starts from now on runs this code first."""
+
+    def first(code: str) -> None:
+        folder = tmp_path_factory.mktemp("site")
+        (folder / "sitecustomize.py").write_text(code)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.getenv("PYTHONPATH")])]))
+
+    return first
 
 
 @pytest.fixture

@@ -163,20 +163,20 @@ def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch)
     assert_all_proved(problems, found)
 
 
-def test_an_error_in_one_solve_is_its_own(monkeypatch, worth_compiling):
+def test_an_error_in_one_solve_is_its_own(worth_compiling):
     worth_compiling(np.inf)
-    problems = [random_problem(seed) for seed in range(3)]
-    original = many.solve_within
+    errors = {3: ResourceError("the device ran out of memory"), 5: ZeroDivisionError("0.123 / 0")}
 
-    def failing(problem, request):
-        if problem is problems[1]:
-            raise ResourceError("the device ran out of memory")
-        if problem is problems[2]:
-            raise ZeroDivisionError("0.123 / 0")
-        return original(problem, request)
+    class Failing(jp.InteriorPoint):
+        """Fails with so many outputs."""
 
-    monkeypatch.setattr(many, "solve_within", failing)
-    good, refused, broken = jp.solve_many(problems)
+        def init(self, program, *given):
+            if error := errors.get(program.cost.shape[1]):
+                raise error
+            return super().init(program, *given)
+
+    problems = [random_problem(outputs, (4, 4, outputs)) for outputs in (4, *errors)]
+    good, refused, broken = jp.solve_many(problems, Failing())
     assert good.status == "optimal"
     assert refused.notes == ("ResourceError: the device ran out of memory",)
     assert broken.notes == ("ZeroDivisionError while solving",)  # no data value
@@ -184,7 +184,7 @@ def test_an_error_in_one_solve_is_its_own(monkeypatch, worth_compiling):
     assert (refused.lower_bound, refused.value) == (-np.inf, np.inf)
     assert np.isnan(refused.mechanism).all()
     with raised(ResourceError, r"^problems\[1\]: the device"):
-        jp.solve_many(problems, throw=True)
+        jp.solve_many(problems, Failing(), throw=True)
 
 
 def test_wrong_arguments_are_named_with_their_position():

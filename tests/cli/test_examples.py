@@ -1,5 +1,6 @@
 """Every command ends its help with an example, and every line of every example works, in an empty folder."""
 
+import contextlib
 import io
 import os
 import re
@@ -102,16 +103,16 @@ def test_examples_work_whatever_the_encoding_of_stdout(name, encoding, tmp_path,
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
-def test_what_an_encoding_lacks_is_escaped(encoding, monkeypatch):
-    stream = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(stream, encoding=encoding, newline=""))
-    emit("caf\u00e9 \u2500\u2500 \u65e5\n")
+def test_what_an_encoding_lacks_is_escaped(encoding):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    with contextlib.redirect_stdout(stream):
+        emit("caf\u00e9 \u2500\u2500 \u65e5\n")
     expected = {
         "ascii": "caf\\xe9 -- \\u65e5\n",
         "cp1252": "caf\u00e9 -- \\u65e5\n",
         "utf-8": "caf\u00e9 \u2500\u2500 \u65e5\n",
     }
-    assert stream.getvalue().decode(encoding) == expected[encoding]
+    assert stream.buffer.getvalue().decode(encoding) == expected[encoding]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

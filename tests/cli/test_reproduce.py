@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from jaxpriv import datasets
-from jaxpriv.cli import reproduce
-from jaxpriv.errors import ResourceError
 from tests.cli.conftest import mistaken, printed, run
 
 ROOT = Path(__file__).parents[2]
@@ -70,37 +67,46 @@ def test_what_is_wrong_is_said(tmp_path):
 
 
 @pytest.fixture
-def offline(monkeypatch):
-    """Nothing can be fetched, and programs are not run but noted, each with its arguments."""
-
-    def fetch():
-        raise ResourceError("cannot fetch")
-
-    programs = []
-    for name in ("fetch_census", "fetch_compas"):
-        monkeypatch.setattr(datasets, name, fetch)
-    monkeypatch.setattr(reproduce, "_run", lambda program, arguments: programs.append((program.name, *arguments)))
-    return programs
+def offline(absent):
+    """Nothing can be fetched."""
+    absent("pooch")
 
 
-def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offline):
+@pytest.fixture
+def programs(in_children, tmp_path_factory):
+    """`programs()`: the programs that were started since the last call, each with its arguments; none does anything."""
+    log = tmp_path_factory.mktemp("log") / "started"
+    log.touch()
+    in_children(
+        f"import os, pathlib, sys\nprogram, *given = sys.orig_argv[1:]\nwith open({str(log)!r}, 'a') as log:\n"
+        "    print(pathlib.Path(program).name, *given, file=log)\nos._exit(0)\n"
+    )
+
+    def started():
+        lines = log.read_text().splitlines()
+        log.write_text("")
+        return lines
+
+    return started
+
+
+def test_the_embedded_table_is_taken_where_raw_files_are_absent(tmp_path, offline, programs):
     done = run("reproduce census_funnel --out", tmp_path)
-    assert offline == [("run.py", "--embedded"), ("plot.py",)]
+    assert programs() == ["run.py --embedded", "plot.py"]
     assert "Needs the original adult.data" in done.stderr
     assert "three of the five binnings" in done.stderr
-    offline.clear()
     run("reproduce census_funnel --out", tmp_path, "-- --adult=folder")
-    assert offline == [("run.py", "--adult=folder"), ("plot.py",)]
+    assert programs() == ["run.py --adult=folder", "plot.py"]
 
 
-def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, absent):
+def test_what_cannot_be_had_is_said_before_anything_runs(tmp_path, offline, programs, absent):
     absent("optax")
     for name, why in (("census_three_private", "here: -- --adult FOLDER"), ("compas", "needs optax")):
         done = run("reproduce", name, "--out", tmp_path)
         assert done.exit_code == 6
         assert why in done.stderr.splitlines()[-1]
         assert "--draw draws the stored numbers" in done.stderr.splitlines()[-1]
-    assert offline == []
+    assert programs() == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,10 +122,9 @@ def test_binnings_that_were_not_computed_have_empty_axes(tmp_path):
     assert figure != (ROOT / "docs" / "figures" / "census-funnel.png").read_bytes()
 
 
-def test_an_experiment_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "fetch_census", lambda: tmp_path)
+def test_an_experiment_that_fails_leaves_nothing(tmp_path, monkeypatch, offline):
+    monkeypatch.chdir(tmp_path)
     done = run("reproduce census_funnel --out new -- --unknown")
     assert done.exit_code == 6
     assert "ended with code 2" in done.stderr
     assert list((tmp_path / "new").iterdir()) == []
-    shutil.rmtree(tmp_path / "new")

@@ -169,7 +169,7 @@ def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch,
     def refused(*_):
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(_clock, "_COMPILED", set())
+    _clock._COMPILED.clear()
     for compiled in ("descend", "survey", "random_starts"):
         monkeypatch.setattr(local, compiled, refused)
     measure, joint = MEASURES[name], drawn_joint(0, 3, 4)

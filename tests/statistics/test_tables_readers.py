@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table, csv_files, fit_codebook
+from jaxpriv.statistics.tables import Categories, Edges, Quantiles, count_table, fit_codebook
 from tests.cases import raised
 from tests.statistics.conftest import column, read
 
@@ -335,9 +335,9 @@ def test_a_damaged_parquet_file_is_one_error_and_prints_nothing(kind, tmp_path, 
     del whole
 
 
-def test_a_decoder_that_the_system_ends_is_no_damage(tmp_path, monkeypatch):
+def test_a_decoder_that_the_system_ends_is_no_damage(tmp_path, in_children):
     as_parquet({"a": [1]}, tmp_path / "t.parquet")
-    monkeypatch.setattr(csv_files, "_DECODE", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    in_children("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     refused(tmp_path / "t.parquet", "the system ended the process", ResourceError)
     with raised(ResourceError, "the system ended the process"):
         read(str(tmp_path / "t.parquet"), "absent")
