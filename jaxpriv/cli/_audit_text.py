@@ -83,7 +83,7 @@ def pairs_text(found: "jp.statistics.audit.PairsAudit", units: Units) -> str:
     )
 
 
-def attributes_text(found: "jp.statistics.audit.AttributeAudit", names: list[list[str]]) -> str:
+def attributes_text(found: "jp.statistics.audit.AttributeAudit") -> str:
     columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
     lines = [
         "certain: the share of these records whose private value follows from the columns",
@@ -93,7 +93,7 @@ def attributes_text(found: "jp.statistics.audit.AttributeAudit", names: list[lis
     if found.rows[0].least is not None:
         columns["least"] = "optimum >="
         lines.append("optimum: certified, no release of all columns with the same I(X;Y) has a smaller best guess here")
-    rows = ((", ".join(own) or "(none)", *_cells(row, columns)) for own, row in zip(names, found.rows, strict=True))
+    rows = ((", ".join(map(str, row.columns)) or "(none)", *_cells(row, columns)) for row in found.rows)
     table = _output.table_of(rows, [*columns.values()], before=["columns"], after=[])
     return _output.rendered(table, *lines, *_assumptions(found.assumptions))
 

@@ -12,8 +12,7 @@ from jaxpriv.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from jaxpriv.release.matching import CountedRecords
-    from jaxpriv.statistics.tables import Codebook, CountedTable, Rule, TableFile
+    from jaxpriv.statistics.tables import CountedTable, Rule, TableFile
     from jaxpriv.statistics.tables.rules import Prices
 
 
@@ -206,22 +205,15 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
         raise InputError(f"{option} is about column {name!r}, which no other option names{near(name, columns)}")
 
 
-def counts_by_attributes(
-    path: Path, columns: ColumnOptions, attributes: "np.ndarray", classes: "np.ndarray", name: str = "counts"
-) -> tuple["CountedRecords", "Codebook"]:
-    """The records of a table, the useful symbols being the rows of `attributes` (X, b), and their codebook.
-
-    `classes` is the fingerprint of the codebook that the attributes belong to.
-    """
+def counted_like(path: Path, columns: ColumnOptions, classes: "np.ndarray") -> "CountedTable":
+    """The joint of a table, with the columns and classes of a mapping: `classes` is the fingerprint of its codebook."""
     import numpy as np
-
-    from jaxpriv.release.matching import counts_by_symbols
 
     table = columns.count(path, sparse=True)
     if not np.array_equal(classes, table.codebook.fingerprint):
         named = "the columns" if columns.codebook is None else f"--codebook: {columns.codebook}"
         raise InputError(f"{named} has other useful columns or classes than MECH.npz was made with")
-    return counts_by_symbols(table, attributes, name), table.codebook
+    return table
 
 
 def _rule(name: str, text: str) -> "Rule":

@@ -8,7 +8,7 @@ from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import (
     SYMBOLS,
     ColumnOptions,
-    counts_by_attributes,
+    counted_like,
     is_table,
     problem_of,
 )
@@ -35,11 +35,13 @@ def leakage(
     from jaxpriv._runtime.files import load_npz_safely
     from jaxpriv._runtime.validation import joint_array, mechanism_array, real_array
     from jaxpriv.leakage import report
+    from jaxpriv.release.matching import counts_by_symbols
 
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
-        records, _ = counts_by_attributes(joint, columns, stored["attributes"], stored["classes"], "joint")
+        counted = counted_like(joint, columns, stored["classes"])
+        records = counts_by_symbols(counted, stored["attributes"], "joint")
         table = records.counts / records.counts.sum()
     else:
         table = problem_of(joint, columns, ["joint"])[0]["joint"]

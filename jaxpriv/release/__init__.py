@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.release.advising import Hidden as Hidden
     from jaxpriv.release.advising import advise as advise
     from jaxpriv.release.auditing import audit_design as audit_design
+    from jaxpriv.release.auditing import audit_mapping as audit_mapping
     from jaxpriv.release.auditing import count_pairs as count_pairs
     from jaxpriv.release.drifting import ColumnDrift as ColumnDrift
     from jaxpriv.release.drifting import TableDrift as TableDrift

@@ -1,21 +1,23 @@
 """Audits on tables of records: of a design, on the records of a population, and of what a black box released."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.resources import need_memory
+from jaxpriv._runtime.validation import mechanism_array
 from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import by_name
-from jaxpriv.release.matching import counts_by_design, released_symbols
+from jaxpriv.release.matching import counts_by_design, counts_by_symbols, released_symbols, releases_by_symbols
 from jaxpriv.release.mechanism import Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
-from jaxpriv.statistics.tables import Quantiles, Rule, Source, columns_of, count_table
+from jaxpriv.statistics.tables import CountedTable, Quantiles, Rule, Source, columns_of, count_table
 
-PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
+_PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 
 
 def count_pairs(
@@ -48,7 +50,7 @@ def audit_design(
     design: Mechanism,
     *,
     releases: Source | np.ndarray | None = None,
-    order: np.ndarray | None = None,
+    order: np.ndarray | str | os.PathLike[str] | None = None,
     again: Sequence[Mechanism] = (),
     certificate: Evidence | None = None,
     seed: int = 0,
@@ -60,7 +62,8 @@ def audit_design(
         source: records with the private and useful columns of the design.
         design: the mechanism; of one that looks at earlier draws what receivers of all of them have is audited.
         releases: what it released of these records: the table, or counts (X, Y). Adds `conformity`.
-        order: the record of each row of that table, int64 (n,): `Released.order`; by default row for row.
+        order: the record of each row of that table, int64 (n,): `Released.order`, or the file of it that `jaxpriv
+            release` wrote, where releases are a file too; by default row for row.
         again: further designs with the same useful symbols, whose draws for the same records are independent of it
             given these: what all of them disclose together is audited.
         certificate: the private part of the design: its certified gap is computed again from counts and dual scores.
@@ -74,30 +77,24 @@ def audit_design(
             themselves; a certificate of another design, of the least distortion, or without a gap.
     """
     records = counts_by_design(source, design)
-    if order is not None:
-        if releases is None or isinstance(releases, np.ndarray):
-            raise InputError("order: it is about a table in releases")
-        order = np.asarray(order)
-        named = order.ndim == 1 and order.dtype.kind in "iu" and len(np.unique(order)) == len(order)
-        if not named or not ((order >= 0) & (order < len(records.useful))).all():
-            raise InputError(f"order must name records by numbers from 0 to {len(records.useful) - 1}, none twice")
-    channel, statements = drawn_together(design.all_drawn(), [_draws(one, design, k) for k, one in enumerate(again)])
+    statements = [_PRIVATE_ALPHABET]
     if design.earlier is not None:
-        statements = (
-            "The outputs are the draw of the design and those of the earlier designs that it looks at.",
-            *statements,
-        )
-    own: dict[str, Any] = {"counts": records.counts, "statements": (PRIVATE_ALPHABET, *statements), "seed": seed}
+        statements.append("The outputs are the draw of the design and those of the earlier designs that it looks at.")
+    own: dict[str, Any] = {"counts": records.counts, "statements": statements, "seed": seed}
     if certificate is not None:
-        own["gap"] = _certified(certificate, design)
-        own["objective"] = by_name(**dict[str, Any](design.asked.leakage))
+        own |= {"gap": _certified(certificate, design), "objective": by_name(**dict[str, Any](design.asked.leakage))}
+    ordered = records.ordered(order, releases)
     # What is given twice is an error of the call.
-    audit = audit_mechanism(channel, **own, **cast("dict[str, Any]", options))
+    audit = audit_mechanism(
+        design.all_drawn(),
+        again=[_draws(one, design, k) for k, one in enumerate(again)],
+        **own,
+        **cast("dict[str, Any]", options),
+    )
     if releases is None:
         return audit
     if not isinstance(releases, np.ndarray):
-        useful = records.useful if order is None else records.useful[order]
-        releases = replace(records, useful=useful).released_as(released_symbols(design, releases), len(design.released))
+        releases = ordered.released_as(released_symbols(design, releases), len(design.released))
     tested = conformity(releases, design.matrix(), seed=seed)
     if design.released_columns != design.codebook.useful:
         # What is released is no useful symbol: nothing is "unchanged".
@@ -105,13 +102,50 @@ def audit_design(
     return replace(audit, conformity=tested)
 
 
-def drawn_together(channel: np.ndarray, others: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """P(y, y', ... | x) of an output of `channel` (X, Y) and those of others, independent given x, and a sentence."""
-    for other in others:
-        need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
-        channel = (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
-    draws = f"The outputs are {1 + len(others)} draws for each record, independent given x, seen together."
-    return channel, (draws,) if others else ()
+def audit_mapping(
+    mechanism: ArrayLike,
+    attributes: np.ndarray,
+    *,
+    counts: CountedTable | None = None,
+    joint: CountedTable | None = None,
+    releases: Source | np.ndarray | None = None,
+    released: Sequence[str] | None = None,
+    order: np.ndarray | str | os.PathLike[str] | None = None,
+    **options: object,
+) -> MechanismAudit:
+    """Audit a mapping of useful symbols on a table: `jaxpriv.statistics.audit.audit_mechanism` of its counts.
+
+    Args:
+        mechanism: P(y|x), (X, Y), rows sum to one.
+        attributes: (X, b) whole numbers, the classes of each useful symbol: `useful_attributes` of the dataset, or
+            `attributes` in the file of `jaxpriv solve`.
+        counts: the table (`count_table`), with the columns and classes that the attributes belong to; or
+        joint: the same, whose frequencies are taken as they are: no bounds for a population.
+        releases: what the mapping released of these records: counts (X, Y), or the table, if the outputs of the mapping
+            are its useful symbols. Adds `conformity`.
+        released: the columns of that table, by default those that are useful.
+        order: the record of each row of that table, as for `audit_design`.
+        options: those of `audit_mechanism`.
+
+    Raises:
+        InputError: as `audit_mechanism`; both or neither of counts and joint; records that are no symbol of the
+            mapping; released values of no class; columns or an order of releases that are no table.
+    """
+    if (counts is None) == (joint is None):
+        raise InputError("give either counts or joint")
+    name, table = ("counts", counts) if joint is None else ("joint", joint)
+    assert table is not None
+    records = counts_by_symbols(table, attributes, name)
+    ordered = records.ordered(order, releases)
+    if releases is not None and not isinstance(releases, np.ndarray):
+        if mechanism_array(mechanism).shape != (len(attributes),) * 2:
+            raise InputError("releases: a table needs a mapping whose outputs are its useful symbols")
+        releases = releases_by_symbols(releases, released, ordered, table.codebook, attributes)
+    elif released is not None:
+        raise InputError("released: it is about a table in releases")
+    known: dict[str, Any] = {name: records.counts if joint is None else records.counts / records.counts.sum()}
+    known |= {"releases": releases, "statements": (_PRIVATE_ALPHABET,)}
+    return audit_mechanism(mechanism, **known, **cast("dict[str, Any]", options))
 
 
 def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:

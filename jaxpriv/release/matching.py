@@ -1,5 +1,6 @@
 """A table of records by the symbols of a mapping, and what was released of it row for row, as counts of an audit."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from jaxpriv.data.datasets._layout import distinct_rows, places_of
 from jaxpriv.errors import InputError
 from jaxpriv.release.mechanism import Mechanism
-from jaxpriv.statistics.tables import Categories, Codebook, CountedTable
+from jaxpriv.statistics.tables import Categories, Codebook, CountedTable, TableFile
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
 from jaxpriv.verifier.archive import read_file
@@ -28,9 +29,22 @@ class CountedRecords:
     counts: np.ndarray
     useful: np.ndarray
 
-    def ordered(self, order: Path | None, released: Path) -> "CountedRecords":
-        """The same, the records in the order of the rows of a released file."""
-        return replace(self, useful=self.useful[records_of_rows(order, released, len(self.useful))])
+    def ordered(self, order: np.ndarray | str | os.PathLike[str] | None, releases: object) -> "CountedRecords":
+        """The same, the records in the order of the rows of a released table, which an array or a file states."""
+        if order is None:
+            return self
+        size, file = len(self.useful), releases.path if isinstance(releases, TableFile) else releases
+        if releases is None or isinstance(releases, np.ndarray):
+            raise InputError("order: it is about a table in releases")
+        if isinstance(order, (str, os.PathLike)):
+            if not isinstance(file, (str, os.PathLike)):
+                raise InputError("order: a file is about releases in a file")
+            order = records_of_rows(Path(order), Path(file), size)
+        order = np.asarray(order)
+        named = order.ndim == 1 and order.dtype.kind in "iu" and len(np.unique(order)) == len(order)
+        if not named or not ((order >= 0) & (order < size)).all():
+            raise InputError(f"order must name records by numbers from 0 to {size - 1}, none twice")
+        return replace(self, useful=self.useful[order])
 
     def released_as(self, symbols: np.ndarray, outputs: int) -> np.ndarray:
         """Counts (X, Y) of the pairs of these records and of symbols y (n,) that were released of them."""

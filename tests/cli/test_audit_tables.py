@@ -244,4 +244,4 @@ def test_two_draws_for_the_same_records(people, save):
     mistaken(f"{line} --again other.zip", "has other useful columns")
     counts, mechanism = save("c.npz", counts=[[9, 1], [2, 8]]), save("m.npz", mechanism=np.eye(2))
     save("w.npz", mechanism=np.eye(3))
-    refused(run("audit", mechanism, "--counts", counts, "--again w.npz"), 2, "--again has 3 rows")
+    refused(run("audit", mechanism, "--counts", counts, "--again w.npz"), 2, "--again[0] has 3 rows")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from jaxpriv.release import audit_design, count_pairs, fit
+from jaxpriv.release import audit_design, audit_mapping, count_pairs, fit
 from jaxpriv.statistics import audit
-from jaxpriv.statistics.tables import Quantiles
+from jaxpriv.statistics.tables import Quantiles, count_table
 from tests.cases import refused
 from tests.release.conftest import COLUMNS, Released, people
 
@@ -66,6 +66,8 @@ def test_what_no_audit_of_a_design_takes(fitted, table):
     costs = fit(table, **COLUMNS, leakage_budget=0.005)
     with refused("^certificate: .* least distortion"):
         audit_design(table, costs.mechanism, certificate=costs.evidence, **QUICK)
+    with refused("^again: the gap of a solution is of one draw"):
+        audit_design(table, fitted.mechanism, certificate=fitted.evidence, again=[fitted.mechanism], **QUICK)
     with refused("^certificate belongs to another design"):
         audit_design(table, fitted.mechanism, certificate=costs.evidence, **QUICK)
     with pytest.raises(TypeError, match="objective"):
@@ -81,6 +83,32 @@ def test_an_order_names_records_of_a_released_table(tmp_path, fitted, table):
     for releases in (None, np.ones(fitted.mechanism.matrix().shape, dtype=int)):
         with refused("^order: it is about a table"):
             audit_design(table, fitted.mechanism, releases=releases, order=order, **QUICK)
+
+
+def test_a_mapping_is_audited_on_the_records_of_a_table(tmp_path, fitted, table):
+    """The mapping of a design with its attributes is that design."""
+    mechanism, released = fitted.mechanism, Released(tmp_path, table, fitted)
+    counted_table = count_table(table, codebook=fitted.codebook, sparse=True)
+    asked = {"releases": released.out, "order": released.done.order}
+    (tmp_path / "stated.json").write_text('{"value": 0.25, "leakage": 0.25, "gap": 1e-7}')
+    want = audit_design(table, mechanism, **asked, **QUICK)
+    found = audit_mapping(mechanism.matrix(), mechanism.useful, counts=counted_table, **asked, **QUICK)
+    assert found == want
+    of_joint = audit_mapping(mechanism.matrix(), mechanism.useful, joint=counted_table, **QUICK)
+    assert [row.fitted for row in of_joint.rows] == pytest.approx([row.fitted for row in want.rows])
+    assert of_joint.confidence is None
+    stated = {"solution": tmp_path / "stated.json", "objective": "maximal-leakage", "held_out": True}
+    rows = audit_mapping(mechanism.matrix(), mechanism.useful, counts=counted_table, **stated, **QUICK).rows
+    assert [row.stated_gap for row in rows] == [None, 1e-7]
+    for given, reason in (
+        ({"counts": counted_table, "joint": counted_table}, "^give either counts or joint"),
+        ({"counts": counted_table, "order": released.done.order}, "^order: it is about a table"),
+        ({"counts": counted_table, "released": ["town"]}, "^released: it is about a table"),
+        ({"counts": counted_table, "objective": "sibson:2"}, "^objective and problem are those of a solution"),
+        ({"counts": counted_table, **stated, "objective": "sibson:x"}, "^objective: 'sibson:x'"),
+    ):
+        with refused(reason):
+            audit_mapping(mechanism.matrix(), mechanism.useful, **given, **QUICK)
 
 
 def test_the_records_of_a_black_box(table):

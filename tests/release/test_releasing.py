@@ -21,10 +21,8 @@ from jaxpriv.release import Mechanism, fit, release
 from jaxpriv.release import releasing as releasing_module
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
-from tests.cases import files_end_at, raised, refused, thorough
+from tests.cases import ROOT, files_end_at, raised, refused, run_python, thorough
 from tests.release.conftest import COLUMNS, Released, csv_text, resealed, saved, shown, write
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -436,8 +434,7 @@ def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
         assert not (tmp_path / "second.csv").exists()
     assert releasing("second").served == 1200
     code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.releasing as one; print(one.fcntl)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.stdout == "None\n", done.stderr
+    assert run_python("-c", code) == "None\n"
 
 
 def test_a_lock_that_is_released_is_taken_by_one_process(tmp_path):

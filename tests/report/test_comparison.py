@@ -8,25 +8,14 @@ from jaxpriv.release.report import compare
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.tables import Edges
 from tests.cases import refused
+from tests.release.conftest import people
 
 AGES = Edges((0, 30, 60, 90))
 
 
-def people(records: int = 1500, seed: int = 5) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    age, town = rng.integers(0, 90, records), rng.choice(["north", "south"], records)
-    rich = rng.random(records) < 0.1 + 0.6 * (age > 50) + 0.2 * (town == "north")
-    return {
-        "id": np.arange(records),
-        "age": age,
-        "town": town.astype(object),
-        "income": np.where(rich, "high", "low").astype(object),
-    }
-
-
 @pytest.fixture(scope="module")
 def table():
-    return people()
+    return {"id": np.arange(1500), **people(1500)}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from tests.cases import assert_one_optimum, refused
+from tests.cases import assert_one_optimum, files_end_at, refused
 
 from .conftest import line, smooth_joint
 
@@ -231,13 +231,8 @@ def test_a_file_that_another_process_wrote_meanwhile_is_left(tmp_path, often):
 
 def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often):
     """A limit on the size of files, as a full disk."""
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
+    with files_end_at(100):
         solution = solve(tmp_path / "state.npz")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert solution.status == "optimal"
     assert sum("cannot write" in note for note in solution.notes) == 1
 

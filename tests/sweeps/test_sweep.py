@@ -19,7 +19,7 @@ from jaxpriv.errors import IntegrityError, ResourceError
 from jaxpriv.solving.sweeps import Study, Sweep, running
 from jaxpriv.solving.sweeps.planning import plan_of
 from jaxpriv.solving.sweeps.store import opened
-from tests.cases import refused, thorough
+from tests.cases import files_end_at, refused, thorough
 
 JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first": 0, "count": 3}}
 # Twelve small problems in four chunks of one kind, solved without compiling.
@@ -257,16 +257,10 @@ def test_two_sweeps_in_one_folder(done):
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
-    resource = pytest.importorskip("resource")
     largest = (done.folder / "study.json").stat().st_size  # the plan fits, no chunk does
     assert largest < min(path.stat().st_size for path in (done.folder / "chunks").iterdir())
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
-    try:
-        with pytest.raises(ResourceError, match=r"cannot write .*nothing was written"):
-            sweep(tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_end_at(largest), pytest.raises(ResourceError, match=r"cannot write .*nothing was written"):
+        sweep(tmp_path / "out")
     assert not list((tmp_path / "out" / "chunks").iterdir())
     finish(done, tmp_path / "out", 4)
 

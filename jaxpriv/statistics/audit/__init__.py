@@ -18,8 +18,9 @@ does not exist is None, and `why` has the reason.
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ from jaxpriv.statistics.audit.measured import (
     BOOTSTRAP,
     CertifiedGap,
     ReleaseExcess,
+    StatedSolution,
     certified_gap,
     excess,
     measured,
@@ -85,6 +87,7 @@ __all__ = [
     "ReleaseExcess",
     "SampleKind",
     "SampleLowerBounds",
+    "StatedSolution",
     "Utility",
     "audit_attributes",
     "audit_mechanism",
@@ -243,15 +246,16 @@ def audit_mechanism(
     confidence: float = 0.95,
     possible: ArrayLike | None = None,
     held_out: bool = False,
-    solution: Solution | None = None,
+    solution: Solution | StatedSolution | str | os.PathLike[str] | None = None,
     problem: DistortionProblem | None = None,
     gap: float | None = None,
-    objective: AbstractLeakage | None = None,
+    objective: AbstractLeakage | str | None = None,
     orders: Sequence[float] = (),
     measures: Sequence[str] | None = None,
     bootstrap: int = BOOTSTRAP,
     seed: int = 0,
     releases: ArrayLike | None = None,
+    again: Sequence[ArrayLike] = (),
     statements: Sequence[str] = (),
 ) -> MechanismAudit:
     """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
@@ -263,23 +267,26 @@ def audit_mechanism(
         confidence: the probability with which all values of `upper` hold together, at least.
         possible: (S, X) truth values, pairs that can occur at all, known without the data.
         held_out: the mechanism does not depend on these counts.
-        solution: what `jaxpriv.solve` returned for it (or anything with `value`, `leakage`, `gap`: then it is only
-            stated).
+        solution: what `jaxpriv.solve` returned for it; or what states value, leakage and gap, which are not verified
+            then: a `StatedSolution`, or the JSON file of `jaxpriv solve`.
         problem: the `DistortionProblem` of the solution: its gap is computed again by `jaxpriv.certify`.
         gap: a gap that was computed again already, from the counts and dual scores of a design (`Evidence.claims`).
-        objective: the measure that was minimised (mutual information).
+        objective: the measure that was minimised (mutual information), or its text, such as "sibson:2".
         orders: further orders of Sibson's and Arimoto's measures.
         measures: texts such as "mutual-information" or "sibson:2", the only measures to be bounded: they share the
             confidence, and bounds of fewer measures are tighter. By default all of `jaxpriv.leakage.report`.
         bootstrap: how often the records are resampled for the estimates; 0: none.
         seed: of the resamples, and of the simulation of releases.
-        releases: (X, Y) counts of released pairs, which are tested: `conformity`.
+        releases: (X, Y) counts of pairs that the mechanism released, which are tested: `conformity`.
+        again: further mechanisms (X, Y'), whose draws for the same records are independent of it given x: what all
+            of them disclose together is audited.
         statements: further sentences of the assumptions, such as what was chosen on these records.
 
     Raises:
         InputError: bad arrays (argument and position named); both or neither of counts and joint; counts that are
             all zero; a solution whose objective is not the leakage on these frequencies (unless they are held out),
-            or that does not agree with its problem.
+            or that does not agree with its problem; a solution or a gap, which is of one draw, with `again`.
+        ResourceError: all draws together have more outputs than fit into memory.
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")
@@ -297,7 +304,10 @@ def audit_mechanism(
         table, known = None, None
         fitted = joint_array(joint)
         cells = fitted.size
-    channel = mechanism_array(mechanism, inputs=fitted.shape[1])
+    single = mechanism_array(mechanism, inputs=fitted.shape[1])
+    channel, together = _drawn_together(np.asarray(mechanism), again) if len(again) else (single, ())
+    if together and not (solution is None and gap is None):
+        raise InputError("again: the gap of a solution is of one draw: give `again` without solution and gap")
     _need(*channel.shape)
     rows, asked = measured(fitted, channel, orders, measures)
     certified = certified_gap(solution, problem, gap, objective, channel, rows, asked, held_out=held_out)
@@ -326,11 +336,24 @@ def audit_mechanism(
             channel.shape[1],
             cells,
             (*_KNOWN, *(() if known is None else (_HELD_OUT if held_out else _UNIFORM,))),
-            statements,
+            (*statements, *together),
             black_box=False,
         ),
-        conformity=None if releases is None else conformity(releases, channel, seed=seed),
+        conformity=None if releases is None else conformity(releases, single, seed=seed),
     )
+
+
+def _drawn_together(channel: np.ndarray, again: Sequence[ArrayLike]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """P(y, y', ... | x) of an output of `channel` (X, Y) and those of others, independent given x, and a sentence.
+
+    The rows are normalised once, as a whole.
+    """
+    for place, one in enumerate(again):
+        other = mechanism_array(one, f"again[{place}]", inputs=len(channel))
+        need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
+        channel = (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
+    draws = f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together."
+    return mechanism_array(channel), (draws,)
 
 
 def audit_pairs(
@@ -393,6 +416,7 @@ def audit_attributes(
     confidence: float = 0.95,
     optimum: float | None = None,
     seed: int = 0,
+    names: Sequence[str] | None = None,
     statements: Sequence[str] = (),
 ) -> AttributeAudit:
     """Audit a table of records: what sets of its quasi-identifiers say about a private attribute.
@@ -406,10 +430,11 @@ def audit_attributes(
         optimum: seconds for the certified least probability of a correct guess of any release with the same I(X;Y), for
             each set; by default it is not computed.
         seed: of the halves for lower bounds.
+        names: of the k quasi-identifiers, which the rows then have in place of their numbers.
         statements: further sentences of the assumptions.
 
     Raises:
-        InputError: bad arrays, fewer than two records, or too many sets.
+        InputError: bad arrays, fewer than two records, another number of names, or too many sets.
     """
     table = count_array(counts)
     if not table.sum() >= 2:
@@ -418,6 +443,8 @@ def audit_attributes(
     if len(codes) != table.shape[1] or not (codes == np.round(codes)).all():
         raise InputError(f"attributes must hold whole numbers, a row for each of the {table.shape[1]} symbols x")
     columns = codes.shape[1]
+    if names is not None and len(names) != columns:
+        raise InputError(f"names has {len(names)} entries; attributes has {columns} columns")
     size = columns if most is None else min(whole(most, "most", low=0.0), columns)
     if sum(math.comb(columns, count) for count in range(size + 1)) > _MOST_SETS:
         raise InputError(f"most: more than {_MOST_SETS} sets of {columns} columns; allow fewer columns in a set")
@@ -426,6 +453,8 @@ def audit_attributes(
     seen = table.any(axis=0)
     halves = split(table[:, seen], seed)
     rows = attribute_rows(*halves, codes[seen].astype(np.int64), size, failure(1 - level, "1 - confidence"), seconds)
+    if names is not None:
+        rows = (replace(row, columns=tuple(names[int(column)] for column in row.columns)) for row in rows)
     assumptions = _assumptions(table, table.shape, table.shape[1], table.size, (), statements, black_box=True)
     return AttributeAudit(level, tuple(rows), assumptions)
 

@@ -21,7 +21,8 @@ class AttributeRow:
     """What the columns A of the quasi-identifiers X say about S. Probabilities of a record that is drawn at random.
 
     Attributes:
-        columns: A, numbers of columns; none of them is the best guess without data.
+        columns: A, numbers of columns, or their names where these were given; without any of them `guess` is the best
+            one without data.
         certain: that all records with its x_A have the same s: the deterministic attack.
         guess: that the best guess of s from x_A is correct, sum_a max_s P(s, a): the probabilistic attack.
         lower, upper: of `guess` in the population.
@@ -30,7 +31,7 @@ class AttributeRow:
         least: certified: no such release has less.
     """
 
-    columns: tuple[int, ...]
+    columns: tuple[int | str, ...]
     certain: float
     guess: float
     lower: float

@@ -9,9 +9,10 @@ value of the best mapping that was found and I(S;Y) less the certified lower bou
 records looks more informative than it is, to the release and the optimum alike; `audit_pairs` bounds the population.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.counts import count_array
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, parameters_of
 from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
 from jaxpriv.leakage.registry import reported_rows
@@ -27,6 +28,7 @@ from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.solution import Solution
 from jaxpriv.solving.solve import solve
 from jaxpriv.statistics.audit._information import mutual_information
+from jaxpriv.verifier.archive import read_file, strict
 
 # Resamples of the bootstrap: its quantiles at 0.95 need a few hundred.
 BOOTSTRAP = 200
@@ -80,6 +82,8 @@ def resampled(
 
 # A solution belongs to the audit if its leakage is the fitted value to this accuracy.
 _SAME = 1e-6
+# A solution as JSON has a few hundred bytes.
+_LARGEST_JSON = 2**24
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,36 @@ class CertifiedGap:
     verified: bool
 
 
+@dataclass(frozen=True)
+class StatedSolution:
+    """Value, leakage and gap of a solution, as somebody states them."""
+
+    value: float
+    leakage: float
+    gap: float
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "StatedSolution":
+        """Those of a JSON file of `jaxpriv solve`.
+
+        Raises `InputError` if there is no such file, or one of these is no finite number, `IntegrityError` if it is not
+        strict JSON, and `ResourceError` if it cannot be read.
+        """
+        try:
+            record: Any = strict(read_file(path, _LARGEST_JSON), str(path), plain=False)
+        except JaxprivError as error:
+            raise type(error)(f"solution: {error}") from error
+        numbers: list[Any] = [record.get(part) if isinstance(record, dict) else None for part in cls.__annotations__]
+        if not all(type(one) in (int, float) for one in numbers):
+            raise InputError(f"solution: {path} has no finite numbers value, leakage and gap")
+        return cls(*numbers)
+
+
 def certified_gap(
-    solution: Solution | None,
+    solution: Solution | StatedSolution | str | os.PathLike[str] | None,
     problem: DistortionProblem | None,
     gap: float | None,
-    objective: AbstractLeakage | None,
+    objective: AbstractLeakage | str | None,
     channel: np.ndarray,
     rows: Sequence[Row],
     measures: Sequence[AbstractLeakage],
@@ -110,6 +139,13 @@ def certified_gap(
     if solution is not None and gap is not None:
         raise InputError("give either a solution or a gap that was computed again")
     wanted = MutualInformation() if objective is None else objective
+    if isinstance(wanted, str):
+        try:
+            wanted = by_name(**parameters_of(wanted))
+        except InputError as error:
+            raise InputError(f"objective: {error}") from error
+    if isinstance(solution, (str, os.PathLike)):
+        solution = StatedSolution.load(solution)
     named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
     if not named:
         raise InputError("objective is not among the measures of the audit (name its order in orders)")
@@ -117,6 +153,8 @@ def certified_gap(
     if solution is None:
         return CertifiedGap(row, scalar(gap, "gap", low=0.0), verified=True)
     if problem is not None:
+        if not isinstance(solution, Solution):
+            raise InputError("problem: a solution that only states its gap is not verified by its problem")
         return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
         float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
