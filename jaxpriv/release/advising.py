@@ -141,9 +141,7 @@ class Advice:
             if len(one.columns) < 2
         ]
         free = self.designs[-1].distortion
-        figure = self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
-        figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
-        return figure
+        return self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
