@@ -44,6 +44,11 @@ def texts(figure):
     return {text.get_text() for text in figure.findobj(matplotlib.text.Text)}
 
 
+def test_where_nothing_leaks_is_rounded_to_the_side_where_it_holds():
+    assert "nothing leaks\nfrom 0.409 on" in texts(plotting.plot_frontier(curve(), free=0.40811))
+    assert "nothing leaks\nfrom 0.290 on" in texts(plotting.plot_frontier(curve(), free=0.29))
+
+
 def test_points_marks_and_words_are_inside_of_the_axes():
     for spent in (0.3, 2.0):
         figure = plotting.plot_frontier(curve(), others=[(spent, 0.7, "coin")], free=1.0)

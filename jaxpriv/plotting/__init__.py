@@ -10,6 +10,7 @@ unless `units="bits"`, and the label of every axis names the unit.
 import itertools
 import json
 import textwrap
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -351,7 +352,9 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
 
 
 def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
-    text = f"nothing leaks\n{'up to' if informed else 'from'} {free:.3f}{'' if informed else ' on'}"
+    # Rounded to the side on which it holds, but for what is the rounding of a decimal number.
+    number = math.floor(1000 * free + 1e-6) / 1000 if informed else math.ceil(1000 * free - 1e-6) / 1000
+    text = f"nothing leaks\n{'up to' if informed else 'from'} {number:.3f}{'' if informed else ' on'}"
     arrow = {"arrowstyle": "-|>", "color": "0.2", "lw": 0.6, "shrinkA": 1, "shrinkB": 3}
     aside = -26 if free > 0.8 * axes.get_xlim()[1] else 26
     place = {"xytext": (aside, 44), "textcoords": "offset points", "ha": "center", "fontsize": 6.5}

@@ -140,7 +140,7 @@ class Advice:
             for one in self.hidden
             if len(one.columns) < 2
         ]
-        free = self.designs[-1].distortion
+        free = self.designs[-1].budget / _SHARES[-1]
         return self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
 
 
