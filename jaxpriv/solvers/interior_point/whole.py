@@ -33,6 +33,7 @@ from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, last_state
+from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.interior_point.method import InteriorPoint, InteriorState
 from jaxpriv.solvers.interior_point.system import Point
 
@@ -43,6 +44,9 @@ _PART = 8
 # Symbols of S, X and Y up to which compiled programs call them: one problem took less time on one thread than the loop
 # did on two, at 40, 64 and 96.
 _MOST_SYMBOLS = 96
+# |Y| |X|^2 (|S| + |X|), proportional to the operations of a step here, from which on other systems are taken where they
+# are cheaper: that of 170 symbols each, whose solves take about 2 s and cannot be interrupted.
+_MOST_WORK = 2 * 170**4
 # Fields of the solver, in the order of `Method` there.
 _FIELDS = (
     "warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "dual_tolerance", "score_change",
@@ -133,8 +137,13 @@ def _kernel_of(program: Program) -> _Kernel | None:
 
 
 def takes(solver: AbstractSolver, program: Program) -> TypeGuard[InteriorPoint]:
-    """Whether a kernel solves a program, with or without lanes."""
-    return type(solver) is InteriorPoint and _kernel_of(program) is not None and has_kernels()
+    """Whether a kernel solves a program, with or without lanes.
+
+    Kernels know systems of the inputs alone: with few rows and many inputs those of the rows take far less work.
+    """
+    private, inputs, outputs, _ = _sizes(program) if program.terms else (0, 0, 0, 0)
+    wide = outputs * inputs**2 * (private + inputs) > _MOST_WORK and not inputs_are_cheaper(private, inputs)
+    return type(solver) is InteriorPoint and not wide and _kernel_of(program) is not None and has_kernels()
 
 
 def _given(program: Program, aims: Arr, choices: Arr) -> tuple[Arr, ...]:
