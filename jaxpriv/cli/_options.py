@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import jaxpriv as jp
@@ -140,12 +139,12 @@ class RunOptions(TimeOptions):
 
     max_steps: int | None = None
 
-    def request(self, solver: str, rtol: float = 0.0, checkpoint: Path | None = None) -> "Request":
+    def request(self, solver: str, rtol: float = 0.0, **further: Any) -> "Request":  # noqa: ANN401 (fields of it)
         """How a problem is solved; the clock begins now."""
         from jaxpriv.solvers import Goal
         from jaxpriv.solving.choice import Request
 
-        return Request(self.clock(), Goal(self.tol, rtol), solver, self.max_steps, checkpoint=checkpoint)
+        return Request(self.clock(), Goal(self.tol, rtol), solver, self.max_steps, **further)
 
 
 def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:

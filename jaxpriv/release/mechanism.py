@@ -421,10 +421,10 @@ class Evidence:
     """
 
     private: np.ndarray
-    private_labels: Labels
+    private_labels: Labels = field(repr=False)
     counts: np.ndarray
     held_out: np.ndarray | None
-    key: str
+    key: str = field(repr=False)
     duals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     __repr__ = summary

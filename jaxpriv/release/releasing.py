@@ -65,7 +65,7 @@ class Ledger:
     design the rule by which it released records without a symbol, `refuse` where it was more than one.
     """
 
-    key: bytes
+    key: bytes = field(repr=False)
     entries: np.ndarray = field(default_factory=lambda: np.zeros(0, _ENTRIES))
     version: int = VERSIONS[LEDGER]
     unseen: dict[str, str] = field(default_factory=dict)

@@ -1,5 +1,7 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -175,3 +177,11 @@ def test_a_time_limit_leaves_intervals(table):
     found = advise(table, **COLUMNS, time_limit=0.0)
     assert all(one.gap >= 0 for one in found.designs)
     assert not all(one.status == "optimal" for one in found.designs)
+
+
+def test_one_handler_notes_ctrl_c_from_the_first_stage_to_the_last(table):
+    """The handler of a call stays in place when a part of its work has ended."""
+    handlers = []
+    advise(table, **COLUMNS, progress=lambda at: handlers.append((at.solver, signal.getsignal(signal.SIGINT))))
+    assert {"reading the records", "bounds for the population"} <= {stage for stage, _ in handlers}
+    assert signal.default_int_handler not in [handler for _, handler in handlers]

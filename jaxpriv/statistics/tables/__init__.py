@@ -17,7 +17,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class Codebook:
 
     private: tuple[str, ...]
     useful: tuple[str, ...]
-    rules: Mapping[str, FittedRule]
+    rules: Mapping[str, FittedRule] = field(repr=False)  # they hold values of records
 
     @property
     def columns(self) -> tuple[str, ...]:
