@@ -9,8 +9,8 @@ unless `units="bits"`, and the label of every axis names the unit.
 
 import itertools
 import json
-import textwrap
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
