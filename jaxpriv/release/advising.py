@@ -139,10 +139,8 @@ class Advice:
             for one in self.hidden
             if len(one.columns) < 2
         ]
-        free = self.designs[-1].distortion
-        figure = self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
-        figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
-        return figure
+        free = self.designs[-1].budget / _SHARES[-1]
+        return self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -33,6 +33,14 @@ def test_designs_go_from_little_change_to_no_leakage(advice):
         assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
 
 
+def test_the_picture_names_the_least_distortion_at_which_nothing_leaks(advice):
+    """A release that hides all columns is one of those that reveal nothing."""
+    texts = [text.get_text() for text in advice.plot().axes[0].texts]
+    (free,) = (float(text.split()[3]) for text in texts if text.startswith("nothing leaks"))
+    assert free <= advice.designs[-1].distortion
+    assert free == pytest.approx(advice.designs[-1].budget / 1.01, abs=1e-3)
+
+
 @pytest.mark.parametrize("place", [1, 5])
 def test_fit_designs_what_was_advised(table, advice, place):
     one = advice.designs[place]
