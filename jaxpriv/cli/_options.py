@@ -72,11 +72,12 @@ class MeasureOption:
         from jaxpriv.leakage.registry import names_with
 
         try:
-            given: dict[str, Any] = {name: getattr(self, name) for name in ("form", "order", "divergence", "gamma")}
+            given: dict[str, Any] = {name: getattr(self, name) for name in ("order", "divergence", "gamma")}
+            given["form"] = None if self.form is None else str(self.form)
             related = neighbours if self.name in names_with("neighbours") else None
             return jp.leakage.by_name(self.name, **given, neighbours=related)
         except InputError as error:
-            message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
+            message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error

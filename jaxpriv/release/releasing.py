@@ -572,7 +572,9 @@ def _disclosed(
     looks = mechanism.parts[0].earlier is not None
     if after is None and not looks:
         if evidence is not None or limit is not None:
-            raise InputError("evidence and limit go with `after`, an earlier design")
+            raise InputError(
+                "limit and the evidence (on the command line `private`) go with `after`, an earlier design"
+            )
         return None
     if not isinstance(mechanism, Mechanism) or isinstance(after, GroupedMechanism):
         raise InputError("after is about designs that are not of groups of columns")
