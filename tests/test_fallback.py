@@ -209,3 +209,17 @@ def test_a_limit_without_end_leaves_cutting_planes_nothing_to_cut():
     found = jp.solve(problem)  # 1e-6 of 5e11 is below its rounding
     assert found.status == "not_certified"
     assert found.gap <= 1e-14 * found.value
+
+
+@pytest.mark.parametrize("seed", [1, *thorough(0, 4, 7, 9, 10, 11)])
+def test_a_linear_program_near_independence_goes_on_to_the_hybrid_gradient(seed):
+    """Its limits of 6e-10 are less than what HiGHS leaves of them."""
+    rng = np.random.default_rng(seed)
+    joint = np.outer(rng.random(4), rng.random(12)) * (1 + 1e-5 * rng.standard_normal((4, 12)) / 4)
+    costs = rng.random((12, 12))
+    problem = jp.DistortionProblem(
+        joint / joint.sum(), costs, leakage_budget=6e-10, leakage=lk.LocalDifferentialPrivacy()
+    )
+    found = jp.solve(problem)
+    assert_proved(problem, found)
+    assert any("hybrid-gradient next" in note for note in found.notes)

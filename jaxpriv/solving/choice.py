@@ -104,8 +104,9 @@ _TRACED_PAIRS, _TRACED_TOLERANCE = 256, 1e-8
 # of 8 symbols, 320 of 16 and 96 of 32.
 _QUICK, _QUICK_PAIRS = InteriorPoint(correctors=1, warm_steps=25, boundary=0.98, neighbourhood=0.005), 1024
 # Entries of a mechanism up to which the simplex method takes less time than NumPy's steps on a linear program: measured
-# for maximal leakage and the correct guess, 3 to 6 times less at 8 and 16 symbols, 2 to 4 at 24, and as long at 32.
-_BY_VERTICES = 24**2
+# for maximal leakage, the correct guess and total variation, 0.3 to 0.7 of the time at 12 and 16 symbols, 0.5 to 1.1
+# at 20, 1.0 to 1.4 at 24 and 1.5 to 3 at 32.
+_BY_VERTICES = 22**2
 # The loops count in 32 bits where x64 is off.
 _MOST_STEPS = 2**31 - 1
 

@@ -199,9 +199,10 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
-    linear program, the simplex method of HiGHS; of another small program, linear programs over rules, which go on from
-    what `first` has, however near it is; of another large one, the hybrid gradient. Mechanism and proof are certified
-    together; of the simplex method and the hybrid gradient the result with the smaller gap is taken whole.
+    linear program, the simplex method of HiGHS and then the hybrid gradient; of another small program, linear programs
+    over rules, which go on from what `first` has, however near it is; of another large one, the hybrid gradient.
+    Mechanism and proof are certified together; of the simplex method and the hybrid gradient the result with the
+    smaller gap is taken whole.
     """
     clock, goal, missed = request.clock, request.goal, first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
@@ -215,7 +216,9 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         if not (stalled or first.stopped):
             return first
         if problem.linear:
-            return _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
+            first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
+            if first.code != Status.NOT_CERTIFIED or clock.expired() or not_by_hybrid(problem) is not None:
+                return first
     if clock.left < _seconds(problem):
         return first
     if not problem.of_information:

@@ -108,12 +108,13 @@ def solve(
     `auto` takes the interior-point method where its factors fit into memory. Inside of jit, vmap and grad the hybrid
     gradient, which compiles in half the time, takes one smooth average other than mutual information with a budget or
     a multiplier and no further limits, where |X| |Y| <= 256 and tol >= 1e-8. Where all measures are piecewise linear,
-    up to 24 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
+    up to 22 symbols, the simplex method is quicker until steps are compiled, and is taken. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to the next when
     the certified gap stops falling, returns the best, and lists in `notes` what it did. So it does where the
     interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent for
-    a set of joints or a leakage budget; the simplex method where all measures are piecewise linear; cutting planes
+    a set of joints or a leakage budget; the simplex method, then the hybrid gradient where all measures are piecewise
+    linear; cutting planes
     for other measures and up to 200 entries of the mechanism, wherever the tolerance is missed; the hybrid gradient
     for larger ones), and the better mechanism is returned with the better bound of both; of a time limit the first
     method has 0.6 where the rest is long enough for the next one, and all of it otherwise.

@@ -115,3 +115,12 @@ def test_few_steps_to_the_value_of_the_simplex_method(name, monkeypatch):
         assert_one_optimum(found, exact, 1e-12)
         steps += int(found.steps)
     assert steps <= MOST[name], steps
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_a_symbol_that_is_not_iterated_on_may_use_more_than_the_budget(seed):
+    joint = drawn_joint(seed, 3, 5) * [1.0, 1e-5, 1e-13, 1.0, 1.0]
+    problem = stated(lk.MaximalLeakage(), joint / joint.sum(), distances(5), budget=1e-9)
+    found = jp.solve(problem, "linear-program", tol=1e-10)
+    assert_proved(problem, found, 1e-10)
+    assert found.value < float(lk.evaluate(lk.MaximalLeakage(), problem.joints[0], np.eye(5)).value) - 1e-10
