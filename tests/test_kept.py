@@ -29,7 +29,7 @@ from jaxpriv._runtime import executables as kept
 from jaxpriv.program import Form
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import loops
-from tests.cases import run_python, thorough
+from tests.cases import raised, run_python, thorough
 
 ONE = np.array([1.0, np.e])
 OTHER = partial(entropy, axis=0)
@@ -117,10 +117,10 @@ def test_switched_off_nothing_is_written(place, run, monkeypatch):
     assert run(ONE)[1]
     assert run(ONE)[1]
     assert not place.exists()
-    with pytest.raises(kept.UnusableError, match="switched off"):
+    with raised(kept.UnusableError, "switched off"):
         kept.folder()
     monkeypatch.setenv(kept.SWITCH, "here")
-    with pytest.raises(kept.UnusableError, match="absolute"):
+    with raised(kept.UnusableError, "absolute"):
         kept.folder()
 
 
@@ -152,7 +152,7 @@ def test_beside_jaxs_own_cache_nothing_is_kept(place, monkeypatch):
     before = jax.config.jax_compilation_cache_dir
     jax.config.update("jax_compilation_cache_dir", str(place))
     try:
-        with pytest.raises(kept.UnusableError, match="own compilation cache"):
+        with raised(kept.UnusableError, "own compilation cache"):
             kept.folder()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)

@@ -14,7 +14,7 @@ from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, greedy, greedy_curve
 from jaxpriv.leakage import FInformation, MaxCostGain, ReverseKullbackLeibler, ZeroOneLoss
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, raised
 from tests.grid.measures import MEASURES
 
 from .cases import entropy_of, information, released
@@ -280,13 +280,13 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_targets(case):
     given_, error, words = BAD[case]
-    with pytest.raises(error, match=words):
+    with raised(error, words):
         greedy(JOINT, **given_)
 
 
 def test_bad_curves_joints_and_solvers():
     assert_refused(r"disclosures\[1\]", greedy_curve, JOINT, disclosures=[0.1, np.nan])
-    with pytest.raises(InfeasibleError, match=r"disclosures\[1\] is above H"):
+    with raised(InfeasibleError, r"disclosures\[1\] is above H"):
         greedy_curve(JOINT, disclosures=[0.1, 2.0])
     assert_refused(r"relevances\[0\] is negative", greedy_curve, JOINT, relevances=[-1.0])
     assert_refused("sums to", greedy, 2 * JOINT, disclosure=0.1)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
-from jaxpriv.leakage import MutualInformation, evaluate
+from jaxpriv.leakage import MutualInformation
 from jaxpriv.release import fit
 from jaxpriv.release.table import certified_groups
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles, column_distortion, count_table
 from jaxpriv.verifier import verify
-from tests.cases import raised, refused
+from tests.cases import raised, refused, value_of
 from tests.release.conftest import COLUMNS, saved
 
 
@@ -136,7 +136,7 @@ def test_a_limit_holds_for_the_population():
     for seed in range(12):
         found = fit(sample(4000, seed), private="s", useful="x", leakage_budget=0.08, population=True, seed=seed)
         w = found.mechanism.matrix()
-        leaks.append(evaluate(MutualInformation(), POPULATION, w).value)
+        leaks.append(value_of(MutualInformation(), POPULATION, w))
         assert found.limit.upper <= found.limit.limit == 0.08
         assert found.mechanism.asked.target == pytest.approx(0.08 * found.limit.rung / 12)
         assert found.audit is None

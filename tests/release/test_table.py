@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from jaxpriv.errors import EntropyError, IntegrityError
-from jaxpriv.leakage import MaxLift, evaluate
+from jaxpriv.leakage import MaxLift
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
     leakage_of,
@@ -18,7 +18,7 @@ from jaxpriv.release.table import (
     within_leakage,
     without_rare,
 )
-from tests.cases import raised
+from tests.cases import raised, value_of
 from tests.verifier.conftest import ONE, counted
 
 SHIFT = np.uint64(62)
@@ -155,5 +155,5 @@ def test_an_output_that_is_rarer_than_the_resolution_is_merged():
     np.testing.assert_array_equal(without_rare(w, mass, costs, 1e-12), w)
     rough, better = (quantise(table, resolution=32, support=True) for table in (w, merged))
     values = [float(counted(counts, one).leakage("max-lift").upper) for one in (rough, better)]
-    assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
+    assert values[1] == pytest.approx(float(value_of(MaxLift(), counts / counts.sum(), merged)), abs=1e-8)
     assert values[1] <= values[0]

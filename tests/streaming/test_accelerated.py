@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.data.channel import AbstractChannel
-from tests.cases import assert_one_optimum, thorough
+from tests.cases import assert_one_optimum, raised, thorough
 
 from .conftest import DISTORTIONS, smooth_joint, smooth_problem
 
@@ -117,7 +117,7 @@ def test_an_impossible_budget_is_proved_so(rough):
     joint, table = rough
     least = joint.sum(axis=0) @ table.min(axis=1)
     problem = jp.DistortionProblem(joint, table, budget=0.9 * least)
-    with pytest.raises(jp.InfeasibleError, match=r"^budget\[0\] .* is below") as info:
+    with raised(jp.InfeasibleError, r"^budget\[0\] .* is below") as info:
         jp.solve(problem, "accelerated")
     assert_allclose(info.value.proof["bound"], least, rtol=1e-12)
     assert jp.solve(problem, "accelerated", throw=False).status == "infeasible"

@@ -7,7 +7,7 @@ import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solving.sweeps import Study
-from tests.cases import refused
+from tests.cases import raised, refused
 
 GRID = {
     "joint": {"family": "dirichlet", "private": 3, "useful": 4, "seed": {"first": 5, "count": 3}},
@@ -65,7 +65,7 @@ def test_files_are_read_beside_the_declaration_and_named_by_their_content(tmp_pa
     np.savez(tmp_path / "data.npz", joint=joint, distortion=2.0 - np.eye(4))
     assert Study.of(tmp_path / "study.toml").hash != before
     (tmp_path / "data.npz").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(IntegrityError, match=r"grid\[0\].joint: .*not a complete .npz"):
+    with raised(IntegrityError, r"grid\[0\].joint: .*not a complete .npz"):
         Study.of(tmp_path / "study.toml")
 
 
@@ -174,5 +174,5 @@ def test_a_declaration_is_a_regular_file_of_a_size_that_people_write(tmp_path):
     with refused("not a regular file"):  # to open it would wait for ever
         Study.of(tmp_path / "pipe.toml")
     (tmp_path / "large.toml").write_text("# " + "x" * 2**20)
-    with pytest.raises(ResourceError, match="larger than 1048576 bytes"):
+    with raised(ResourceError, "larger than 1048576 bytes"):
         Study.of(tmp_path / "large.toml")
