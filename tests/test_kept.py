@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 from jaxpriv.probability import entropy
 from numpy.testing import assert_allclose
 
@@ -33,19 +32,6 @@ from tests.cases import raised, run_python, thorough
 
 ONE = np.array([1.0, np.e])
 OTHER = partial(entropy, axis=0)
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch, no_programs):
-    """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
-    monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    kept._say.cache_clear()
-    yield tmp_path / "executables"
-    jax.config.update("jax_enable_compilation_cache", before)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture

@@ -105,9 +105,3 @@ def test_too_many_vertices():
     joint = drawn_joint(0, 10, 40)
     with raised(ResourceError, "bases"):
         maximum_utility(joint, (PML, 0.1))
-
-
-def test_result_is_frozen():
-    result = maximum_utility(SOURCE, (LDP, 1.0))
-    with pytest.raises(AttributeError):
-        result.value = 2.0

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_array_max_ulp
 
 from jaxpriv._runtime import native
 from jaxpriv.solvers import _newton_system
@@ -121,8 +121,8 @@ def test_factors_solve_their_systems(shape, form):
         left = left - np.einsum("ytx,ytz->xz", r, r)
     else:
         s, h, k = found[:3]
-        np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
-        np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
+        assert_array_max_ulp(s, np.sqrt(di), 1)
+        assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
         b = h[:, :, None] * rows * s[:, None, :]
         matrix = np.einsum("ytx,ytz->yxz", b, b) + np.eye(b.shape[2])
         left = np.einsum("yzx,yzw->xw", k * s[:, None], k * s[:, None])

@@ -207,6 +207,7 @@ def test_relabelling_changes_nothing(measures):
 
 def test_a_sweep_is_its_parts():
     measures = [leakage.MutualInformation(), leakage.Arimoto(2.0), leakage.CorrectGuess(), leakage.Lift()]
+    measures += [leakage.Sibson(1.0), leakage.Arimoto(1.0)]
     measures += [leakage.MaxInformation(), leakage.MaxCostGain(leakage.BrierLoss()), leakage.LocalDifferentialPrivacy()]
     stack = np.stack([MECHANISM, SHARP, np.full((USEFUL, 4), 0.25)])
     counts = samples(JOINTS["weak"], 700, 2)

@@ -180,19 +180,12 @@ def test_a_frontier_by_auto_stays_on_tables(few_cells):
     assert (curve.solutions.status == "optimal").all()
 
 
-def test_max_steps_counts_the_steps_of_all_grids():
-    problem = smooth_problem(SIZE, 3, budget=0.05)
-    solution = jp.solve(problem, CELLS, tol=1e-9, max_steps=5)
-    assert solution.status == "not_certified"
-    assert solution.steps == 5
-
-
 def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, often):
     asked = smooth_problem(SIZE, 3, budget=0.1)
     path, steps = tmp_path / "state.npz", []
     whole = jp.solve(asked, CELLS, tol=1e-4)
     early = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)
-    assert early.status == "not_certified"
+    assert (early.status, early.steps) == ("not_certified", whole.steps - 2)
     again = jp.solve(asked, CELLS, tol=1e-4, checkpoint=path, progress=lambda record: steps.append(record.step))
     assert again.status == whole.status
     assert (again.value, again.lower_bound, again.steps) == (whole.value, whole.lower_bound, whole.steps)

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solving.sweeps import Study
@@ -43,8 +44,8 @@ def test_a_share_lies_between_the_least_distortion_and_that_of_the_best_constant
 def test_families_are_what_they_say():
     joint = {"family": "correlated", "private": 4, "useful": 4, "correlation": [0.0, 1.0], "seed": 3}
     alone, same = (one.joints[0] for one in map(_study(joint=joint, budget_share=0.5).problem, (0, 1)))
-    np.testing.assert_allclose(alone, np.outer(alone.sum(axis=1), alone.sum(axis=0)), atol=1e-15)
-    np.testing.assert_allclose(same, np.diag(np.diag(same)), atol=1e-15)
+    assert_allclose(alone, np.outer(alone.sum(axis=1), alone.sum(axis=0)), atol=1e-15)
+    assert_allclose(same, np.diag(np.diag(same)), atol=1e-15)
     emptied = _study(joint={**GRID["joint"], "zeros": 1.0}).problem(0).joints[0]
     assert (emptied.sum(axis=0) > 0).all()
     assert (emptied.sum(axis=1) > 0).all()
@@ -58,7 +59,7 @@ def test_files_are_read_beside_the_declaration_and_named_by_their_content(tmp_pa
         '[[grid]]\njoint = "data.npz"\ndistortion = { file = "data.npz" }\nbudget = [0.1, 0.2]\n'
     )
     study = Study.of(tmp_path / "study.toml")
-    np.testing.assert_array_equal(study.problem(1).joints[0], joint)
+    assert_array_equal(study.problem(1).joints[0], joint)
     before = study.hash
     np.savez(tmp_path / "data.npz", joint=joint[::-1], distortion=1.0 - np.eye(4))
     assert Study.of(tmp_path / "study.toml").hash == before  # the same numbers
