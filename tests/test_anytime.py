@@ -131,13 +131,6 @@ def test_a_wrong_time_limit_is_refused(limit):
         jp.solve_prior_ball(problem(), 0.1, time_limit=limit)
 
 
-def test_a_clock_of_other_work_goes_without_a_limit_of_its_own():
-    with refused("give clock, or time_limit and progress"), Clock() as clock:
-        jp.frontier(problem(), budgets=[0.1], time_limit=1.0, clock=clock)
-    with refused("give clock, or time_limit and progress"), Clock() as clock:
-        jp.funnel_frontier(jp.FunnelProblem(JOINT, disclosure=0.1), disclosures=[0.1], progress=True, clock=clock)
-
-
 def test_there_is_no_clock_inside_of_jit():
     def value(budget, **arguments):
         return jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=budget), "mirror-descent", **arguments).value

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import jaxpriv as jp
@@ -73,11 +72,12 @@ class MeasureOption:
         from jaxpriv.leakage.registry import names_with
 
         try:
-            given: dict[str, Any] = {name: getattr(self, name) for name in ("form", "order", "divergence", "gamma")}
+            given: dict[str, Any] = {name: getattr(self, name) for name in ("order", "divergence", "gamma")}
+            given["form"] = None if self.form is None else str(self.form)
             related = neighbours if self.name in names_with("neighbours") else None
             return jp.leakage.by_name(self.name, **given, neighbours=related)
         except InputError as error:
-            message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
+            message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error
@@ -140,12 +140,12 @@ class RunOptions(TimeOptions):
 
     max_steps: int | None = None
 
-    def request(self, solver: str, rtol: float = 0.0, checkpoint: Path | None = None) -> "Request":
+    def request(self, solver: str, rtol: float = 0.0, **further: Any) -> "Request":  # noqa: ANN401 (fields of it)
         """How a problem is solved; the clock begins now."""
         from jaxpriv.solvers import Goal
         from jaxpriv.solving.choice import Request
 
-        return Request(self.clock(), Goal(self.tol, rtol), solver, self.max_steps, checkpoint=checkpoint)
+        return Request(self.clock(), Goal(self.tol, rtol), solver, self.max_steps, **further)
 
 
 def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:

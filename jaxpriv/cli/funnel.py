@@ -30,7 +30,7 @@ def funnel(
     relevance: list[float] | None = None,
     multiplier: list[float] | None = None,
     bottleneck: bool = False,
-    method: str = "auto",
+    solver: str = "auto",
     measure: LeakageOptions,
     run: RunOptions,
     results: MappingOptions,
@@ -49,13 +49,13 @@ def funnel(
     from jaxpriv.solving.solve import solve_within
 
     leakage = measure.option.measure(None)
-    known_solver(method, True, "method")
-    bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
+    known_solver(solver, True, "method")
+    bottleneck = bottleneck or bool(relevance) or solver in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "equivocation": equivocation, "leakage_budget": leakage_budget}
     given |= {"relevance": relevance, "multiplier": multiplier}
     form = _output.only_one(given)
     targets = checked_targets(form, given[form], low=0.0)
-    why = f"--method {method}" if method in _OF_BOTTLENECKS else "--bottleneck"
+    why = f"--method {solver}" if solver in _OF_BOTTLENECKS else "--bottleneck"
     if bottleneck and form in ("equivocation", "leakage_budget"):
         option = form.replace("_", "-")
         raise InputError(f"--{option} is for the funnel, not for {why}; use --relevance or --disclosure")
@@ -70,7 +70,7 @@ def funnel(
     files = book_file(results.codebook_out, table)
     kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
     further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}
-    request, found = run.request(method), []
+    request, found = run.request(solver), []
 
     def work(report: Callable[[int, int], None]) -> None:
         for done, target in enumerate(targets, 1):
@@ -89,7 +89,7 @@ def funnel(
         else solved(one, *_NUMBERS)
         for one in found
     ]
-    record = {**_together(records, method), **in_units(leakage.unit)}
+    record = {**_together(records, solver), **in_units(leakage.unit)}
     if unreachable := [one for one in found if isinstance(one, InfeasibleError)]:
         _output.deliver(record, results.json, "")
         raise unreachable[0]
@@ -106,7 +106,7 @@ def funnel(
         text = targets_table(records, targets, form, leakage.unit, value_unit, units)
     _output.deliver(record, results.json, text, files)
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
-    if open_gaps and (method == "auto" or FUNNEL_SOLVERS[method].proves or request.clock.stop):
+    if open_gaps and (solver == "auto" or FUNNEL_SOLVERS[solver].proves or request.clock.stop):
         raise uncertified(request.clock.stop, run.tol, max(open_gaps), "Allow more --max-steps, or raise --tol")
 
 

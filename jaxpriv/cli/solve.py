@@ -58,7 +58,7 @@ def solve(
     )
     asked = stated if marginal is None else near_marginal(arrays, stated, marginal)
     whole = asked if leakage_tolerance is None else jp.LexicographicProblem(asked, tolerance=leakage_tolerance)
-    request = run.request(solver, rtol, checkpoint)
+    request = run.request(solver, rtol, checkpoint=checkpoint)
     try:
         solution = working("Solving", lambda _: solve_within(whole, request), request.clock)
     except InfeasibleError as error:

@@ -131,7 +131,7 @@ def test_exponents_are_read_from_the_sweep():
 @pytest.mark.parametrize("name", speed_page.PAGES)
 def test_the_pages_have_the_numbers_of_the_results_files(name):
     page, makers = (speed_page.EXPLANATION / name).read_text(encoding="utf-8"), speed_page.PAGES[name]
-    assert re.findall(r"<!-- ([a-z]+)\.json -->", page) == list(makers)
+    assert re.findall(r"<!-- ([a-z0-9-]+\.json.*?) -->", page) == list(makers)
     assert speed_page.renewed(page, makers) == page
 
 

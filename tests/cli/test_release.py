@@ -56,6 +56,7 @@ def test_released_and_verified(tmp_path):
     refused(run("verify damaged.zip"), 5, "damaged")
     refused(run("release people.csv --design damaged.zip --out 2.csv --receipt 2"), 5)
     mistaken("verify absent.zip", "does not exist")
+    mistaken("verify design.zip --records people.csv", "--records goes with --released:")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
 

@@ -215,7 +215,7 @@ def test_ldp_between_neighbours_of_the_file(save):
     [
         ("--budget -0.1", "--budget"),
         ("--leakage-budget -0.1", "--leakage-budget"),
-        ("--budget 0.1 --limit max-information=0.05", "limits and budget"),
+        ("--budget 0.1 --limit max-information=0.05", "--limit and --budget contradict"),
     ],
 )
 def test_infeasible_writes_the_proof_and_no_mechanism(problem, tmp_path, asked, word):
@@ -282,7 +282,7 @@ OPTIONS = {
     "--budget 0.1 --leakage lift --form average": ["--form", "lift", "worst"],
     "--multiplier 1 --leakage maximal-leakage": ["multiplier", "logarithm"],
     "--budget 0.1 --leakage lift --solver mirror-descent": ["mirror-descent", "interior-point"],
-    "--budget 0.1 --limit lift=1 --solver two-grid": ["two-grid", "limits"],
+    "--budget 0.1 --limit lift=1 --solver two-grid": ["two-grid", "--limit[0]"],
     "--budget 0.1 --limit lift": ["--limit 'lift'", "sibson:2=0.3"],
     "--budget 0.1 --limit lift=-1": ["--limit 'lift=-1'", ">= 0"],
     "--budget 0.1 --limit gossip=1": ["--limit gossip", "unknown", "ldp"],

@@ -126,7 +126,7 @@ def test_the_form_is_chosen_once():
         r"^multiplier: a set of joints", jp.DistortionProblem, np.stack([JOINT, JOINT]), TABLE, multiplier=1.0
     )
     assert_refused(
-        r"^multiplier: a set of joints takes budget=",
+        r"^multiplier: a set of joints takes a `budget`",
         jp.DistortionProblem,
         np.stack([JOINT, JOINT]),
         TABLE,

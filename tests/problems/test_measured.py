@@ -71,7 +71,7 @@ def test_a_limit_below_that_of_no_release_is_infeasible(name):
 def test_limits_that_contradict_the_budget_are_proved():
     floor = jp.solve(problem_of(lk.RelativeEntropyPrivacy(), leakage_budget=0.2), tol=1e-7).lower_bound
     limits = [(lk.RelativeEntropyPrivacy(), 0.2)]
-    with raised(InfeasibleError, "limits and budget") as caught:
+    with raised(InfeasibleError, "limits and `budget`") as caught:
         jp.solve(problem_of(None, budget=0.9 * floor, limits=limits))
     assert caught.value.proof["bound"] > caught.value.proof["allowed"] == 0
     met = proved(problem_of(None, budget=1.2 * floor, limits=limits))

@@ -1,5 +1,7 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,14 @@ def test_designs_go_from_little_change_to_no_leakage(advice):
         assert one.gap <= 1e-6
         assert one.distortion <= one.budget * (1 + 1e-9)
         assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
+
+
+def test_the_picture_names_the_least_distortion_at_which_nothing_leaks(advice):
+    """A release that hides all columns is one of those that reveal nothing."""
+    texts = [text.get_text() for text in advice.plot().axes[0].texts]
+    (free,) = (float(text.split()[3]) for text in texts if text.startswith("nothing leaks"))
+    assert free <= advice.designs[-1].distortion
+    assert free == pytest.approx(advice.designs[-1].budget / 1.01, abs=1e-3)
 
 
 @pytest.mark.parametrize("place", [1, 5])
@@ -167,3 +177,11 @@ def test_a_time_limit_leaves_intervals(table):
     found = advise(table, **COLUMNS, time_limit=0.0)
     assert all(one.gap >= 0 for one in found.designs)
     assert not all(one.status == "optimal" for one in found.designs)
+
+
+def test_one_handler_notes_ctrl_c_from_the_first_stage_to_the_last(table):
+    """The handler of a call stays in place when a part of its work has ended."""
+    handlers = []
+    advise(table, **COLUMNS, progress=lambda at: handlers.append((at.solver, signal.getsignal(signal.SIGINT))))
+    assert {"reading the records", "bounds for the population"} <= {stage for stage, _ in handlers}
+    assert signal.default_int_handler not in [handler for _, handler in handlers]

@@ -18,8 +18,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.release import Mechanism, fit, release
+from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release
 from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release.report import report
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
 from tests.cases import ROOT, files_end_at, raised, refused, run_python, thorough
@@ -112,8 +113,10 @@ def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
 def test_files_that_do_not_go_together(files):
     for file, others, words in (
         (files.design, {"design": files.design}, "itself"),
+        (files.audit, {}, "is the audit of a design, and a design is needed here"),
+        (files.design, {"private": files.design}, "is a design, and the audit of a design is needed here"),
         (files.receipt, {"private": files.audit}, "goes with a design"),
-        (files.design, {"records": files.records}, "goes with released"),
+        (files.design, {"records": files.records}, "goes with `released`"),
         (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
     ):
         with refused(words):
@@ -158,7 +161,7 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     with refused("complete gzip"):
         files.verify(order=files.order, records=packed)
     for option in ({"read": settings}, {"order": files.order}, {"identity": ["age"]}):
-        with refused(r"go(es)? with records"):
+        with refused(r"go(es)? with (records|`records`):"):
             files.verify(**option)
 
 
@@ -271,6 +274,25 @@ def test_what_fails_releases_nothing(tmp_path, table, mechanism, change, out, op
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_no_design_is_named(tmp_path, table, mechanism, fitted):
+    for call in (
+        lambda: release(mechanism, table, tmp_path / "a.csv", tmp_path / "a.json"),
+        lambda: release(table, fitted, tmp_path / "a.csv", tmp_path / "a.json"),
+        lambda: drift(fitted, fitted.evidence, table),
+        lambda: estimate_counts(fitted, table),
+        lambda: audit_design(table, fitted),
+        lambda: report(fitted),
+    ):
+        with refused(r"^(mechanism|design) must be of type Mechanism.* not \w+; fit\(...\).mechanism is one"):
+            call()
+    with refused("^evidence must be of type Evidence, not Mechanism"):
+        drift(mechanism, mechanism, table)
+    with refused("^frame must be a table, not a path"):
+        mechanism.apply("people.csv")
+    with refused("^names of columns are texts; one is of type int"):
+        fit(table, private=0, useful=["age"], budget=0.1)  # pyright: ignore[reportArgumentType]
+
+
 # -- the ledger ------------------------------------------------------------------------------------
 
 
@@ -323,6 +345,22 @@ def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     with refused("another design"):
         releasing("b", by=every["watchdog"].mechanism, ledger="ledger")
     assert not (tmp_path / "b.csv").exists()
+
+
+def test_a_ledger_under_the_name_of_another_ones_is_refused(tmp_path, releasing, every):
+    """It has none of the draws: a release with it would be a second draw for the same records."""
+    releasing("a")
+    (own,) = ledgers(tmp_path)
+    content = own.read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    releasing("elsewhere/b", by=every["watchdog"].mechanism, private_folder=tmp_path / "elsewhere")
+    (other,) = ledgers(tmp_path / "elsewhere")
+    own.write_bytes(other.read_bytes())
+    with raised(IntegrityError, "is the ledger of another design"):
+        releasing("c")
+    own.write_bytes(content)
+    first, again = releasing("c"), releasing("d")
+    assert first.served == again.served == len(first.outputs)
 
 
 def test_a_damaged_or_busy_ledger_is_refused(tmp_path, table, releasing):

@@ -11,6 +11,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_array_max_ulp
 
 from jaxpriv._runtime import native
+from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 from tests.cases import drawn_joint, raised, run_python, thorough
@@ -89,10 +90,17 @@ def systems_by_numpy(shape, form):
 def test_systems_are_those_of_the_portable_code(shape, form):
     args, parts, given, solved = systems_by_numpy(shape, form)
     columns, solve = KERNELS[form]
-    for found, wanted in ((columns(*args), parts), (solve(*given), solved)):
-        for one, other in zip(found, wanted, strict=True):
+    for function, own, wanted in ((columns, args, parts), (solve, given, solved)):
+        by_xla = function(*map(jnp.asarray, own))
+        for one, other in zip(by_xla, wanted, strict=True):
             assert one.shape == other.shape
             close(one, other)
+        # Bit by bit, on arrays of NumPy and with lanes, one of whose arguments is that of every lane.
+        first, *rest = map(np.asarray, own)
+        in_lanes = function(first, *(with_lanes(np.stack([part, part])) for part in rest))
+        for one, plain, lanes in zip(by_xla, function(first, *rest), in_lanes, strict=True):
+            assert_array_equal(plain, one)
+            assert_array_equal(lanes.lanes, np.stack([one, one]))
 
 
 FACTORS = [
@@ -420,6 +428,9 @@ def test_kernels_refuse_arrays_of_other_shapes(symbol):
     for one, dtype in [*((one, None) for one in wrong), (sides, "int32")]:
         with raised(jax.errors.JaxRuntimeError, "of other shapes"):
             call(symbol, one, dtype)
+        if dtype is None and symbol not in KINDS:
+            with pytest.raises(MemoryError, match="of other shapes"):
+                native.on_arrays(symbol, one[1], *map(np.ones, one[0]))
 
 
 @kernels
