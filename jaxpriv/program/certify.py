@@ -132,9 +132,9 @@ def _of_outputs(part: Arr, mechanism: Arr) -> Arr:
     return (part[..., None, :] @ mechanism)[..., 0, :]
 
 
-# Linear rows without a normalisation are differences of two probabilities, P(x|s) and P(x) say. Where S and X are nearly
-# independent they are far below either, and below 1e-9 they have fewer digits than `most_excess` asks for: this share
-# of P(x) is a part of their scale (times `most_excess` that is 50 roundings of P(x)).
+# Linear rows without a normalisation are differences of two probabilities, P(x|s) and P(x) say. Where S and X are
+# nearly independent they are far below either, and have fewer digits than `most_excess` asks for: this share of P(x) is
+# a part of their scale (times half of `most_excess` that is 50 roundings of P(x)).
 _OF_DIFFERENCES = 0.01
 
 

@@ -1,4 +1,4 @@
-"""High orders: rules fall as the power a - 1 of what ratios fall by, to far below rounding. Orders near 0 and near 1."""
+"""High orders: rules fall as the power a - 1 of what ratios fall by, to far below rounding. Orders near 0 and 1."""
 
 import numpy as np
 import pytest
