@@ -20,8 +20,8 @@ QUICKLY = "from jaxpriv._runtime import compilation; compilation._OPTIONS['xla_b
 @contextlib.contextmanager
 def without_whole_solves() -> Iterator[None]:
     """No kernel solves a problem as a whole: the steps of the method are taken one by one."""
-    loaded, whole._loaded = whole._loaded, lambda _: None
+    there, whole.has_kernels = whole.has_kernels, lambda: False
     try:
         yield
     finally:
-        whole._loaded = loaded
+        whole.has_kernels = there

@@ -44,6 +44,21 @@ def texts(figure):
     return {text.get_text() for text in figure.findobj(matplotlib.text.Text)}
 
 
+def test_where_nothing_leaks_is_rounded_to_the_side_where_it_holds():
+    assert "nothing leaks\nfrom 0.409 on" in texts(plotting.plot_frontier(curve(), free=0.40811))
+    assert "nothing leaks\nfrom 0.290 on" in texts(plotting.plot_frontier(curve(), free=0.29))
+
+
+def test_points_marks_and_words_are_inside_of_the_axes():
+    for spent in (0.3, 2.0):
+        figure = plotting.plot_frontier(curve(), others=[(spent, 0.7, "coin")], free=1.0)
+        figure.canvas.draw()
+        axes = figure.axes[0]
+        assert max(1.0, spent) < axes.get_xlim()[1]
+        (words,) = (text for text in axes.texts if text.get_text().startswith("nothing leaks"))
+        assert words.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_frontier_shows_band_points_units_and_others():
     figure = plotting.plot_frontier(
         curve(), tol=1e-6, others=[(0.3, 0.7, "coin")], others_label="coins", free=1.0, units="bits"

@@ -22,12 +22,6 @@ JOINT = drawn_joint(0, 4, 5)
 TABLE = distances(5)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
-def test_no_leakage_is_certified_in_any_units_of_the_cost(scale):
-    """The finite price of leakage was fixed, and the bound lost the square of the cost's scale."""
-    assert jp.solve(jp.DistortionProblem(JOINT, scale * TABLE**2, leakage_budget=0)).status == "optimal"
-
-
 def test_a_negative_traced_limit_has_no_mechanism():
     found = jax.jit(lambda e: jp.solve(jp.DistortionProblem(JOINT, TABLE, leakage_budget=e)))(-0.1)
     assert np.isnan(found.mechanism).all()
@@ -106,21 +100,10 @@ def test_offsets_beyond_integers():
         jp.NoiseProblem(np.eye(3) / 3, [0.0, 1.0, 1.0], budget=0.2, offsets=[0, 1, 1e300])
 
 
-@pytest.mark.parametrize("copies", [2, 4])
-def test_joints_and_budgets_that_say_the_same_twice(copies):
-    """Their prices are not unique, which a start in float32 must bear."""
-    once = jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=0.3))
-    joints = jp.solve(jp.DistortionProblem([JOINT] * copies, TABLE, budget=0.3))
-    budgets = jp.solve(jp.DistortionProblem(JOINT, [TABLE] * copies, budget=[0.3] * copies))
-    assert once.status == joints.status == budgets.status == "optimal"
-    assert joints.value == pytest.approx(once.value, abs=2e-6)
-    assert budgets.value == pytest.approx(once.value, abs=2e-6)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2, 11])
 def test_leakage_limit_zero_on_joints_whose_masses_differ_by_many_orders(seed):
     """HiGHS's presolve called these infeasible."""
-    joint = np.random.default_rng(seed).dirichlet(np.full(64, 0.02)).reshape(8, 8)
+    joint = drawn_joint(seed, 8, 8, 0.02)
     table = distances(8)
     solution = jp.solve(jp.DistortionProblem(joint, table, leakage_budget=0))
     assert 0 <= solution.lower_bound <= solution.value <= (joint.sum(axis=0) @ table).min() + 1e-12

@@ -10,7 +10,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets, watchdog
 from jaxpriv.funnels.greedy import greedy
-from jaxpriv.release import fit
+from jaxpriv.release import fit, fit_groups
+from jaxpriv.statistics import tables
 
 JOINT = np.array([[0.3123, 0.1077], [0.0811, 0.4989]])
 HAMMING = 1 - np.eye(2)
@@ -113,7 +114,16 @@ def test_a_design_prints_no_class_of_its_table():
     rng = np.random.default_rng(0)
     town = rng.choice(["<b>north", "south"], 400).astype(object)
     income = np.where(rng.random(400) < 0.3 + 0.4 * (town == "south"), "high", "low").astype(object)
-    found = fit({"<i>town": town, "income": income}, private="income", useful=["<i>town"], budget=0.1)
+    columns = {"private": "income", "useful": ["<i>town"]}
+    table = {"<i>town": town, "income": income}
+    found = fit(table, **columns, budget=0.1)
+    counted = tables.count_table(table, **columns)
+    groups = fit_groups(table, groups=[["<i>town"]], private="income", budget=0.1)
+    parts = (found.mechanism, found.evidence, found.codebook, counted, counted.dataset, counted.codebook.encode(table))
+    for one in (found, *parts, groups, groups.evidence):
+        assert "high" not in repr(one)
+        assert found.evidence.key not in repr(one)
+        assert groups.evidence.key not in repr(one)
     for text in (str(found), str(found.mechanism), found._repr_html_()):
         assert "high" not in text
         assert "south" not in text

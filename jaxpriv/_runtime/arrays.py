@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._runtime import lanes
-from jaxpriv._runtime.lanes import LaneArray, has_lanes
+from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, Index, ScalarLike
 
 inf = math.inf
@@ -70,7 +70,9 @@ def arguments(*arrays: ArrLike) -> tuple[Arr, ...]:
     if _any_jax(arrays):
         return tuple(jnp.asarray(array) for array in arrays)
     # What is of a batch passes for an array of NumPy (`lanes`).
-    return tuple(lanes.with_lanes(one.lanes) if has_lanes(one) else np.asarray(one, np.float64) for one in arrays)
+    return tuple(
+        lanes.with_lanes(one.lanes) if isinstance(one, LaneArray) else np.asarray(one, np.float64) for one in arrays
+    )
 
 
 def in_double(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
@@ -164,8 +166,8 @@ def stack(arrays: Sequence[ArrLike], axis: int = 0) -> Arr:
     """Arrays of one shape along a new axis."""
     if of(*arrays) is jnp:
         return jnp.stack(arrays, axis=axis)
-    one = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
-    parts = [array[one] if has_lanes(array) else np.asarray(array)[one] for array in arrays]
+    one: Any = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
+    parts = [array[one] if isinstance(array, LaneArray) else np.asarray(array)[one] for array in arrays]
     return np.concatenate(parts, axis=len(one) - 1)
 
 
@@ -173,7 +175,7 @@ def broadcast_to(a: Arr, shape: tuple[int, ...]) -> Arr:
     """`a` repeated to a shape."""
     if of(a) is jnp:
         return jnp.broadcast_to(a, shape)
-    if has_lanes(a):
+    if isinstance(a, LaneArray):
         return lanes.broadcast_to(a, shape)
     repeated = np.empty(shape, a.dtype)
     repeated[...] = a
@@ -206,7 +208,7 @@ def ones(shape: int | tuple[int, ...], like: Arr) -> Arr:
 
 def full(shape: int | tuple[int, ...], value: ArrLike, like: Arr) -> Arr:
     """An array of one number with the dtype of `like`."""
-    if has_lanes(value):
+    if isinstance(value, LaneArray):
         return lanes.broadcast_to(value, (shape,) if isinstance(shape, int) else shape)
     return of(like, value).full(shape, value, like.dtype)
 
@@ -232,7 +234,7 @@ def put(a: Arr, index: Index, value: ArrLike) -> Arr:
     """A copy of `a` with `value` at `index`."""
     if of(a, value) is jnp:
         return jnp.asarray(a).at[index].set(value)
-    if has_lanes(a) or has_lanes(value):
+    if isinstance(a, LaneArray) or isinstance(value, LaneArray):
         return lanes.put(a, index, value)
     a = a.copy()
     a[index] = value
@@ -273,7 +275,7 @@ def einsum(subscripts: str, *arrays: Arr) -> Arr:
     if of(*arrays) is jnp:
         return jnp.einsum(subscripts, *arrays, precision="highest")
     a, b = arrays
-    if has_lanes(a) or has_lanes(b):
+    if isinstance(a, LaneArray) or isinstance(b, LaneArray):
         return lanes.einsum(subscripts, a, b, einsum)
     to_a, to_b, back, shared, own = _contraction(subscripts)
     a, b = a.transpose(to_a), b.transpose(to_b)
@@ -313,7 +315,7 @@ def inverse_root(g: Arr) -> Arr:
         root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
         one = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
         return lax.linalg.triangular_solve(root, one, left_side=True, lower=True)
-    if has_lanes(g):
+    if isinstance(g, LaneArray):
         return lanes.with_lanes(inverse_root(g.lanes))
     try:
         root = np.linalg.cholesky(g)
@@ -327,7 +329,7 @@ def cholesky(g: Arr) -> Arr:
     """L, lower triangular, with g = L L' for a stack of positive definite matrices; NaN where one is not."""
     if of(g) is jnp:
         return jnp.linalg.cholesky(g)
-    if has_lanes(g):
+    if isinstance(g, LaneArray):
         return lanes.with_lanes(cholesky(g.lanes))
     try:
         return np.linalg.cholesky(g)
@@ -346,7 +348,7 @@ def solve(matrix: Arr, rhs: Arr) -> Arr:
     """matrix^-1 rhs, not finite where the matrix is singular."""
     if of(matrix, rhs) is jnp:
         return jnp.linalg.solve(matrix, rhs)
-    if has_lanes(matrix) or has_lanes(rhs):
+    if isinstance(matrix, LaneArray) or isinstance(rhs, LaneArray):
         return lanes.solve(matrix, rhs, solve)
     try:
         return np.linalg.solve(matrix, rhs)
@@ -371,9 +373,9 @@ def while_loop(go_on: Callable[[T], BoolLike], step: Callable[[T], T], state: T)
     if _any_jax(state):
         return lax.while_loop(go_on, step, state)
     going = go_on(state)
-    while going.lanes.any() if has_lanes(going) else going:
+    while going.lanes.any() if isinstance(going, LaneArray) else going:
         new = step(state)
-        state = lanes.chosen(going, new, state) if has_lanes(going) else new
+        state = lanes.chosen(going, new, state) if isinstance(going, LaneArray) else new
         going = go_on(state)
     return state
 
@@ -391,7 +393,7 @@ def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
     """`lax.cond` of functions without arguments; both of them where lanes differ."""
     if _JAX[type(which)]:
         return lax.cond(which, yes, no)
-    if has_lanes(which):
+    if isinstance(which, LaneArray):
         if which.lanes.any() and not which.lanes.all():
             return lanes.chosen(which, yes(), no())
         return yes() if which.lanes.all() else no()
@@ -400,7 +402,7 @@ def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
 
 def chosen(which: BoolLike, new: T, old: T) -> T:
     """The arrays of the tree `new` where `which` (of no axes) holds, those of `old` otherwise."""
-    if has_lanes(which):
+    if isinstance(which, LaneArray):
         return lanes.chosen(which, new, old)
     if _JAX[type(which)]:
         return jax.tree.map(lambda one, other: jnp.where(which, one, other), new, old)

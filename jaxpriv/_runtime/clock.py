@@ -245,12 +245,8 @@ class Clock:
 ENDLESS = Clock()
 
 
-def clock_of(time_limit: float | None, progress: ProgressLike, clock: Clock | None = None) -> Clock:
-    """The clock of a call with these arguments; InputError names the one that is wrong. `clock`: of other work."""
-    if clock is not None:
-        if time_limit is not None or progress:
-            raise InputError("give clock, or time_limit and progress, not both")
-        return clock
+def clock_of(time_limit: float | None, progress: ProgressLike) -> Clock:
+    """The clock of a call with these arguments; InputError names the one that is wrong."""
     if time_limit is not None:
         if is_traced(time_limit):
             raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")

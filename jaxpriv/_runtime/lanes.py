@@ -10,7 +10,7 @@ computes both sides, or continues until the last lane is done, and takes for eac
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
@@ -139,11 +139,6 @@ class LaneArray(NDArrayOperatorsMixin):
     ) -> object:
         del types
         return _FUNCTIONS[function](*args, **options) if function in _FUNCTIONS else NotImplemented
-
-
-def has_lanes(value: object) -> TypeGuard[LaneArray]:
-    """Whether it is an array with lanes."""
-    return type(value) is LaneArray
 
 
 def with_lanes(lanes: Computed) -> np.ndarray:

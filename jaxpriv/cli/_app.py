@@ -22,7 +22,7 @@ from jaxpriv.cli._options import filled_in
 from jaxpriv.cli._output import check_outputs
 from jaxpriv.cli._work import unfinished
 from jaxpriv.errors import JaxprivError
-from jaxpriv.verifier.__main__ import DEBUG, complain, explain
+from jaxpriv.verifier.__main__ import DEBUG, complain, explain, in_options
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # click's own in older releases
@@ -90,7 +90,9 @@ class Command(TyperCommand):
             return super().invoke(ctx)
         except JaxprivError as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("--")}
-            error.args = (in_options(str(error), options), *error.args[1:])
+            # What may be given several times has a plural in Python.
+            options |= {f"{one.name}s": one.opts[0] for one in self.params if getattr(one, "multiple", False)}
+            error.args = (in_words(str(error), options), *error.args[1:])
             raise
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
@@ -129,18 +131,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def in_options(message: str, options: Mapping[str, str]) -> str:
-    """A message about arguments as one about options: names that are no plain words, the first word, `name` in
-    backquotes, and NAME=VALUE where the value is that of an option; and measures by their names here."""
+def in_words(message: str, options: Mapping[str, str]) -> str:
+    """A message about arguments as one about options, and measures by their names here."""
     registry = sys.modules.get("jaxpriv.leakage.registry")  # not imported: no message has a name of its classes
     for kind, name in registry.names_of_classes().items() if registry else ():
         message = re.sub(rf"(?<!['\w.]){kind}(\(\))?(?!['\w(])", name, message)
-    for argument, option in options.items():
-        message = re.sub(rf"(?<!['\w-]){argument}=(?:'([^']*)'|(?=[\d.]))", rf"{option} \1", message)
-        message = message.replace(f"`{argument}`", option)
-        start = r"(?<!['\w-])" if "_" in argument else "^"
-        message = re.sub(rf"{start}{argument}(?!['\w=-]|[./]\w)", option, message)
-    return message
+    return in_options(message, options)
 
 
 def silence_backends() -> None:

@@ -420,7 +420,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
         ),
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
-        "method": (
+        "funnel:solver": (
             "NAME",
             "auto (column-generation, vertex-generation for measures of finitely many actions and smooth ones, "
             "posterior-limit for measures of the worst outcome, which prove their values), greedy, greedy-ratio, "
@@ -468,7 +468,7 @@ _COMPLETED: Mapping[str, Callable[..., list[str]]] = {
     "leakage": _complete.measures,
     "divergence": _complete.divergences,
     "solver": _complete.solvers,
-    "method": _complete.methods,
+    "funnel:solver": _complete.methods,
 }
 # The least and the largest value, where the parser refuses others.
 _RANGES: Mapping[str, Mapping[str, float]] = {
@@ -485,7 +485,7 @@ _RANGES: Mapping[str, Mapping[str, float]] = {
     },
 }
 # Options that have another name in Python.
-_NAMES = {"identity": "id", "listed": "list"}
+_NAMES = {"identity": "id", "listed": "list", "funnel:solver": "method"}
 _ROWS = {key: row for rows in PANELS.values() for key, row in rows.items()}
 _PLACES = {key: (panel, place) for panel, rows in PANELS.items() for place, key in enumerate(rows)}
 
@@ -494,8 +494,8 @@ def _key(command: str, name: str) -> str:
     return f"{command}:{name}" if f"{command}:{name}" in _ROWS else name
 
 
-def _flag(name: str) -> str:
-    return f"--{_NAMES.get(name, name).replace('_', '-')}"
+def _flag(key: str, name: str) -> str:
+    return f"--{_NAMES.get(key, _NAMES.get(name, name)).replace('_', '-')}"
 
 
 def declared(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
@@ -503,8 +503,11 @@ def declared(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
     name, key = parameter.name, _key(command, parameter.name)
     value, text, *shown = _ROWS[key]
     given: dict[str, Any] = {"metavar": value or None, "help": text, **_RANGES.get(key, {})}
-    given |= {"autocompletion": _COMPLETED.get(value) or _COMPLETED.get(name), "show_default": (*shown, True)[0]}
-    made = typer.Argument(**given) if _PLACES[key][0] == "Arguments" else typer.Option(_flag(name), **given)
+    given |= {
+        "autocompletion": _COMPLETED.get(value) or _COMPLETED.get(key) or _COMPLETED.get(name),
+        "show_default": (*shown, True)[0],
+    }
+    made = typer.Argument(**given) if _PLACES[key][0] == "Arguments" else typer.Option(_flag(key, name), **given)
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[parameter.annotation, made])
 
 
@@ -516,7 +519,7 @@ def files_of(command: str, given: Mapping[str, object]) -> tuple[dict[str, Path]
         shown = _ROWS[key][0].partition("|")[0].removesuffix(".csv")
         panel = _PLACES[key][0]
         if isinstance(value, Path) and shown != "DIR":
-            label = shown if panel == "Arguments" else _flag(name)
+            label = shown if panel == "Arguments" else _flag(key, name)
             (outputs if panel in ("Output", "Running") else inputs)[label] = value
         elif panel == "Arguments" and isinstance(value, list):
             inputs |= {f"{shown.split()[0]} {k}": path for k, path in enumerate(value, 1) if isinstance(path, Path)}

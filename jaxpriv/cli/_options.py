@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jaxpriv._runtime.clock import Clock
+    from jaxpriv.solving.choice import Request
 
 T = TypeVar("T")
 # Arrays by their names in a file.
@@ -71,11 +72,12 @@ class MeasureOption:
         from jaxpriv.leakage.registry import names_with
 
         try:
-            given: dict[str, Any] = {name: getattr(self, name) for name in ("form", "order", "divergence", "gamma")}
+            given: dict[str, Any] = {name: getattr(self, name) for name in ("order", "divergence", "gamma")}
+            given["form"] = None if self.form is None else str(self.form)
             related = neighbours if self.name in names_with("neighbours") else None
             return jp.leakage.by_name(self.name, **given, neighbours=related)
         except InputError as error:
-            message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
+            message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error
@@ -138,6 +140,13 @@ class RunOptions(TimeOptions):
 
     max_steps: int | None = None
 
+    def request(self, solver: str, rtol: float = 0.0, **further: Any) -> "Request":  # noqa: ANN401 (fields of it)
+        """How a problem is solved; the clock begins now."""
+        from jaxpriv.solvers import Goal
+        from jaxpriv.solving.choice import Request
+
+        return Request(self.clock(), Goal(self.tol, rtol), solver, self.max_steps, **further)
+
 
 def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
     """Refuse a solver (or method) that there is none of, with those that there are."""
@@ -181,6 +190,26 @@ def distortion_problem(
     leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
     limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
     return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
+
+
+def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":
+    """The problem with P_Y within a total variation or `DIVERGENCE=` of `marginal` in the file, or of P(X)."""
+    from jaxpriv._runtime.validation import scalar
+
+    name, _, number = limit.rpartition("=")
+    try:
+        within = float(number)
+    except ValueError:
+        raise InputError(f"--marginal {limit!r} must be V or DIVERGENCE=V, such as 0.02 or kl=0.01") from None
+    scalar(within, "--marginal", low=0.0)
+    joint = arrays["joint"]
+    if stated.budget is None or joint.ndim != 2:
+        raise InputError("--marginal goes with --budget and one joint (S,X)")
+    named = name not in ("", "total-variation")
+    divergence = jp.leakage.by_name("f-information", divergence=name).divergence if named else None
+    target = arrays.get("marginal", joint.sum(axis=0))
+    given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
+    return jp.with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
 
 
 class Unseen(StrEnum):

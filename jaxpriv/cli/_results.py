@@ -1,6 +1,7 @@
 """What several commands print of a result, and how they end when it is not certified."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jaxpriv as jp
@@ -45,13 +46,45 @@ def uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifie
     )
 
 
-def work_of(record: JsonRecord) -> dict[str, str]:
-    """The last lines of a result."""
+def result_text(record: JsonRecord, best: str, unit: str, shown: Mapping[str, str], units: Units) -> str:
+    """The lines of a result: the value, which is `best`, and its interval, all in `unit`; what else is `shown`."""
+    (per, name), proved = units.of(unit), "upper_bound" in record
+    least = record["value"] == record.get("upper_bound", record["value"])
+    numbers = {best: (_output.upper if least else _output.lower)(record["value"] * per)}
+    numbers["lower bound"] = _output.lower(record["lower_bound"] * per)
+    if proved:
+        numbers["upper bound"] = _output.upper(record["upper_bound"] * per)
+    numbers["proved gap" if proved else "certified gap"] = _output.upper(record["gap"] * per, 2)
     seconds = record["seconds"]
-    return {
+    lines = {
+        "status": record["status"].replace("_", " "),
+        **{line: f"{number} {name}" for line, number in numbers.items()},
+        **shown,
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
     }
+    return _output.aligned(lines)
+
+
+def targets_table(
+    records: Sequence[JsonRecord], targets: Sequence[float], form: str, leaked: str, valued: str, units: Units
+) -> str:
+    """The results of funnels, a row for each target; `leaked`, `valued`: the units of leakages and of values."""
+    (scale, unit), (per, _) = units.of(leaked), units.of(valued)
+    rows = (
+        (
+            f"{target:g}",
+            f"{one['disclosure'] * units.per_nat:.6f}",
+            f"{one['leakage'] * scale:.6f}",
+            _output.lower_fixed(one["lower_bound"] * per),
+            _output.upper_fixed(one["upper_bound"] * per),
+            str(one["iterations"]),
+            one["status"].replace("_", " "),
+        )
+        for target, one in zip(targets, records, strict=True)
+    )
+    headings = (form.replace("_", " "), f"I(X;Y) ({units})", f"leakage ({unit})", "lower bound", "upper bound", "steps")
+    return _output.rendered(_output.table_of(rows, headings))
 
 
 def curve_table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> "RichTable":

@@ -40,11 +40,13 @@ def advise(
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
+    from jaxpriv.release.advising import advise_within
+
     further: dict[str, object] = {**vars(measure), **vars(split)}
-    asked = {**further, **of_records, "symbols": symbols, "tol": run.tol, "clock": clock}
+    asked = {**further, **of_records, "symbols": symbols, "tol": run.tol}
     request = request_of(jp.release.AdviseRequest, asked)
     try:
-        advice = working("Advising", lambda _: jp.release.advise(source, request), clock)
+        advice = working("Advising", lambda _: advise_within(source, request, clock), clock)
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None

@@ -32,6 +32,8 @@ def compare(
     """
     if sum((row_order is not None, identity is not None, same_order)) > 1:
         raise InputError("give one of --row-order, --id and --same-order")
+    if row_order is None and identity is None and not same_order:
+        _output.refuse("needs paired rows; give --row-order, --id or --same-order", target=target)
     if (design is None) == (not useful):
         raise InputError("give the --design, or name the columns of both tables with --useful")
     before, after = table_file(original, read), table_file(released, None)

@@ -56,12 +56,14 @@ def fit(
     of_records |= {} if after is None else {"useful": ()}
     run.check()
     clock = run.clock()
-    asked = {**given, **of_records, **of_groups, "tol": run.tol, "clock": clock}
+    asked = {**given, **of_records, **of_groups, "tol": run.tol}
+    from jaxpriv.release.fitting import fit_within
+    from jaxpriv.release.grouping import fit_groups_within
 
     def work(_: object) -> "jp.release.Fitted | jp.release.FittedGroups":
         if in_one:
-            return jp.release.fit(source, request_of(jp.release.FitRequest, asked))
-        return jp.release.fit_groups(source, request_of(jp.release.GroupsRequest, asked))
+            return fit_within(source, request_of(jp.release.FitRequest, asked), clock)
+        return fit_groups_within(source, request_of(jp.release.GroupsRequest, asked), clock)
 
     try:
         found = working("Fitting", work, clock)

@@ -49,7 +49,8 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv.solving.frontier import spread_targets
+    from jaxpriv.funnels.solve import FunnelGoal, funnel_frontier_within
+    from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)
     run.check()
@@ -72,7 +73,7 @@ def frontier(
         raise InputError("--limit is for curves over a distortion")
     costs = None if funnel else arrays["distortion"]
     points = np.array(values) if values else spread_targets(arrays["joint"], costs, count or 0)
-    clock, first = run.clock(), float(points[0])
+    request, first = run.request(solver, throw=False), float(points[0])
     if not funnel:
         asked: Any = distortion_problem(arrays, measures, **{name: first})
     elif not bottleneck:
@@ -82,9 +83,11 @@ def frontier(
         asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
     else:
         raise InputError("--leakage: a bottleneck is about mutual information only")
-    swept = jp.funnel_frontier if funnel else jp.frontier
-    how = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps, "clock": clock}
-    curve = working("Solving", lambda _: swept(asked, **{f"{name}s": points}, **how), clock)
+    if funnel:
+        goal = FunnelGoal(run.tol, run.max_steps, request.clock)
+        curve = working("Solving", lambda _: funnel_frontier_within(asked, {name: points}, solver, goal), goal.clock)
+    else:
+        curve = working("Solving", lambda _: frontier_within(asked, {name: points}, request), request.clock)
     numbers = curve.points()
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
@@ -100,7 +103,7 @@ def frontier(
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
-            f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(points)} points are not certified to --tol "
+            f"{_output.stopped(request.clock.stop)}{len(open_gaps)} of {len(points)} points are not certified to --tol "
             f"{run.tol:g}: the largest gap is "
             f"{_output.upper(open_gaps.max(), 2)}. All intervals are valid."
         )

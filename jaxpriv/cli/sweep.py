@@ -27,6 +27,7 @@ def sweep(
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
     from jaxpriv._runtime.clock import clock_of, listener
+    from jaxpriv.solving.sweeps.running import sweep_within
 
     clock, listen = clock_of(time_limit, None), listener(progress, "SweepProgress")
 
@@ -36,7 +37,7 @@ def sweep(
             if listen is not None:
                 listen(record)
 
-        return jp.sweep(study, out, workers=workers, part=part, dry_run=dry_run, progress=each, clock=clock)
+        return sweep_within(study, out, clock, each, workers=workers, part=part, dry_run=dry_run)
 
     done = working("Planning" if dry_run else "Solving", work, clock)
     if dry_run:

@@ -512,7 +512,7 @@ class Alternating(_FromStarts):
         """The best of the mechanisms reached."""
         fits = isinstance(problem, FunnelProblem) and problem.form == "disclosure"
         if not (fits and isinstance(problem.leakage, MutualInformation)):
-            raise InputError("alternating takes a FunnelProblem for mutual information with a disclosure")
+            raise InputError("solver: alternating takes the funnel of mutual information with a `disclosure`")
         source = problem.reduction.source
         symbols = len(source)
         outputs = self.outputs or symbols + 1

@@ -92,6 +92,7 @@ class AbstractFunnelSolver(ABC):
     """Hyper-parameters, and a way to find a release. Subclasses are final frozen dataclasses."""
 
     takes_start: ClassVar[bool] = False  # whether `find` begins with the `start` of a goal that has one
+    proves: ClassVar[bool] = False  # whether it goes on until the interval is proved to the tolerance
 
     @abstractmethod
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:

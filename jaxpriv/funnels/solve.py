@@ -207,7 +207,6 @@ def funnel_frontier(
     max_steps: int | None = None,
     time_limit: float | None = None,
     progress: ProgressLike = None,
-    clock: Clock | None = None,
 ) -> FunnelFrontier:
     """Solve `problem` at many targets; its own target is replaced.
 
@@ -227,7 +226,6 @@ def funnel_frontier(
         solver, tol, max_steps: as for `solve`.
         time_limit: seconds for the whole sweep, as for `solve`.
         progress: as for `solve`; the record's `done` and `total` count the targets.
-        clock: of other work that this is a part of, in place of the two.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -239,7 +237,16 @@ def funnel_frontier(
         "relevance": relevances,
         "multiplier": multipliers,
     }
-    clock = clock_of(time_limit, progress, clock)
+    with clock_of(time_limit, progress) as clock:
+        goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
+        return funnel_frontier_within(problem, sweeps, solver, goal)
+
+
+def funnel_frontier_within(
+    problem: object, sweeps: Mapping[str, ArrayLike | None], solver: str | AbstractFunnelSolver, goal: FunnelGoal
+) -> FunnelFrontier:
+    """`funnel_frontier` as a part of other work, which has the clock of `goal`; `sweeps` are targets by their form."""
+    clock = goal.clock
     if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
         raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]
@@ -248,17 +255,16 @@ def funnel_frontier(
         known = ", ".join(f"{name}s" for name in sweeps if name in fields)
         raise InputError(f"give exactly one of {known}")
     form = given[0]
-    if is_traced(problem, sweeps[form], tol):
+    if is_traced(problem, sweeps[form], goal.tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
-    goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
     keeps = isinstance(method, (ColumnGeneration, VertexGeneration))
     find = method.prepare(problem) if keeps else method.find
     solutions: dict[int, FunnelSolution] = {}
     postponed: list[int] = []
-    with clock, own_settings():
+    with own_settings():
         for done, k in enumerate(np.argsort(-targets, kind="stable").tolist(), start=1):
             with clock.quiet(), clock.share(_FOR_ONE if keeps else 1.0):
                 one = solutions[k] = solve_with(points[k], name, find, goal, keeps)

@@ -13,7 +13,7 @@ and a search for the root of U(eps) = R has a proof on both of its sides.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class PosteriorLimit(AbstractFunnelSolver):
     `InferentialPrivacy` without neighbours, `MaxInformation`, `RelativeEntropyPrivacy` and `MaxCostGain` of `LogLoss`
     or `BrierLoss`; for up to about four private symbols.
     """
+
+    proves: ClassVar[bool] = True
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):

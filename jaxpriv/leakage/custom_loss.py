@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.lanes import has_lanes, with_lanes
+from jaxpriv._runtime.lanes import LaneArray, with_lanes
 from jaxpriv._runtime.numerics import least_on_simplex, positive, simplex_gap
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import is_traced
@@ -79,8 +79,8 @@ class CustomLoss(AbstractCost):
 
     def least(self, w: Column) -> Scalar:
         if xp.of(w) is np:
-            found = _least_costs(self, w.lanes if has_lanes(w) else w[None])
-            return with_lanes(found) if has_lanes(w) else found[0]
+            found = _least_costs(self, w.lanes if isinstance(w, LaneArray) else w[None])
+            return with_lanes(found) if isinstance(w, LaneArray) else found[0]
         costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
         return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.lanes import has_lanes, with_lanes
+from jaxpriv._runtime.lanes import LaneArray, with_lanes
 from jaxpriv._runtime.numerics import positive
 from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv._runtime.validation import is_traced, scalar
@@ -264,7 +264,7 @@ class UserDivergence(AbstractDivergence):
     def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         if xp.of(t) is np:
             curve = UserCurve(self)
-            return with_lanes(curve.value(t.lanes)) if has_lanes(t) else curve.value(t)
+            return with_lanes(curve.value(t.lanes)) if isinstance(t, LaneArray) else curve.value(t)
         present = positive(t)
         return jnp.where(present, self.f(jnp.where(present, t, 1.0)), self.at_zero)
 

@@ -9,6 +9,7 @@ unless `units="bits"`, and the label of every axis names the unit.
 
 import itertools
 import json
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -227,7 +228,8 @@ def plot_frontier(
         leaked = ylabel or (measures.pop() if len(measures) == 1 else "leakage of S")
         _label(above, f"{leaked} ({unit})")
         above.set_ylim(bottom=0)
-        above.set_xlim(0, 1.01 * max(float(one.x.max()) for one in drawn) or 1.0)
+        widest = max([float(one.x.max()) for one in drawn] + [spent for spent, _, _ in marks])
+        above.set_xlim(0, (1.05 if marks else 1.01) * widest or 1.0)
         _name_others(above, marks)
         if free is not None:
             _mark_free(above, free * across, informed)
@@ -350,9 +352,12 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
 
 
 def _mark_free(axes: "Axes", free: float, informed: bool) -> None:
-    text = f"nothing leaks\n{'up to' if informed else 'from'} {free:.3f}{'' if informed else ' on'}"
+    # Rounded to the side on which it holds, but for what is the rounding of a decimal number.
+    number = math.floor(1000 * free + 1e-6) / 1000 if informed else math.ceil(1000 * free - 1e-6) / 1000
+    text = f"nothing leaks\n{'up to' if informed else 'from'} {number:.3f}{'' if informed else ' on'}"
     arrow = {"arrowstyle": "-|>", "color": "0.2", "lw": 0.6, "shrinkA": 1, "shrinkB": 3}
-    place = {"xytext": (26, 44), "textcoords": "offset points", "ha": "center", "fontsize": 6.5}
+    aside = -26 if free > 0.8 * axes.get_xlim()[1] else 26
+    place = {"xytext": (aside, 44), "textcoords": "offset points", "ha": "center", "fontsize": 6.5}
     axes.annotate(text, (free, 0.0), arrowprops=arrow, **place)
 
 

@@ -83,7 +83,9 @@ class Multiplier(AbstractProblemForm):
     @classmethod
     def of(cls, value: Any, joints: int, distortions: int) -> Self:  # noqa: ANN401
         if joints > 1:
-            raise InputError("multiplier: a set of joints takes budget=; a price under every joint is a sum of joints")
+            raise InputError(
+                "multiplier: a set of joints takes a `budget`; a price under every joint is a sum of joints"
+            )
         prices = _per_distortion(value, cls.name, distortions)
         if not is_traced(prices) and not np.all(prices >= 0):
             raise InputError(f"multiplier[{int(np.argmax(~(prices >= 0)))}] is negative")
@@ -102,8 +104,8 @@ class LeakageBudget(AbstractProblemForm):
         del joints
         if distortions > 1:
             raise InputError(
-                "leakage_budget minimises one distortion, and several were given; use budget= or multiplier=, or pass "
-                "their weighted sum as one distortion"
+                "leakage_budget minimises one distortion, and several were given; use `budget` or `multiplier`, or "
+                "pass their weighted sum as one distortion"
             )
         return cls(scalar(value, cls.name, infinite=True))
 

@@ -269,7 +269,7 @@ class FunnelProblem(_AbstractFunnelProblem):
                 f"neighbours, not {kind}"
             )
         if limited and multiplier is not None:
-            raise InputError("multiplier is for average measures: give a disclosure or a leakage_budget")
+            raise InputError("multiplier is for average measures: give a `disclosure` or a `leakage_budget`")
         given = {
             "disclosure": disclosure,
             "equivocation": equivocation,

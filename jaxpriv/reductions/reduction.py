@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays
 from jaxpriv._runtime.arrays import of
+from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.candidate import Candidate, Goal
@@ -311,7 +312,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     known: ScalarLike = 0.0
     for term in program.terms:
         prior = term.rows.sum(axis=1)
-        if not term.smooth or not (program.traced or (prior > 0).all()):
+        if not term.smooth or not (isinstance(prior, Tracer | LaneArray) or (prior > 0).all()):
             terms.append(term)
             continue
         centre = _on_host(term.rule_at(prior))

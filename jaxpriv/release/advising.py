@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from jaxpriv.release.obstacles import Obstacle, remove_obstacles
 from jaxpriv.release.requests import MeasureRequest, requested
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
-from jaxpriv.solving.frontier import Frontier, frontier
+from jaxpriv.solving.frontier import Frontier, frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
@@ -140,10 +139,8 @@ class Advice:
             for one in self.hidden
             if len(one.columns) < 2
         ]
-        free = self.designs[-1].distortion
-        figure = self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
-        figure.axes[0].set_xlim(right=1.05 * max(spent for spent, _, _ in others))
-        return figure
+        free = self.designs[-1].budget / _SHARES[-1]
+        return self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,7 +157,7 @@ class AdviseRequest(MeasureRequest):
     @property
     def arguments(self) -> dict[str, object]:
         """Those of `fit`, but for the target: columns or a codebook, the measure, costs and split."""
-        names = [f.name for f in fields(MeasureRequest) if f.name not in ("time_limit", "progress", "clock")]
+        names = [f.name for f in fields(MeasureRequest) if f.name not in ("time_limit", "progress")]
         left_out = ("codebook",) if self.codebook is None else ("private", "useful", "rules", "shared")
         return {name: getattr(self, name) for name in names if name not in left_out}
 
@@ -184,10 +181,14 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
     `symbols`: the most combinations of useful classes, and of private ones, at most 4,096; for more than about 150 the
     designs take minutes.
     """
+    with request.started() as clock:
+        return advise_within(source, request, clock)
+
+
+def advise_within(source: Source, request: AdviseRequest, clock: Clock) -> Advice:
+    """`advise` as a part of other work, which has a clock of its own and handles Ctrl-C."""
     most = min(whole(request.symbols, "symbols", low=2.0), MOST_SYMBOLS)
     beta = 1 - failure(request.confidence, "confidence")
-    clock = request.started()
-
     clock.begin("reading the records")
     parts = read_parts(source, request)
     obstacles: tuple[Obstacle, ...] = ()
@@ -200,19 +201,17 @@ def advise(source: Source, request: AdviseRequest) -> Advice:
     joint = records.design[:, seen] / records.design.sum()
     costs = column_distortion(records.codebook, records.useful[seen], kinds=request.distortion, weights=request.weights)
 
-    with nullcontext() if request.clock else clock:
-        clock.begin("the least change that reveals nothing")
-        independent = DistortionProblem(joint, costs, leakage_budget=0.0)
-        free = float(solve_within(independent, Request(clock, Goal(request.tol, 0.0))).value)
-        if not free > 0:
-            raise InputError(
-                "the useful columns are independent of the private ones in these records: nothing is to hide"
-            )
-        clock.begin(f"{len(_SHARES)} designs")
-        problem = DistortionProblem(joint, costs, leakage=request.measure, budget=free)
-        curve = frontier(problem, budgets=free * np.array(_SHARES), tol=request.tol, clock=clock)
-        clock.begin("bounds for the population")
-        designs = tuple(_advised(curve, records, joint, k, beta, clock) for k in range(len(curve)))
+    clock.begin("the least change that reveals nothing")
+    independent = DistortionProblem(joint, costs, leakage_budget=0.0)
+    free = float(solve_within(independent, Request(clock, Goal(request.tol, 0.0))).value)
+    if not free > 0:
+        raise InputError("the useful columns are independent of the private ones in these records: nothing is to hide")
+    clock.begin(f"{len(_SHARES)} designs")
+    problem = DistortionProblem(joint, costs, leakage=request.measure, budget=free)
+    how = Request(clock, Goal(request.tol, 0.0), throw=False)
+    curve = frontier_within(problem, {"budget": free * np.array(_SHARES)}, how)
+    clock.begin("bounds for the population")
+    designs = tuple(_advised(curve, records, joint, k, beta, clock) for k in range(len(curve)))
     return Advice(
         designs=designs,
         hidden=_hidden(curve, records, joint, costs),

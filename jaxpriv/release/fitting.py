@@ -4,7 +4,6 @@ import math
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -295,7 +294,6 @@ def fit(source: Source, request: FitRequest) -> Fitted:
             exact computation of all numbers are not interrupted. Ctrl-C does the same, as in `jaxpriv.solve`.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` at the beginning of
             every stage and after every portion of steps.
-        clock: of other work that this is a part of, in place of the two.
 
     A warning says where X itself meets the target: every record is then released as it is.
 
@@ -307,7 +305,13 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
     table that is too large.
     """
-    asked, clock = request.asked, request.started()
+    with request.started() as clock:
+        return fit_within(source, request, clock)
+
+
+def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
+    """`fit` as a part of other work, which has a clock of its own and handles Ctrl-C."""
+    asked = request.asked
     clock.begin("reading the records")
     parts = read_parts(source, request, request.after)
     records = parts.counted()
@@ -328,13 +332,12 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         )
         work = replace(work, asked=asked)
     clock.begin("designing")
-    with nullcontext() if request.clock else clock:  # otherwise whoever has the clock handles Ctrl-C
-        if not request.population:
-            found = work.design(asked.target)
-        else:
-            limit, found = _grouped(work) if asked.problem == "watchdog" else _certified(work)
-            # They chose the mechanism: no audit may take them for held out.
-            records = replace(records, held_out=None)
+    if not request.population:
+        found = work.design(asked.target)
+    else:
+        limit, found = _grouped(work) if asked.problem == "watchdog" else _certified(work)
+        # They chose the mechanism: no audit may take them for held out.
+        records = replace(records, held_out=None)
     clock.begin("computing every number again")
     book, seen = records.codebook, records.seen
     duals = found.duals
@@ -372,7 +375,7 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         statements += tuple(cause.sentence for cause in causes[:_CAUSES])
     unchanged = bool(((mechanism.alone.table[seen] > 0).sum(axis=0) <= 1).all())
     if unchanged:
-        warnings.warn(UNCHANGED, stacklevel=3)
+        warnings.warn(UNCHANGED, stacklevel=4)
         statements = (f"{UNCHANGED}.", *statements)
     audit = audited(mechanism, evidence, request.confidence)
     return Fitted(mechanism, evidence, claims, found.status, audit, limit, statements, unchanged, book)

@@ -1,7 +1,7 @@
 """Mechanisms of several groups of columns as one public file that releases all columns, and their evidence."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -138,7 +138,7 @@ class GroupedEvidence:
 
     parts: tuple[Evidence, ...]
     records: np.ndarray
-    key: str
+    key: str = field(repr=False)
 
     __repr__ = summary
 

@@ -5,7 +5,6 @@ import os
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -29,13 +28,13 @@ from jaxpriv.release.counting import (
     names_of,
     read_parts,
 )
-from jaxpriv.release.fitting import FEASIBLE, UNCHANGED, FitRequest, Fitted, audited, fit
+from jaxpriv.release.fitting import FEASIBLE, UNCHANGED, FitRequest, Fitted, audited, fit_within
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism, side_by_side
 from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.release.requests import DesignRequest, requested
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
-from jaxpriv.solving.frontier import frontier
+from jaxpriv.solving.frontier import frontier_within
 from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit.populations import from_fitted_information
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Source
@@ -181,7 +180,7 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
         leakage_budget: the leakage of all groups together is at most this (nats), certified. Exactly one of the two.
         confidence: that of each group's audit by itself, and of the bound on the leakage of all groups by itself.
         source, private, rules, shared, distortion, weights, split, seed, unseen, resolution, tol: as for `fit`.
-        sparse, time_limit, progress, clock: the same.
+        sparse, time_limit, progress: the same.
 
     Groups may reveal much together even where each reveals nothing by itself: because columns depend on S in
     combination, which then belong in one group, or because there are few records for so many combinations, so that who
@@ -190,7 +189,13 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
     Raises `InputError` for bad columns, groups, numbers and options, `NotCertifiedError` for a `leakage_budget` below
     the rounding errors of float64; other errors are those of `fit`.
     """
-    by_budget, groups, clock = request.leakage_budget is None, request.groups, request.started()
+    with request.started() as clock:
+        return fit_groups_within(source, request, clock)
+
+
+def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> FittedGroups:
+    """`fit_groups` as a part of other work, which has a clock of its own and handles Ctrl-C."""
+    by_budget, groups = request.leakage_budget is None, request.groups
     if (request.budget is None) == by_budget:
         raise InputError("give exactly one of budget and leakage_budget")
     target = scalar(
@@ -244,28 +249,26 @@ def fit_groups(source: Source, request: GroupsRequest) -> FittedGroups:
                     budget=own,
                     distortion=_within(side.names, distortion),
                     weights=_within(side.names, weights),
-                    clock=clock,
                     **{name: getattr(request, name) for name in _ALIKE},
                 )
-                fitted.append(fit(columns, one))
+                fitted.append(fit_within(columns, one, clock))
         return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
 
-    with nullcontext() if request.clock else clock:
-        clock.begin("the curves of the groups")
-        curves = [_curve(side, clock) for side in sides]
-        found = designed(target) if by_budget else _certified(target, curves, designed, clock)
-        if not by_budget and found.leaked > target:
-            found = _mixed(found, target, together, request.confidence)
-        spent = [one.claims["distortion"] for one in found.fitted]
-        low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
-        high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
-        optimum = None
-        if records.seen.sum() <= _COMPARED:
-            clock.begin("one mechanism for all columns")
-            side = _Side.of(records, names, distortion, weights)
-            problem = DistortionProblem(side.joint, side.costs, budget=float(high))
-            best = solve_within(problem, Request(clock, Goal(request.tol, 0.0)))
-            optimum = float(best.lower_bound), float(best.value)
+    clock.begin("the curves of the groups")
+    curves = [_curve(side, clock) for side in sides]
+    found = designed(target) if by_budget else _certified(target, curves, designed, clock)
+    if not by_budget and found.leaked > target:
+        found = _mixed(found, target, together, request.confidence)
+    spent = [one.claims["distortion"] for one in found.fitted]
+    low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
+    high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
+    optimum = None
+    if records.seen.sum() <= _COMPARED:
+        clock.begin("one mechanism for all columns")
+        side = _Side.of(records, names, distortion, weights)
+        problem = DistortionProblem(side.joint, side.costs, budget=float(high))
+        best = solve_within(problem, Request(clock, Goal(request.tol, 0.0)))
+        optimum = float(best.lower_bound), float(best.value)
     apart = tuple(one.claims["leakage"] for one in found.fitted)
     every = records.design if records.held_out is None else records.design + records.held_out
     s, x = np.nonzero(every)
@@ -405,7 +408,8 @@ def _curve(side: _Side, clock: Clock) -> np.ndarray:
     if not most > 0:
         return np.zeros((2, 1))
     problem = DistortionProblem(side.joint, side.costs, budget=most)
-    curve = frontier(problem, budgets=most * _SHARES, tol=_ROUGH, clock=clock)
+    how = Request(clock, Goal(_ROUGH, 0.0), throw=False)
+    curve = frontier_within(problem, {"budget": most * _SHARES}, how)
     return np.stack([curve.targets, np.asarray(curve.solutions.value)])
 
 

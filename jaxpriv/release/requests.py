@@ -38,11 +38,10 @@ class TableRequest:
     sparse: bool = False
     time_limit: float | None = None
     progress: ProgressLike = None
-    clock: Clock | None = None
 
     def started(self) -> Clock:
-        """The clock of the work, which begins now unless it is a part of other work."""
-        return clock_of(self.time_limit, self.progress, self.clock)
+        """The clock of the work, which begins now."""
+        return clock_of(self.time_limit, self.progress)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.compilation import target_platform
-from jaxpriv._runtime.lanes import has_lanes
+from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.module import Module
 from jaxpriv._runtime.native import asked_to_stop
 from jaxpriv._runtime.types import Arr, ScalarLike
@@ -253,7 +253,7 @@ def in_precision(tree: T, dtype: DTypeLike) -> T:
     """Every array of real numbers of a tree in another precision."""
 
     def real(leaf: object) -> bool:
-        return eqx.is_inexact_array(leaf) or (has_lanes(leaf) and leaf.dtype.kind == "f")
+        return eqx.is_inexact_array(leaf) or (isinstance(leaf, LaneArray) and leaf.dtype.kind == "f")
 
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if real(leaf) else leaf, tree)
 

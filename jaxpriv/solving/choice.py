@@ -162,7 +162,7 @@ def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
     for form, measure in problem.measures:
         if measure.worst_outcome or not (measure.smooth or (ties and measure.linear)):
             kind = "decision rules are in closed form" if ties else "decision rules have no ties"
-            return f"takes averages whose {kind} ({form} is {measure.label})"
+            return f"takes averages whose {kind} (`{form}` is {measure.label})"
     if problem.sizes[0] > 1 and (problem.form.limits_leakage or problem.limits):
         return "takes a set of joints with a budget and no further limits"
     return None
@@ -217,9 +217,9 @@ def _check_measures(problem: DistortionProblem) -> None:
         check_double(problem)
     if problem.form.prices_distortion:
         if problem.leakage.worst_outcome:
-            raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
+            raise InputError("multiplier: a worst-outcome measure takes `budget` or `leakage_budget`")
         if not problem.leakage.scale_for(private).proportional:
-            raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
+            raise InputError("multiplier: the logarithm of an average is not convex; use `budget` or `leakage_budget`")
 
 
 def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton: float) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
 from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
@@ -174,7 +174,6 @@ def frontier(
     throw: bool = False,
     time_limit: float | None = None,
     progress: ProgressLike = None,
-    clock: Clock | None = None,
 ) -> Frontier:
     """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
 
@@ -198,15 +197,19 @@ def frontier(
         time_limit: seconds for the whole sweep, compiling included, as for `solve`.
         progress: as for `solve`; the record's `done` and `total` count the points. Its numbers are those of the present
             point, or of the one with the largest gap of those that were just done.
-        clock: of other work that this is a part of, in place of the two.
 
     Raises:
         InputError: exactly one sweep must be given, finite, of the right shape.
     """
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
-    clock = clock_of(time_limit, progress, clock)
-    request = Request(clock, goal, solver, max_steps, throw)
     sweeps = dict(zip(FORMS, (budgets, multipliers, leakage_budgets), strict=True))
+    with clock_of(time_limit, progress) as clock:
+        return frontier_within(problem, sweeps, Request(clock, goal, solver, max_steps, throw))
+
+
+def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], request: Request) -> Frontier:
+    """`frontier` as a part of other work, which has a clock of its own; `sweeps` are targets by their form."""
+    goal, solver = request.goal, request.solver
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]
@@ -223,7 +226,7 @@ def frontier(
         label, chosen = table_solver(problem)
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
-    with clock, own_settings(), device_errors():
+    with own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, request)
         if solver == "auto":
             solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]

@@ -239,10 +239,9 @@ def iterate_uncompiled(
         with ONE_THREAD, np.errstate(all="ignore"):
             if not clock.watched and whole.takes(solver, program):
                 with clock.held():
-                    found, count = whole.solved(solver, program, goal, limit)
-                best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
-                report(best, np.asarray(steps), None)
-                return best, steps
+                    best, steps = whole.solved(solver, program, goal, limit)
+                report(best, steps, None)
+                return best, int(steps)
             if vertices and (solved := highs(program, clock.left)) is not None:
                 return solved.candidate, 0
             return _step_uncompiled(clock, solver, program, goal, limit, report)
@@ -397,8 +396,8 @@ def run(
     quick = step <= WHOLE and not clock.watched and compile_setting() != "always"
     if quick and whole.takes(solver, program):
         with clock.held():
-            found, steps = whole.solved(solver, program, goal, limit)
-        return Ran(jax.tree.map(lambda leaf: leaf[0], found), steps[0], 0.0)
+            best, steps = whole.solved(solver, program, goal, limit)
+        return Ran(best, steps, 0.0)
     at_once = not clock.watched and step * limit <= _SHORT
     call, given = (iterate, (solver, program, goal, np.asarray(limit))) if at_once else (begin, (solver, program))
     ready = partial(is_ready, call, *given)

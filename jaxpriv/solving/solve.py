@@ -221,7 +221,9 @@ def solve_within(problem: object, request: Request) -> "Solution | FunnelSolutio
     if traced and request.clock.watched:
         raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
     if request.checkpoint is not None and not isinstance(problem, DistortionProblem):
-        raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
+        raise InputError(
+            "checkpoint: one problem with a distortion has one, solved by 'accelerated' or 'two-grid'; no other has"
+        )
     if isinstance(problem, NoiseProblem):
         return _noise(problem, request)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
@@ -235,8 +237,8 @@ def solve_within(problem: object, request: Request) -> "Solution | FunnelSolutio
     name, chosen, notes, start = pick_for_start(problem, request)
     limit, streaming = step_limit(chosen, request.max_steps), isinstance(chosen, STREAMING)
     if request.checkpoint is not None and (traced or not streaming):
-        where = "inside of jit and vmap there is none" if traced else f"{name} writes none"
-        raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
+        where = "inside of jit and vmap there is none: solve outside" if traced else f"{name} writes none"
+        raise InputError(f"checkpoint: {where}; choose `solver` 'accelerated' or 'two-grid'")
     if named_mesh() is not None and not streaming:
         raise InputError(
             f"device: {name} runs on one device; several share the work of 'accelerated', 'two-grid' and solve_many"

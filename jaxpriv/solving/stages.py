@@ -391,7 +391,7 @@ class Stages:
         early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
         if found.bound > 0:
             raise InfeasibleError(
-                "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
+                "limits and `budget` contradict each other: under the limits the budgets are exceeded by at least "
                 f"{found.bound!r} of their range",
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.duals[2].tolist()},
             )

@@ -258,11 +258,11 @@ def verify(
             checked.append("receipt: of this design")
     claims |= _together(known, stated, str(receipt_file), after, counts, checked, not_checked)
     if released is None and records is not None:
-        raise InputError("records goes with released: the pairs of both are tested")
+        raise InputError("records goes with `released`: the pairs of both are tested")
     if records is None and read:
         raise InputError("read goes with records: it is about them")
     if records is None and (order is not None or identity):
-        raise InputError("order and identity go with records: they pair them with released rows")
+        raise InputError("order and `identity` go with `records`: they pair them with released rows")
     rows, test, depends, paired = None, None, None, None
     if released is not None:
         rows, test, depends, paired = _release(known, stated, released, records, read, order, identity, checked)

@@ -4,9 +4,10 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -111,7 +112,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         if given.debug:
             traceback.print_exc()
         code, message = explain(error)
-        complain(message)
+        complain(in_options(message, {**{name: f"--{name}" for name in FILES}, "identity": "--id"}))
         return code
     return _NOT_CHECKED if found.not_checked else 0
 
@@ -123,6 +124,18 @@ def explain(error: Exception) -> tuple[int, str]:
             return code, str(error) or type(error).__name__
     # The text of a foreign exception may hold data values: name its type only.
     return _UNEXPECTED, f"internal error ({type(error).__name__}); {DEBUG} shows where"
+
+
+def in_options(message: str, options: Mapping[str, str]) -> str:
+    """A message about arguments as one about options: names that are no plain words, the first word, `name` (or
+    `name[0]`) in backquotes, and NAME=VALUE where the value is that of an option.
+    """
+    for argument, option in options.items():
+        message = re.sub(rf"(?<!['\w-]){argument}=(?:'([^']*)'|(?=[\d.]))", rf"{option} \1", message)
+        message = re.sub(rf"`{argument}(\[\d+\])?`", rf"{option}\1", message)
+        start = r"(?<!['\w-])" if "_" in argument else "^"
+        message = re.sub(rf"{start}{argument}(?!['\w=-]|[./]\w)", option, message)
+    return message
 
 
 def complain(message: str) -> None:

@@ -71,28 +71,20 @@ def test_a_bad_argument_is_named():
     assert_refusals(
         baselines.geometric,
         ("^sensitivity must be a finite number > 0", 3, 1.0, 0.0),
-        ("^sensitivity must be a finite number > 0", 3, 1.0, -1.0),
         ("^sensitivity must be a finite number > 0", 3, 1.0, math.inf),
-        ("^sensitivity must be a finite number > 0", 3, 1.0, math.nan),
     )
     assert_refusals(
         baselines.staircase,
         ("^sensitivity must be a whole number from 1", 3, 1.0, 0),
-        ("^sensitivity must be a whole number from 1", 3, 1.0, 1.5),
         ("^width must be a whole number from 1", 3, 1.0, 2, 0),
-        ("^width must be a whole number from 1", 3, 1.0, 2, 1.0),
         ("^width must be at most sensitivity", 3, 1.0, 2, 3),
     )
     assert_refusals(
         baselines.truncated_laplace,
         ("^sensitivity must be a finite number > 0", [0.0, 1.0], 1.0, 0.0),
         (r"^values must increase, but values\[2\] is not", [0.0, 2.0, 2.0], 1.0),
-        (r"^values must increase, but values\[1\] is not", [1.0, 0.0], 1.0),
         (r"^values\[1\] is NaN", [0.0, math.nan], 1.0),
-        (r"^values\[1\] is infinite", [0.0, math.inf], 1.0),
-        ("^values is empty along axis 0", [], 1.0),
         (r"^values has 2 dimension\(s\)", [[0.0]], 1.0),
-        ("^values has dtype", ["a"], 1.0),
         ("^values spread too far", [-1e308, 1e308], 1.0),
         ("^values spread too far", [-6e307, 5e307, 6e307], 1.0),
     )
@@ -101,7 +93,6 @@ def test_a_bad_argument_is_named():
         baselines.exponential,
         (r"^distortion\[0, 1\] is NaN", [[0.0, math.nan]], 1.0),
         (r"^distortion has 1 dimension\(s\)", [0.0, 1.0], 1.0),
-        ("^distortion is empty along axis 1", [[]], 1.0),
         ("^distortion spreads too far", [[-1e308], [1e308]], 1.0),
         ("^distortion spreads too far", [[-1e308, 1e308]], 1.0),
     )
@@ -110,16 +101,13 @@ def test_a_bad_argument_is_named():
         baselines.erasure,
         ("^probability must be a finite number >= 0 and <= 1", 3, -0.1),
         ("^probability must be a finite number >= 0 and <= 1", 3, 1.1),
-        ("^probability must be a finite number >= 0 and <= 1", 3, math.nan),
     )
     assert_refusals(
         baselines.merge,
-        ("^classes is empty along axis 0", []),
         (r"^classes has 0 dimension\(s\)", 3),
         (r"^classes\[1\] is negative", [0, -1]),
         (r"^classes\[1\] is not a whole number", [0, 0.5]),
         ("^classes must be numbered without a gap, but 1 is not used", [0, 2, 3]),
-        ("^classes must be numbered without a gap, but 0 is not used", [1, 2]),
         ("^classes must be numbered without a gap, but 1 is not used", [0, 10**12]),
     )
     assert_refusals(

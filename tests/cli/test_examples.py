@@ -18,7 +18,7 @@ from jaxpriv.cli._commands import COMMANDS as PANELS_OF_COMMANDS
 from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
-from tests.cases import thorough
+from tests.cases import run_python, thorough
 from tests.cli.conftest import printed
 
 COMMANDS = sorted(one.name or one.callback.__name__ for one in app.registered_commands)
@@ -137,7 +137,4 @@ def test_a_file_is_written_whatever_the_encoding(encoding, tmp_path, save):
 def test_shells_complete(monkeypatch):
     environment = {"_JAXPRIV_COMPLETE": "complete_bash", "COMP_WORDS": "jaxpriv fr", "COMP_CWORD": "1"}
     code = "import sys; sys.argv = ['jaxpriv']; from jaxpriv.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
-    )
-    assert done.stdout.split() == ["frontier"]
+    assert run_python("-c", code, **environment).split() == ["frontier"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
+from tests.cases import run_python
 from tests.cli.conftest import answered, mistaken, printed, refused, run, strict_json
 
 COLUMNS = "--private income --useful age --useful town"
@@ -51,8 +52,7 @@ def test_a_mistake_costs_no_import_of_jax(people, tmp_path):
         f"import sys\nfrom jaxpriv.cli import app\ncodes = [app(line, standalone_mode=False) for line in {lines!r}]\n"
         "assert codes == [2] * len(codes), codes\nassert 'jax' not in sys.modules\nassert 'equinox' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    run_python("-c", code)
 
 
 def test_a_file_without_a_header_gets_the_hint_and_no_value_is_shown(tmp_path):

@@ -3,9 +3,10 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from jaxpriv.cli._app import in_options
+from jaxpriv.cli._app import in_words
 from jaxpriv.release import Mechanism
 from tests.cli.conftest import refused, run
 
@@ -21,6 +22,7 @@ OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--
         ("write leakage_budget=0.25 or more", "write --leakage-budget 0.25 or more"),
         ("choose unseen='suppress'", "choose --unseen suppress"),
         ("declared with `sparse`", "declared with --sparse"),
+        ("no `seed[1]` there", "no --seed[1] there"),
         ("not LocalDifferentialPrivacy", "not ldp"),
         ("use MaximalLeakage() there", "use maximal-leakage there"),
         ("use MaximalLeakage(x)", "use MaximalLeakage(x)"),
@@ -30,7 +32,7 @@ OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--
     ],
 )
 def test_arguments_become_options(message, shown):
-    assert in_options(message, OPTIONS) == shown
+    assert in_words(message, OPTIONS) == shown
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,37 @@ def test_values_of_a_wrong_kind(problem, options, shown):
     found = run("solve problem.npz", options)
     refused(found, 2, shown)
     assert not any(word in found.stderr for word in ("Invalid", "Value error", "Input", "parse"))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("frontier problem.npz --multiplier 1 --leakage sibson --order 2", "convex; use --budget or --leakage-budget"),
+        ("solve problem.npz --multiplier 1 --leakage lift", "measure takes --budget or --leakage-budget"),
+        ("solve two.npz --leakage-budget 1", "use --budget or --multiplier, or pass"),
+        ("solve set.npz --multiplier 1", "a set of joints takes a --budget;"),
+        ("funnel problem.npz --multiplier 1 --leakage lift", "give a --disclosure or a --leakage-budget"),
+        ("funnel problem.npz --disclosure 1 --leakage lift --method greedy", "--method: greedy takes average measures"),
+        ("solve problem.npz --budget 1 --limit lift=1 --solver two-grid", "(--limit[0] is lift)"),
+        ("solve problem.npz --budget 1 --checkpoint x", "writes none; choose --solver 'accelerated' or 'two-grid'"),
+        (
+            "solve problem.npz --budget 1 --leakage arimoto --order -1",
+            "--leakage arimoto: --order must be a number > 0",
+        ),
+        (
+            "solve problem.npz --budget 1 --leakage f-information --divergence kl --gamma 2",
+            "only divergence 'e-gamma' takes --gamma",
+        ),
+        ("solve problem.npz --budget 1 --leakage lift --form average", "lift has no form 'average'; it has: worst"),
+        ("compare problem.npz problem.npz --useful x --target y", "--target needs paired rows; give --row-order, --id"),
+    ],
+)
+def test_a_message_names_options_alone(save, problem, line, shown):
+    """Arguments in the middle of a sentence become options too."""
+    joint, distortion = np.load(problem)["joint"], np.load(problem)["distortion"]
+    save("two.npz", joint=joint, distortion=np.stack([distortion] * 2))
+    save("set.npz", joint=np.stack([joint] * 2), distortion=distortion)
+    refused(run(line), 2, shown)
 
 
 @pytest.fixture

@@ -47,10 +47,14 @@ def process(*args, code: str | None = None, **options) -> subprocess.CompletedPr
     return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **options)
 
 
+def interrupted(times: int, problem, folder) -> subprocess.CompletedProcess:
+    """A solve that gets so many interrupts while it runs."""
+    files = ("--out", folder / "mechanism.npz", "--json", folder / "result.json")
+    return process(times, "solve", problem, "--budget", "0.2", *SLOW, *files, code=INTERRUPTED, stdout=subprocess.PIPE)
+
+
 def test_an_interrupt_writes_the_best_mapping_so_far(problem, tmp_path):
-    files = ("--out", tmp_path / "mechanism.npz", "--json", tmp_path / "result.json")
-    line = ("1", "solve", problem, "--budget", "0.2", *SLOW, *files)
-    result = process(*line, code=INTERRUPTED, stdout=subprocess.PIPE)
+    result = interrupted(1, problem, tmp_path)
     assert result.returncode == 4, result.stderr
     assert result.stderr.startswith("jaxpriv: error: interrupted: not certified to --tol 1e-300")
     assert result.stderr.rstrip().endswith("Let it run longer")  # not --time-limit: there was time left
@@ -63,9 +67,7 @@ def test_an_interrupt_writes_the_best_mapping_so_far(problem, tmp_path):
 
 
 def test_a_second_interrupt_ends_a_running_solve_at_once(problem, tmp_path):
-    files = ("--out", tmp_path / "mechanism.npz", "--json", tmp_path / "result.json")
-    line = ("2", "solve", problem, "--budget", "0.2", *SLOW, *files)
-    result = process(*line, code=INTERRUPTED, stdout=subprocess.PIPE)
+    result = interrupted(2, problem, tmp_path)
     assert result.returncode == 130, result.stderr
     assert result.stdout == ""
     assert result.stderr == "jaxpriv: error: interrupted; no output file was written\n"

@@ -4,20 +4,16 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jaxpriv.release import Mechanism
-from tests.cases import files_end_at
+from tests.cases import ROOT, files_end_at, run_python
 from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.cli.test_tables import COLUMNS
 from tests.release.conftest import people, write
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +56,7 @@ def test_released_and_verified(tmp_path):
     refused(run("verify damaged.zip"), 5, "damaged")
     refused(run("release people.csv --design damaged.zip --out 2.csv --receipt 2"), 5)
     mistaken("verify absent.zip", "does not exist")
+    mistaken("verify design.zip --records people.csv", "--records goes with --released:")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
 
@@ -217,15 +214,8 @@ def test_verify_imports_the_standard_library_only(made, tmp_path):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
     paths = os.pathsep.join((str(tmp_path), str(ROOT)))
     for start in (["jaxpriv", "verify"], ["jaxpriv.verifier"]):
-        done = subprocess.run(
-            [sys.executable, "-m", *start, made / "design.zip", "--private", made / "private" / "audit.zip"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
-        assert done.returncode == 0, done.stderr
-        assert "lower_bound" in done.stdout
+        files = map(str, (made / "design.zip", "--private", made / "private" / "audit.zip"))
+        assert "lower_bound" in run_python("-m", *start, *files, PYTHONPATH=paths)
 
 
 def test_a_design_is_audited_on_a_table(save, tmp_path):

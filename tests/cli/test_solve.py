@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.cli import solve as command
-from tests.cases import files_end_at
+from tests.cases import files_end_at, value_of
 from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
@@ -81,22 +81,6 @@ def test_json_file_and_text(problem, tmp_path):
     assert shown(bits.stdout, "least leakage") == pytest.approx(record["value"] / np.log(2), rel=1e-5)
 
 
-def test_second_call_replaces_the_output(problem, tmp_path):
-    for budget in (0.1, 0.3):
-        printed("solve problem.npz --budget", budget, "--out mechanism.npz")
-    mechanism = np.load("mechanism.npz")["mechanism"]
-    assert np.sum(JOINT.sum(axis=0)[:, None] * DISTORTION * mechanism) == pytest.approx(0.3, abs=1e-3)
-    assert sorted(os.listdir(tmp_path)) == ["mechanism.npz", "problem.npz"]
-
-
-def test_leakage_budget_minimises_the_distortion(problem):
-    record = answered("solve problem.npz --leakage-budget 0.05")
-    assert record["status"] == "optimal"
-    assert record["leakage"] <= 0.05 + 1e-12
-    assert record["value"] == pytest.approx(record["distortion"][0], abs=1e-9)
-    assert "least distortion" in printed("solve problem.npz --leakage-budget 0.05")
-
-
 def test_multiplier_adds_the_distortion(problem):
     record = answered("solve problem.npz --multiplier 0.3")
     assert record["value"] == pytest.approx(record["leakage"] + 0.3 * record["distortion"][0], abs=1e-9)
@@ -108,13 +92,6 @@ def test_several_budgets_in_a_row_or_one_by_one(save, budgets):
     for record in (answered("solve problem.npz", budgets), answered("solve", budgets, "problem.npz")):
         assert len(record["distortion"]) == 2
         assert record["solver"] == "closed-form"
-
-
-def test_a_set_of_joints(save):
-    save(joint=np.stack([JOINT, JOINT[::-1]]), distortion=DISTORTION)
-    record = answered("solve problem.npz --budget 5")
-    assert record["status"] == "optimal"
-    assert record["leakage"] == 0
 
 
 def test_zero_mass_rows_and_columns_are_allowed(save):
@@ -192,7 +169,7 @@ def test_limits_beside_the_objective(problem):
         (jp.leakage.Sibson(2.0), 0.3),
         (jp.leakage.FInformation(jp.leakage.EGamma(1.5)), 0.02),
     ):
-        assert jp.leakage.evaluate(measure, JOINT, mechanism).value <= value + 1e-9
+        assert value_of(measure, JOINT, mechanism) <= value + 1e-9
     loose = "--limit sibson:2=inf --limit f-information:e-gamma:1.5=inf"
     alone = solved("problem.npz --leakage-budget 0.25 --leakage max-lift", loose)
     assert both["value"] >= alone["lower_bound"] - 1e-9
@@ -209,7 +186,7 @@ def test_the_released_marginal(save):
         released = JOINT.sum(axis=0) @ mechanism
         assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
         assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
-        assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
+        assert value_of(jp.leakage.MutualInformation(), JOINT, mechanism) <= record["value"] + 1e-12
     solved(near, "--budget 0.4 --marginal chi-squared=0.01 --out m.npz")
     mechanism = np.load("m.npz")["mechanism"]
     assert mechanism.shape == DISTORTION.shape
@@ -230,33 +207,20 @@ def test_ldp_between_neighbours_of_the_file(save):
     printed("solve", path, "--budget 5")
 
 
-def test_limits_that_contradict_the_budget_are_proved(problem, tmp_path):
-    target, out = tmp_path / "result.json", tmp_path / "mechanism.npz"
-    asked = "solve problem.npz --budget 0.1 --limit max-information=0.05 --out mechanism.npz --json result.json"
-    refused(run(asked), 3, "limits", "budget")
-    record = strict_json(target.read_text())
-    assert record["status"] == "infeasible"
-    assert record["proof"]["bound"] > record["proof"]["allowed"]
-    assert not out.exists()
-
-
-def test_other_measures_not_certified(problem, tmp_path):
-    out = tmp_path / "mechanism.npz"
-    asked = "--leakage max-information --leakage-budget 0.2 --max-steps 1"
-    record = answered("solve problem.npz", asked, "--out mechanism.npz", code=4)
-    assert record["status"] == "not_certified"
-    assert record["lower_bound"] <= record["value"]
-    assert record["leakage"] <= 0.2 + 1e-9
-    assert out.exists()
-
-
 # -- results that are not what one hoped for -------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", ["--budget -0.1", "--leakage-budget -0.1"])
-def test_infeasible_writes_the_proof_and_no_mechanism(problem, tmp_path, asked):
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ("--budget -0.1", "--budget"),
+        ("--leakage-budget -0.1", "--leakage-budget"),
+        ("--budget 0.1 --limit max-information=0.05", "--limit and --budget contradict"),
+    ],
+)
+def test_infeasible_writes_the_proof_and_no_mechanism(problem, tmp_path, asked, word):
     target, out = tmp_path / "result.json", tmp_path / "mechanism.npz"
-    refused(run("solve problem.npz", asked, "--out mechanism.npz --json result.json"), 3)
+    refused(run("solve problem.npz", asked, "--out mechanism.npz --json result.json"), 3, word)
     record = strict_json(target.read_text())
     assert list(record) == [*FIELDS, "proof"]
     assert record["status"] == "infeasible"
@@ -286,8 +250,6 @@ def test_not_certified_still_writes_a_valid_interval(problem):
 ARRAYS = {
     "nan": (other(joint=changed(JOINT, (1, 2), np.nan)), ["joint[1, 2]", "NaN"]),
     "counts": (other(joint=np.ones((3, 4), dtype=int)), ["joint", "sums to 12", "counts"]),
-    "empty released": (other(distortion=np.zeros((4, 0))), ["distortion", "empty along axis 1"]),
-    "second joint": (other(joint=np.stack([JOINT, 2 * JOINT])), ["joint[1]", "sums to 2"]),
     "no distortion": ({"joint": JOINT}, ["no array named 'distortion'"]),
 }
 
@@ -312,17 +274,15 @@ OPTIONS = {
     "--budget 0.1 --leakage gossip": ["unknown", "mutual-information", "ldp"],
     "--budget 0.1 --leakage sibson": ["--leakage sibson", "needs --order"],
     "--budget 0.1 --leakage lift --order 2": ["--leakage lift", "no --order"],
-    "--budget 0.1 --leakage arimoto --order -1": ["--leakage arimoto", "order"],
     "--budget 0.1 --leakage f-information --divergence gossip": [
         "--leakage f-information",
         "unknown divergence",
         "chi-squared",
     ],
-    "--budget 0.1 --leakage f-information --divergence e-gamma": ["needs --gamma"],
     "--budget 0.1 --leakage lift --form average": ["--form", "lift", "worst"],
     "--multiplier 1 --leakage maximal-leakage": ["multiplier", "logarithm"],
     "--budget 0.1 --leakage lift --solver mirror-descent": ["mirror-descent", "interior-point"],
-    "--budget 0.1 --limit lift=1 --solver two-grid": ["two-grid", "limits"],
+    "--budget 0.1 --limit lift=1 --solver two-grid": ["two-grid", "--limit[0]"],
     "--budget 0.1 --limit lift": ["--limit 'lift'", "sibson:2=0.3"],
     "--budget 0.1 --limit lift=-1": ["--limit 'lift=-1'", ">= 0"],
     "--budget 0.1 --limit gossip=1": ["--limit gossip", "unknown", "ldp"],

@@ -138,10 +138,14 @@ def test_joints_without_exact_pricing_say_so():
     assert exact_pricer(block_joint(1, [(2, 3), (30, 900)]), funnel=True) is None
 
 
+def local_search():
+    """The conditional, a local pricer, and the prices at which symbols alone cost nothing."""
+    conditional = conditional_of(drawn_joint(1, 3, 6))
+    return conditional, LocalPricer(conditional, funnel=True), psi(np.eye(6), conditional, 0.0)
+
+
 def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
-    joint = drawn_joint(1, 3, 6)
-    conditional = conditional_of(joint)
-    local, prices = LocalPricer(conditional, funnel=True), psi(np.eye(6), conditional, 0.0)
+    conditional, local, prices = local_search()
     local.price(prices, 0.3, 4)  # compiles
     found = local.price(prices, 0.3, 4, Clock(0.0))
     assert found.bound == -np.inf
@@ -152,9 +156,7 @@ def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
 
 def test_a_local_search_without_the_time_to_compile_gives_the_symbols_alone():
     clock._COMPILED.clear()
-    joint = drawn_joint(1, 3, 6)
-    conditional = conditional_of(joint)
-    local, prices = LocalPricer(conditional, funnel=True), psi(np.eye(6), conditional, 0.0)
+    conditional, local, prices = local_search()
     found = local.price(prices, 0.3, 4, Clock(0.1))
     order = np.argsort(psi(np.eye(6), conditional, 0.3, prices))
     assert_array_equal(found.posteriors, np.eye(6)[order[:4]])

@@ -96,11 +96,9 @@ SX, SS, SXS = covariances(5, 3, 2)
     ("arguments", "message"),
     [
         ((_with(SX, (1, 2), np.nan), SS, SXS), r"^covariance_x\[1, 2\] is NaN"),
-        ((SX, _with(SS, (0, 1), np.inf), SXS), r"^covariance_s\[0, 1\] is infinite"),
         ((_with(SX, (0, 2), SX[0, 2] + 1e-3), SS, SXS), r"^covariance_x\[0, 2\] differs from covariance_x\[2, 0\]"),
         ((SX[:2], SS, SXS), r"^covariance_x has shape \(2, 3\); a covariance matrix is square"),
         ((_with(SX, (1, 1), 0.0), SS, SXS), r"^covariance_x\[1, 1\] is a variance and must be positive"),
-        ((SX, _with(SS, (1, 1), -1.0), SXS), r"^covariance_s\[1, 1\] is a variance and must be positive"),
         ((SX, np.ones((2, 2)), SXS), r"^covariance_s is singular; see variable [01].*leave out variables"),
         ((SX, [[1, 2], [2, 1]], SXS), r"^covariance_s is not positive semidefinite; see variable [01]"),
         ((SX, SS, SXS.T), r"^cross_covariance has shape \(2, 3\); \(3, 2\) is needed .*transposed"),
@@ -111,7 +109,6 @@ SX, SS, SXS = covariances(5, 3, 2)
         ),
         ((SX, "many", SXS), r"^covariance_s has dtype"),
         ((np.eye(3)[0], SS, SXS), r"^covariance_x has 1 dimension"),
-        ((np.zeros((0, 0)), SS, SXS), r"^covariance_x is empty"),
     ],
 )
 def test_bad_covariances_are_refused_by_name_and_position(arguments, message):
@@ -167,7 +164,6 @@ def test_samples_estimate_the_covariances_whatever_the_means_and_units():
         (np.eye(9)[:, :2], _with(np.eye(9)[:, :2], (4, 0), -np.inf), r"^s\[4, 0\] is infinite"),
         (np.eye(9)[:, :2] * [1, 0] + [0, 0.1], np.eye(9)[:, 2], r"^x\[:, 1\] is constant"),
         (np.eye(9)[:, :1] @ np.ones((1, 2)), np.eye(9)[:, 2], r"^covariance of x is singular; see variable"),
-        (np.eye(9)[:, :2], np.eye(9)[None], r"^s has 3 dimension"),
     ],
 )
 def test_bad_samples_are_refused_by_name_and_position(x, s, message):

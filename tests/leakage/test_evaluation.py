@@ -11,7 +11,7 @@ import pytest
 import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import evaluation
-from tests.cases import NEEDED, assert_refused, assert_values, value_of
+from tests.cases import NEEDED, assert_refused, assert_values, raised, value_of
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -99,8 +99,6 @@ def changed(array, index, value):
     ("joint", "mechanism", "message"),
     [
         (changed(JOINT, (1, 2), math.nan), MECHANISM, r"joint\[1, 2\] is NaN"),
-        (changed(JOINT, (0, 1), -0.2), MECHANISM, r"joint\[0, 1\] is negative"),
-        (changed(JOINT, (0, 1), math.inf), MECHANISM, r"joint\[0, 1\] is infinite"),
         (JOINT, changed(MECHANISM, (2, 3), math.nan), r"mechanism\[2, 3\] is NaN"),
         (JOINT, changed(MECHANISM, (0, 1), -0.3), r"mechanism\[0, 1\] is negative"),
         (JOINT, changed(MECHANISM, (0, 1), 0.4), "mechanism: row 0 sums to 1.1"),
@@ -109,11 +107,6 @@ def changed(array, index, value):
         (JOINT[0], MECHANISM, r"joint sums to 0\.\d+, not 1; .*one axis is P\(X\), with S = X"),
         (np.ones(2) / 2, MECHANISM, "mechanism has 3 rows"),
         (JOINT[None], MECHANISM, "joint has 3 dimension"),
-        (JOINT * 10, MECHANISM, "joint sums to 10"),
-        (JOINT * 0, MECHANISM, "no mass"),
-        (JOINT[:, :0], MECHANISM, "empty along axis 1"),
-        (JOINT.astype(complex), MECHANISM, "complex"),
-        (JOINT.astype(object), MECHANISM, "object"),
     ],
 )
 def test_wrong_arrays(joint, mechanism, message):
@@ -127,7 +120,7 @@ def test_parameters_of_another_size():
         ("gains", lk.GainLeakage(np.ones((2, 3)))),
         ("losses", lk.AverageCostGain(lk.LossMatrix(np.ones((3, 2))))),
     ):
-        with pytest.raises(InputError, match=f"{name} is for 3 private symbols .* the joint has 2") as refused:
+        with raised(InputError, f"{name} is for 3 private symbols .* the joint has 2") as refused:
             lk.evaluate(measure, JOINT, MECHANISM)
         assert ("action_axis" in str(refused.value)) == (name != "neighbours")
 

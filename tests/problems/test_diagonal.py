@@ -80,17 +80,6 @@ def test_the_same_answer_as_from_dense_factors(mass, query, form):
         assert_allclose(found.multipliers, dense.multipliers, rtol=1e-6, atol=1e-9)
 
 
-def test_closed_form_of_hamming_distortion():
-    """R(D) = ln n - h(D) - D ln(n - 1) nats for n equally likely symbols (Cover and Thomas, problem 10.5)."""
-    hamming = (TABLE > 0).astype(float)
-    for budget in (0.01, 0.3, 0.7):
-        solution = jp.solve(jp.rate_distortion(np.full(N, 1 / N), hamming, budget=budget), tol=1e-9)
-        rate = np.log(N) + budget * np.log(budget) + (1 - budget) * np.log1p(-budget) - budget * np.log(N - 1)
-        assert solution.lower_bound <= rate + 1e-12
-        assert rate <= solution.value + 1e-12
-        assert solution.gap <= 1e-9
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_masses_of_any_size(seed):
     """A diagonal system needs no differences: masses down to 1e-12 and budgets near both ends are certified."""

@@ -5,6 +5,7 @@ import pytest
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
+from tests.cases import drawn_joint
 
 COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
 
@@ -12,7 +13,7 @@ COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
 def joints(concentration):
     """Dense ones, or with symbols that nearly exclude one another."""
     for seed in range(6):
-        yield np.random.default_rng([seed, 5]).dirichlet(np.full(28, concentration)).reshape(4, 7)
+        yield drawn_joint([seed, 5], 4, 7, concentration)
 
 
 def problems(concentration, measure, share=0.4):
@@ -34,18 +35,19 @@ def test_the_interior_point_alone_certifies_them_and_optima_rise_with_the_order(
         below = found
 
 
-def test_a_weak_dependence_keeps_its_digits():
-    """All ratios are near one, where rules count from that of the prior: of small rates I_a is about a I_1."""
+def solved(share, measure):
+    """With S and X independent but for this share, where all ratios are near one."""
     joint = next(joints(1.0))
-    weak = 1e-4 * joint + (1 - 1e-4) * np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    weak = share * joint + (1 - share) * np.outer(joint.sum(axis=1), joint.sum(axis=0))
     budget = 0.3 * (weak.sum(axis=0) @ COSTS).min()
+    problem = jp.DistortionProblem(weak, COSTS, budget=budget, leakage=measure)
+    return jp.solve(problem, "interior-point", tol=1e-13, rtol=1e-3)
+
+
+def test_a_weak_dependence_keeps_its_digits():
+    """Rules count from that of the prior: of small rates I_a is about a I_1."""
     order = 24.0
-    high, information = (
-        jp.solve(
-            jp.DistortionProblem(weak, COSTS, budget=budget, leakage=measure), "interior-point", tol=1e-13, rtol=1e-3
-        )
-        for measure in (lk.Sibson(order), lk.MutualInformation())
-    )
+    high, information = (solved(1e-4, measure) for measure in (lk.Sibson(order), lk.MutualInformation()))
     assert high.status == information.status == "optimal"
     assert high.value == pytest.approx(order * information.value, rel=1e-2)
 
@@ -53,11 +55,7 @@ def test_a_weak_dependence_keeps_its_digits():
 @pytest.mark.parametrize("order", [20.0, 100.0, 400.0])
 def test_a_weak_dependence_takes_few_steps(order):
     """Rules near one another move on lines: 25 to 200 steps, without a certificate at order 400, by their roots."""
-    joint = next(joints(1.0))
-    weak = 0.01 * joint + 0.99 * np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    budget = 0.3 * (weak.sum(axis=0) @ COSTS).min()
-    problem = jp.DistortionProblem(weak, COSTS, budget=budget, leakage=lk.Sibson(order))
-    found = jp.solve(problem, "interior-point", tol=1e-13, rtol=1e-3)
+    found = solved(0.01, lk.Sibson(order))
     assert found.status == "optimal"
     assert found.steps <= 40
 

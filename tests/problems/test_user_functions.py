@@ -142,12 +142,6 @@ def test_a_limit_of_zero(name, tol):
 # -- honesty ---------------------------------------------------------------------------------------
 
 
-def test_too_few_steps_are_not_certified():
-    solution = jp.solve(problem_of(OWN["le-cam"], multiplier=0.1), max_steps=2)
-    assert solution.status == "not_certified"
-    assert solution.lower_bound < solution.value
-
-
 def test_a_rule_is_the_cost_of_a_distribution_whatever_the_iteration_hands_over():
     """Log-loss: sum_s e^{-C(s, q)} <= 1. An announcement of more than mass one would prove too much."""
 

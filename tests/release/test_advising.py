@@ -1,5 +1,7 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from jaxpriv import leakage
 from jaxpriv.models.baselines import dropping, hiding
 from jaxpriv.release import advise, fit
 from jaxpriv.statistics.tables import Categories, Quantiles
-from tests.cases import refused
+from tests.cases import drawn_joint, refused, value_of
 
 from .conftest import COLUMNS, people
 
@@ -31,6 +33,14 @@ def test_designs_go_from_little_change_to_no_leakage(advice):
         assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
 
 
+def test_the_picture_names_the_least_distortion_at_which_nothing_leaks(advice):
+    """A release that hides all columns is one of those that reveal nothing."""
+    texts = [text.get_text() for text in advice.plot().axes[0].texts]
+    (free,) = (float(text.split()[3]) for text in texts if text.startswith("nothing leaks"))
+    assert free <= advice.designs[-1].distortion
+    assert free == pytest.approx(advice.designs[-1].budget / 1.01, abs=1e-3)
+
+
 @pytest.mark.parametrize("place", [1, 5])
 def test_fit_designs_what_was_advised(table, advice, place):
     one = advice.designs[place]
@@ -50,7 +60,7 @@ def test_bounds_for_the_population_hold_together(advice):
     np.add.at(joint, ((other["income"] == "high").astype(int), x), 1 / len(x))
     measure = leakage.by_name("mutual-information")
     for one, mapping in zip(advice.designs, np.asarray(advice.frontier.solutions.mechanism), strict=True):
-        assert leakage.evaluate(measure, joint, mapping).value <= one.population
+        assert value_of(measure, joint, mapping) <= one.population
 
 
 def _edges(advice):
@@ -69,7 +79,7 @@ def test_hiding_columns_is_no_better_than_the_optimum(advice):
 def test_hiding_leaks_what_dropping_does():
     rng = np.random.default_rng(2)
     attributes = np.array([[a, b, c] for a in range(3) for b in range(2) for c in range(2)])
-    joint = rng.dirichlet(np.ones(24)).reshape(2, 12)
+    joint = drawn_joint(rng, 2, 12)
     costs = (attributes[:, None] != attributes[None]).sum(axis=2)
     measure = leakage.by_name("mutual-information")
     for hidden in [(), (0,), (1, 2), (0, 1, 2)]:
@@ -77,7 +87,7 @@ def test_hiding_leaks_what_dropping_does():
         kept = [column for column in range(3) if column not in hidden]
         moved = mapping.argmax(axis=1)
         assert (attributes[moved][:, kept] == attributes[:, kept]).all()
-        values = [leakage.evaluate(measure, joint, one).value for one in (mapping, dropping(attributes, hidden))]
+        values = [value_of(measure, joint, one) for one in (mapping, dropping(attributes, hidden))]
         assert values[0] == pytest.approx(values[1], abs=1e-14)
         # No other symbol for a whole group is cheaper.
         for y in np.unique(moved):
@@ -167,3 +177,11 @@ def test_a_time_limit_leaves_intervals(table):
     found = advise(table, **COLUMNS, time_limit=0.0)
     assert all(one.gap >= 0 for one in found.designs)
     assert not all(one.status == "optimal" for one in found.designs)
+
+
+def test_one_handler_notes_ctrl_c_from_the_first_stage_to_the_last(table):
+    """The handler of a call stays in place when a part of its work has ended."""
+    handlers = []
+    advise(table, **COLUMNS, progress=lambda at: handlers.append((at.solver, signal.getsignal(signal.SIGINT))))
+    assert {"reading the records", "bounds for the population"} <= {stage for stage, _ in handlers}
+    assert signal.default_int_handler not in [handler for _, handler in handlers]

@@ -2,31 +2,21 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from jaxpriv.release import fit
 from jaxpriv.release.report import compare
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.tables import Edges
 from tests.cases import refused
+from tests.release.conftest import people
 
 AGES = Edges((0, 30, 60, 90))
 
 
-def people(records: int = 1500, seed: int = 5) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    age, town = rng.integers(0, 90, records), rng.choice(["north", "south"], records)
-    rich = rng.random(records) < 0.1 + 0.6 * (age > 50) + 0.2 * (town == "north")
-    return {
-        "id": np.arange(records),
-        "age": age,
-        "town": town.astype(object),
-        "income": np.where(rich, "high", "low").astype(object),
-    }
-
-
 @pytest.fixture(scope="module")
 def table():
-    return people()
+    return {"id": np.arange(1500), **people(1500)}
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +30,8 @@ def test_numbers_are_those_counted_by_hand():
     found = compare(original, released, useful=["a", "b"], order=np.arange(4))
     one, other = found.columns
     assert (one.changed, other.changed) == (0.25, 0.5)
-    np.testing.assert_allclose(one.before, [0.5, 0.5])
-    np.testing.assert_allclose(one.after, [0.25, 0.75])
+    assert_allclose(one.before, [0.5, 0.5])
+    assert_allclose(one.after, [0.25, 0.75])
     assert (one.variation, other.variation) == (0.25, 0.0)
     (pair,) = found.pairs
     # Before: a quarter each; after: (x, v) 1/4, (y, v) 1/4, (y, u) 1/2.
@@ -83,7 +73,7 @@ def test_releases_lose_on_average_what_the_report_states(table, fitted):
         changed = [each.columns[place].changed for each in found]
         assert np.mean(changed) == pytest.approx(one.changed, abs=5 * np.std(changed) / np.sqrt(40) + 1e-12)
         after = np.array([each.columns[place].after for each in found])
-        np.testing.assert_allclose(after.mean(axis=0), one.after, atol=0.02)
+        assert_allclose(after.mean(axis=0), one.after, atol=0.02)
     assert sum(one.changed for one in stated.columns) == pytest.approx(
         float(fitted.claims["distortion"].upper), abs=1e-9
     )

@@ -17,11 +17,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.release.report import report
-from jaxpriv.release.report.page import _down, _up, heat_maps, numbers
+from jaxpriv.release.report.page import HeatMap, _down, _up, heat_maps, mapping_picture, numbers
 from jaxpriv.statistics.tables import Quantiles
+from tests.cases import refused
 from tests.cli.conftest import printed, run
 from tests.release.conftest import COLUMNS, every, excluding, fitted, people, saved, table  # noqa: F401 - fixtures
 
@@ -181,6 +181,18 @@ def large():
     return [fit(records, **options, target_leakage=0.5), fit(records, **options, disclosure=2.0, tol=1.0)]
 
 
+def test_long_labels_and_wide_letters_stay_inside_of_the_picture():
+    """A label that is cut keeps its end, by which combinations of one class differ."""
+    labels = ["long name " * 20 + f"{place} · {town}" for place, town in enumerate(("north", "south", "年😀"))]
+    picture = mapping_picture(HeatMap("mapping", np.eye(3), labels, ["年" * 20, "年" * 19 + "a", "b"]), "1")
+    left = float(re.search(r'<rect class="frame" x="(\d+)"', picture)[1])
+    texts = re.findall(r'class="name"[^>]*>([^<]*)<', picture)
+    assert len(set(texts)) == 6
+    assert [text[-9:] for text in texts[:2]] == ["0 · north", "1 · south"]
+    assert all(len(text) * 12 * 0.65 <= left for text in texts[:2])
+    assert float(re.search(r'y="(\d+)"', picture)[1]) >= 20 * 12
+
+
 def test_a_mapping_of_any_size_is_drawn(large):
     for one, same in zip(large, (True, False), strict=True):
         mechanism, counts = one.mechanism, one.evidence.counts
@@ -235,7 +247,7 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
         assert mode is None or stat.S_IMODE(os.stat(out).st_mode) == mode
     assert run("report", audit, "--out", out).exit_code == 5
     for level in (2, 1):
-        with pytest.raises(InputError, match="confidence"):
+        with refused("confidence"):
             report(fitted.mechanism, confidence=level)
 
 

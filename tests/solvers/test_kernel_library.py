@@ -16,8 +16,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
-from jaxpriv.solvers.interior_point import whole
-from tests.cases import ROOT, assert_one_optimum, run_python
+from tests.cases import ROOT, assert_one_optimum, drawn_joint, run_python
 from tests.compiling import kernels
 from tests.test_installation import hatch_build
 
@@ -27,13 +26,13 @@ pytestmark = pytest.mark.usefixtures("own_settings")
 
 @pytest.fixture
 def fresh():
-    """Nothing compiled and nothing known of kernels, before and after; solves are compiled: NumPy takes no kernels."""
+    """Nothing compiled and nothing known of kernels, before and after; solves are compiled."""
 
     def forget():
         compilation._PROGRAMS.clear()
         native.absence.cache_clear()
         native._say.cache_clear()
-        whole._loaded.cache_clear()
+        native.frame.cache_clear()
 
     forget()
     with pytest.MonkeyPatch.context() as environment:
@@ -50,7 +49,7 @@ def absence(fresh, monkeypatch):
         for name, value in names.items():
             monkeypatch.setattr(native, name, value)
         native.absence.cache_clear()
-        whole._loaded.cache_clear()
+        native.frame.cache_clear()
         return native.absence()
 
     return with_names
@@ -59,7 +58,7 @@ def absence(fresh, monkeypatch):
 def problem():
     rng = np.random.default_rng(6)
     x = np.arange(9.0)
-    return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
+    return jp.DistortionProblem(drawn_joint(rng, 4, 9), jp.distortion.absolute(x, x), budget=0.6)
 
 
 def computes():
@@ -77,11 +76,12 @@ def seal(library):
     return path
 
 
-def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
+def test_without_kernels_the_answer_is_the_same(absence, monkeypatch):
     with monkeypatch.context() as host:
         host.delenv("JAXPRIV_COMPILE")
         with_them = jp.solve(problem(), "interior-point", tol=1e-9)
     monkeypatch.setenv(native.SWITCH, "off")
+    assert "switched off" in absence()
     without = jp.solve(problem(), "interior-point", tol=1e-9)
     assert with_them.status == without.status == "optimal"
     assert_one_optimum(without, with_them, 1e-12)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from tests.cases import assert_one_optimum, refused
+from tests.cases import assert_one_optimum, files_end_at, raised, refused
 
 from .conftest import line, smooth_joint
 
@@ -169,7 +169,7 @@ DAMAGE = [
 def test_a_damaged_file_is_refused_and_left(stopped, damage):
     content = damage(stopped.read_bytes())
     stopped.write_bytes(content)
-    with pytest.raises(jp.IntegrityError, match=r"^checkpoint: .*nothing was changed there"):
+    with raised(jp.IntegrityError, r"^checkpoint: .*nothing was changed there"):
         solve(stopped)
     assert stopped.read_bytes() == content
 
@@ -184,10 +184,10 @@ def test_arrays_that_do_not_belong_together_are_found(stopped):
     with np.load(stopped) as file:
         state = file["state"]
     rewritten(stopped, state=state[:-1])
-    with pytest.raises(jp.IntegrityError, match=r"a state does not have the size of its problem"):
+    with raised(jp.IntegrityError, r"a state does not have the size of its problem"):
         solve(stopped)
     rewritten(stopped, state=state, head=np.frombuffer(b'{"label": 3}', dtype=np.uint8))
-    with pytest.raises(jp.IntegrityError, match=r"its arrays do not belong together"):
+    with raised(jp.IntegrityError, r"its arrays do not belong together"):
         solve(stopped)
 
 
@@ -231,13 +231,8 @@ def test_a_file_that_another_process_wrote_meanwhile_is_left(tmp_path, often):
 
 def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often):
     """A limit on the size of files, as a full disk."""
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
+    with files_end_at(100):
         solution = solve(tmp_path / "state.npz")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert solution.status == "optimal"
     assert sum("cannot write" in note for note in solution.notes) == 1
 

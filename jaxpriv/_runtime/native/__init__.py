@@ -9,10 +9,10 @@ runs in these cases, and where kernels could have been had, the logger `jaxpriv`
 * without the library, or with another source than it was compiled from;
 * where XLA does not take the version of its foreign function interface that the library was compiled for (it takes
   older ones than its own);
-* on another device, in a precision that a kernel does not have, under differentiation, and on NumPy arrays;
+* on another device, in a precision that a kernel does not have, and under differentiation;
 * with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled).
 
-Four kernels are called through ctypes, on NumPy arrays (`on_host`), three of them by XLA too.
+Kernels of XLA take NumPy arrays through ctypes, too (`on_arrays`); one is for these alone (`on_host`).
 """
 
 import ctypes
@@ -20,8 +20,11 @@ import functools
 import hashlib
 import logging
 import os
+from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,6 +32,8 @@ from jax import lax
 from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.lanes import LaneArray, spread, with_lanes
+from jaxpriv._runtime.resources import processors
 from jaxpriv._runtime.types import Arr
 
 _LOGGER = logging.getLogger("jaxpriv")
@@ -121,7 +126,7 @@ def instruction_set() -> str | None:
     return library.jaxpriv_instructions().decode()
 
 
-def on_host(symbol: str) -> Callable[..., int] | None:
+def on_host(symbol: str) -> Callable[..., Any] | None:
     """The function `symbol` of the library, for arrays of the host, called through ctypes (which lets other threads run
     meanwhile); None without kernels.
     """
@@ -131,6 +136,55 @@ def on_host(symbol: str) -> Callable[..., int] | None:
             _say(reason)
         return None
     return getattr(ctypes.CDLL(str(LIBRARY)), symbol)
+
+
+@functools.cache
+def frame() -> Callable[..., bytes | None] | None:
+    """What hands arrays of the host over to a kernel as XLA does; None without kernels."""
+    handed = on_host("jaxpriv_on_host")
+    if handed is not None:
+        handed.restype = ctypes.c_char_p
+        handed.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+    return handed
+
+
+@functools.cache
+def _address(symbol: str) -> int | None:
+    return ctypes.cast(getattr(ctypes.CDLL(str(LIBRARY)), symbol), ctypes.c_void_p).value
+
+
+def on_arrays(symbol: str, shapes: tuple[tuple[int, ...], ...], *args: Arr, lanes_of_call: int = 0) -> list[np.ndarray]:
+    """`call` on arrays of NumPy; where one of the arguments has lanes, the results have them as a leading axis.
+
+    `lanes_of_call`: the lanes of one call, where threads share the calls; 0: one call, by this thread.
+
+    Raises:
+        MemoryError: there is none for the kernel.
+    """
+    count = next((len(arg.lanes) for arg in args if isinstance(arg, LaneArray)), None)
+    given = [np.asarray(arg if count is None else spread(arg, count), np.float64, order="C") for arg in args]
+    found: list[np.ndarray] = [np.empty(shape if count is None else (count, *shape)) for shape in shapes]
+    if count is None or not 0 < lanes_of_call < count:
+        _handed_over(symbol, given, found)
+    else:
+        parts = [slice(begin, begin + lanes_of_call) for begin in range(0, count, lanes_of_call)]
+        with ThreadPoolExecutor(min(processors(), len(parts))) as pool:
+            ended = pool.map(
+                lambda part: _handed_over(symbol, [one[part] for one in given], [one[part] for one in found]), parts
+            )
+            list(ended)
+    return found
+
+
+def _handed_over(symbol: str, given: list[np.ndarray], found: list[np.ndarray]) -> None:
+    described = array("q")
+    for one in (*given, *found):
+        described.extend((one.__array_interface__["data"][0], one.ndim, *one.shape))
+    handed = frame()
+    assert handed is not None  # the caller asked
+    error = handed(_address(symbol), len(given), len(found), described.buffer_info()[0])
+    if error is not None:
+        raise MemoryError(error.decode())
 
 
 @functools.cache
@@ -199,5 +253,14 @@ def with_kernel(
     def _(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> PyTree:
         return jax.jvp(portable, primals, tangents)
 
-    # NumPy computes what has no JAX array in it; a kernel needs a program that XLA has compiled.
-    return lambda *args: portable(*args) if xp.of(*args) is np else either(*args)
+    def on_numpy(*args: Arr) -> PyTree:
+        if scratch is not None or any(arg.dtype != np.float64 for arg in args) or frame() is None:
+            return portable(*args)
+        wanted = shapes(*args)
+        one = isinstance(wanted[0], int)
+        found = on_arrays(symbol, (wanted,) if one else wanted, *args)
+        if any(isinstance(arg, LaneArray) for arg in args):
+            found = [with_lanes(part) for part in found]
+        return found[0] if one else tuple(found)
+
+    return lambda *args: on_numpy(*args) if xp.of(*args) is np else either(*args)

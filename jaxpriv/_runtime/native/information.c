@@ -24,12 +24,6 @@ static void read_own(Space *w, const double *const *given) {
   read_entropic(w, given[ROWS_OF], given[REFERENCE], given[CENTRE]);
 }
 
-/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
-int jaxpriv_information(long from, long to, const long *sizes, const double *const *given, const long *apart, double *const *found) {
-  const Problems all = {sizes, apart, given, found, GIVEN, PICK(solved), read_own};
-  return solve_alone(&all, from, to);
-}
-
 XLA_FFI_Error *jaxpriv_information_call(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS_GIVEN "T T" WORDS_FOUND, GIVEN, PICK(solved), read_own);
 }

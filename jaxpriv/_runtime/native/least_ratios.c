@@ -19,12 +19,6 @@ static void read_own(Space *w, const double *const *given) {
   for (long y = 0; y < w->across; y++) w->t[y] = 1.0;
 }
 
-/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
-int jaxpriv_least_ratios(long from, long to, const long *sizes, const double *const *given, const long *apart, double *const *found) {
-  const Problems all = {sizes, apart, given, found, GIVEN, PICK(solved), read_own};
-  return solve_alone(&all, from, to);
-}
-
 XLA_FFI_Error *jaxpriv_least_ratios_call(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS_GIVEN "T TX T" WORDS_FOUND " P YT Y", GIVEN, PICK(solved), read_own);
 }

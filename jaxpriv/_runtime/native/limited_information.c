@@ -16,13 +16,6 @@ static void read_own(Space *w, const double *const *given) {
   w->limits[w->budgets] = given[BOUND][0];
 }
 
-/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
-int jaxpriv_limited_information(long from, long to, const long *sizes, const double *const *given, const long *apart,
-                                double *const *found) {
-  const Problems all = {sizes, apart, given, found, GIVEN, PICK(solved), read_own};
-  return solve_alone(&all, from, to);
-}
-
 XLA_FFI_Error *jaxpriv_limited_information_call(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS_GIVEN "T T P" WORDS_FOUND, GIVEN, PICK(solved), read_own);
 }

@@ -284,66 +284,34 @@ static void write_solution(const Space *w, long steps, double *const found[FOUND
 typedef long SolvedOf(Space *);
 typedef void ReadOf(Space *, const double *const *given);
 
-/* Problems of equal sizes (T, X, Y, R): number j of the `count` that are given of problem i is at given[j] + i apart[j] (0: the
-   same for all), what is found at found[j] + i numbers of it. `read` takes what is behind OWN. */
+/* Problems of the sizes of `shape`: of problem i, what is given is at given[j] + i apart[j] for j < count, what is found at
+   found[j] + i wide[j]. `read` takes what is behind OWN. */
 typedef struct {
-  const long *sizes, *apart;
-  const double *const *given;
-  double *const *found;
+  long problems;
+  Space shape;
   int count;
+  const double *given[MOST_GIVEN];
+  double *found[FOUND];
+  long apart[MOST_GIVEN], wide[FOUND];
   SolvedOf *run;
   ReadOf *read;
 } Problems;
 
-static Space space_of(const long *sizes) {
-  return (Space){.private = sizes[0], .inputs = sizes[1], .outputs = sizes[2], .budgets = sizes[3]};
-}
-
-/* The numbers of working memory of problems of these sizes. */
-static long room(const long *sizes) {
-  Space w = space_of(sizes);
-  return lay_out(&w, NULL);
-}
-
-/* Problems from <= i < to. */
-static void solve_row(const Problems *all, long from, long to, double *memory) {
-  Space w = space_of(all->sizes);
+static void run_part(void *context, double *memory, long part) {
+  const Problems *all = context;
+  const long end = (part + 1) * PART < all->problems ? (part + 1) * PART : all->problems;
+  Space w = all->shape;
   memset(memory, 0, lay_out(&w, memory) * sizeof(double));
-  const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, q = w.prices;
-  const long y = w.outputs, wide[] = {matrix, table,    q, RESULTS, matrix,             matrix, table,
-                                      w.inputs, q, q, 1, LINEAR ? table : y, y, y};
-  for (long i = from; i < to; i++) {
-    const double *own[MOST_GIVEN];
-    double *results[FOUND];
-    for (int j = 0; j < all->count; j++) own[j] = all->given[j] + i * all->apart[j];
-    for (int j = 0; j < FOUND; j++) results[j] = all->found[j] + i * wide[j];
+  for (long i = part * PART; i < end; i++) {
+    const double *given[MOST_GIVEN];
+    double *found[FOUND];
+    for (int j = 0; j < all->count; j++) given[j] = all->given[j] + i * all->apart[j];
+    for (int j = 0; j < FOUND; j++) found[j] = all->found[j] + i * all->wide[j];
     lay_out(&w, memory);
     memset(w.point.x, 0, (POINTS + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
-    read_problem(&w, own), all->read(&w, own);
-    write_solution(&w, all->run(&w), results);
+    read_problem(&w, given), all->read(&w, given);
+    write_solution(&w, all->run(&w), found);
   }
-}
-
-/* The same with memory of its own. 0 if there was none. */
-static int solve_alone(const Problems *all, long from, long to) {
-  double *memory = allocate(room(all->sizes));
-  if (!memory) return 0;
-  solve_row(all, from, to, memory);
-  free(memory);
-  return 1;
-}
-
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
-
-typedef struct {
-  Problems all;
-  long count;
-} Batch;
-
-static void run_part(void *context, double *memory, long part) {
-  const Batch *batch = context;
-  const long from = part * PART, to = from + PART;
-  solve_row(&batch->all, from, to < batch->count ? to : batch->count, memory);
 }
 
 /* (what is given) -> (what is found), in these words, with a batch in front of all. */
@@ -355,13 +323,13 @@ static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words, i
       SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || ((MINIMAX || LIMITED) && SIZE(letters, 'P') != 1) ||
       SIZE(letters, 'R') > MOST_BUDGETS || (LIMITED && SIZE(letters, 'Q') != SIZE(letters, 'R') + 1))
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "whole solves: arrays of float64 of other shapes");
-  const long sizes[] = {SIZE(letters, 'T'), SIZE(letters, 'X'), SIZE(letters, 'Y'), SIZE(letters, 'R')};
-  const long problems = leading(in[CHOSEN], 1);
-  long apart[MOST_GIVEN];
-  const double *given[MOST_GIVEN];
-  double *found[FOUND];
-  for (int j = 0; j < count; j++) given[j] = numbers(in[j]), apart[j] = problems ? leading(in[j], 0) / problems : 0;
-  for (int j = 0; j < FOUND; j++) found[j] = out[j]->data;
-  Batch batch = {{sizes, apart, given, found, count, run, read}, problems};
-  return share(frame, run_part, &batch, (problems + PART - 1) / PART, room(sizes), 0) ? NULL : no_memory(frame);
+  Problems all = {.problems = leading(in[CHOSEN], 1), .count = count, .run = run, .read = read};
+  all.shape = (Space){.private = SIZE(letters, 'T'), .inputs = SIZE(letters, 'X'), .outputs = SIZE(letters, 'Y'),
+                      .budgets = SIZE(letters, 'R')};
+  const long each = all.problems ? all.problems : 1;
+  for (int j = 0; j < count; j++) all.given[j] = numbers(in[j]), all.apart[j] = leading(in[j], 0) / each;
+  for (int j = 0; j < FOUND; j++) all.found[j] = out[j]->data, all.wide[j] = leading(out[j], 0) / each;
+  Space w = all.shape;
+  const long doubles = lay_out(&w, NULL), parts = (all.problems + PART - 1) / PART;
+  return share(frame, run_part, &all, parts, doubles, 0) ? NULL : no_memory(frame);
 }

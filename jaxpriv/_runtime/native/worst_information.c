@@ -20,13 +20,6 @@ static void read_own(Space *w, const double *const *given) {
   copy(w->inputs, given[OFFSET], w->offset), copy(w->inputs, given[RATE], w->rate);
 }
 
-/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
-int jaxpriv_worst_information(long from, long to, const long *sizes, const double *const *given, const long *apart,
-                              double *const *found) {
-  const Problems all = {sizes, apart, given, found, GIVEN, PICK(solved), read_own};
-  return solve_alone(&all, from, to);
-}
-
 XLA_FFI_Error *jaxpriv_worst_information_call(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS_GIVEN "T T X X" WORDS_FOUND " P Y Y Y", GIVEN, PICK(solved), read_own);
 }

@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,8 @@ class Dataset:
     counts: np.ndarray
     private_names: tuple[str, ...]
     useful_names: tuple[str, ...]
-    private_values: tuple[tuple[str, ...], ...]
-    useful_values: tuple[tuple[str, ...], ...]
+    private_values: tuple[tuple[str, ...], ...] = field(repr=False)
+    useful_values: tuple[tuple[str, ...], ...] = field(repr=False)
     private_attributes: np.ndarray
     useful_attributes: np.ndarray
     source: str

@@ -73,6 +73,7 @@ class VertexGeneration(AbstractFunnelSolver):
     """
 
     takes_start: ClassVar[bool] = True
+    proves: ClassVar[bool] = True
     budget: int = field(default=_BUDGET, kw_only=True)
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:

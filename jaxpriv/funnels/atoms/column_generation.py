@@ -159,6 +159,7 @@ class ColumnGeneration(AbstractFunnelSolver):
     """
 
     takes_start: ClassVar[bool] = True
+    proves: ClassVar[bool] = True
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         return BlockProgram(problem, goal.start).solve(problem, goal)

@@ -128,7 +128,7 @@ def compare(
     rows = len(sides[0]), len(sides[1])
     records = None
     if order is not None and identity is not None:
-        raise InputError("give order or identity, not both")
+        raise InputError("give `order` or `identity`, not both")
     if order is not None:
         records = np.asarray(order)
         if records.shape != (rows[1],) or not np.array_equal(np.sort(records), np.arange(rows[0])):
@@ -138,7 +138,7 @@ def compare(
     prediction = None
     if target is not None:
         if records is None:
-            raise InputError("target: a prediction needs paired rows; give order or identity")
+            raise InputError("target: a prediction needs paired rows; give `order` or `identity`")
         prediction = _predicted(target, before[target], sides[0][records], sides[1], records)
     ones = [np.ones(count) for count in rows]
     changed = None if records is None else (sides[0][records] != sides[1]).mean(axis=0)

@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from importlib import resources
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from jaxpriv._runtime.counts import failure
+from jaxpriv._runtime.validation import instance
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.release.fitting import audited
 from jaxpriv.release.grouping import of_population
-from jaxpriv.release.mechanism import combined
+from jaxpriv.release.mechanism import MADE_BY_FIT, combined
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, lower, upper
@@ -174,6 +176,7 @@ def report(
 
     Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
     """
+    instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     level = failure(confidence, "confidence")
     counts = [None] * len(mechanism.parts) if evidence is None else evidence.parts
     parts = list(zip(mechanism.parts, counts, strict=True))
@@ -721,12 +724,24 @@ def _ticks(largest: float) -> list[float]:
     return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
 
 
+def _shortened(label: str) -> str:
+    """At most 30 characters of a label: its start and its end, where combinations of classes differ."""
+    return label if len(label) <= 30 else f"{label[:14]}…{label[-15:]}"
+
+
+def _columns_of(text: str) -> int:
+    """How many Latin letters are as wide as a text."""
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
+
+
 def mapping_picture(drawn: HeatMap, number: str) -> str:
     """P(y|x) as squares, darker where larger; `number` tells the pictures of one page apart."""
     matrix, useful, released = drawn.matrix, drawn.useful, drawn.released
     inputs, outputs = matrix.shape
     cell = max(8, min(22, 560 // max(inputs, outputs)))
-    left, top = (min(8 + 7 * max(map(len, labels)), 220) for labels in (useful, released))
+    size = min(12, cell)
+    rows, columns = ([_shortened(label) for label in labels] for labels in (useful, released))
+    left, top = (8 + round(0.65 * size * max(map(_columns_of, labels))) for labels in (rows, columns))
     wide, tall = left + cell * outputs + 4, top + cell * inputs + 4
     title, description = f"mapping-title-{number}", f"mapping-desc-{number}"
     surest = matrix.max(axis=1)
@@ -741,13 +756,12 @@ def mapping_picture(drawn: HeatMap, number: str) -> str:
         "what is released for each.</desc>",
         f'<rect class="frame" x="{left}" y="{top}" width="{cell * outputs}" height="{cell * inputs}"/>',
     ]
-    size = min(12, cell)
-    for x, label in enumerate(useful):
+    for x, label in enumerate(rows):
         parts.append(
             f'<text class="name" font-size="{size}" x="{left - 6}" y="{top + cell * (x + 0.75):.1f}" '
             f'text-anchor="end">{escape(label)}</text>'
         )
-    for y, label in enumerate(released):
+    for y, label in enumerate(columns):
         place = f"translate({left + cell * (y + 0.75):.1f} {top - 6}) rotate(-90)"
         parts.append(f'<text class="name" font-size="{size}" transform="{place}">{escape(label)}</text>')
     for x, y in np.argwhere(matrix >= _INK).tolist():

@@ -9,10 +9,8 @@ the CPU as one operation (`in_trace`), which takes a fifth of the time to compil
 beside this one define what they compute.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
@@ -24,15 +22,13 @@ from jax.interpreters import batching, mlir
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime import native
-from jaxpriv._runtime.arrays import of
 from jaxpriv._runtime.compilation import own_settings, target_platform
-from jaxpriv._runtime.lanes import LaneArray, with_lanes
-from jaxpriv._runtime.resources import processors
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
 from jaxpriv.program.candidate import Candidate, Goal
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, last_state
+from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.interior_point.method import InteriorPoint, InteriorState
 from jaxpriv.solvers.interior_point.system import Point
 
@@ -43,13 +39,16 @@ _PART = 8
 # Symbols of S, X and Y up to which compiled programs call them: one problem took less time on one thread than the loop
 # did on two, at 40, 64 and 96.
 _MOST_SYMBOLS = 96
+# |Y| |X|^2 (|S| + |X|), proportional to the operations of a step here, from which on other systems are taken where they
+# are cheaper: that of 170 symbols each, whose solves take about 2 s and cannot be interrupted.
+_MOST_WORK = 2 * 170**4
 # Fields of the solver, in the order of `Method` there.
 _FIELDS = (
     "warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "dual_tolerance", "score_change",
     "attempts",
 )  # fmt: skip
-# Numbers of a result: value, bound, steps.
-_NUMBERS = 3
+# Numbers of a result: value, bound, steps. Arrays that all kernels find: of the candidate, and of the last point.
+_NUMBERS, _COMMON = 3, 10
 
 
 class _Kernel(NamedTuple):
@@ -106,21 +105,16 @@ def _limited(term: Term) -> tuple[Arr, ...]:
 
 # Of minimax programs the peak, one number; then s and t of linear rows, or the prices and slacks of the outputs.
 _KERNELS = (
-    _Kernel("jaxpriv_information", _of_information, _centred, lambda s, y: ()),
-    _Kernel("jaxpriv_limited_information", _of_limited_information, _bounded, lambda s, y: ()),
-    _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates, lambda s, y: ((1,), (y, s), (y,))),
-    _Kernel("jaxpriv_worst_information", _of_worst_information, _limited, lambda s, y: ((1,), (y,), (y,), (y,))),
+    _Kernel("jaxpriv_information_call", _of_information, _centred, lambda s, y: ()),
+    _Kernel("jaxpriv_limited_information_call", _of_limited_information, _bounded, lambda s, y: ()),
+    _Kernel("jaxpriv_least_ratios_call", _of_least_ratios, _rates, lambda s, y: ((1,), (y, s), (y,))),
+    _Kernel("jaxpriv_worst_information_call", _of_worst_information, _limited, lambda s, y: ((1,), (y,), (y,), (y,))),
 )
 
 
 def has_kernels() -> bool:
     """Whether the kernels are there."""
-    return _loaded(_KERNELS[0]) is not None
-
-
-@cache
-def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
-    return native.on_host(kernel.symbol)
+    return native.frame() is not None
 
 
 def _kernel_of(program: Program) -> _Kernel | None:
@@ -133,8 +127,13 @@ def _kernel_of(program: Program) -> _Kernel | None:
 
 
 def takes(solver: AbstractSolver, program: Program) -> TypeGuard[InteriorPoint]:
-    """Whether a kernel solves a program, with or without lanes."""
-    return type(solver) is InteriorPoint and _kernel_of(program) is not None and has_kernels()
+    """Whether a kernel solves a program, with or without lanes.
+
+    Kernels know systems of the inputs alone: with few rows and many inputs those of the rows take far less work.
+    """
+    private, inputs, outputs, _ = _sizes(program) if program.terms else (0, 0, 0, 0)
+    wide = outputs * inputs**2 * (private + inputs) > _MOST_WORK and not inputs_are_cheaper(private, inputs)
+    return type(solver) is InteriorPoint and not wide and _kernel_of(program) is not None and has_kernels()
 
 
 def _given(program: Program, aims: Arr, choices: Arr) -> tuple[Arr, ...]:
@@ -156,39 +155,13 @@ class Ended(NamedTuple):
 
 
 def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> tuple[Candidate, np.ndarray]:
-    """(best candidates, steps) from the starts of programs of NumPy arrays that a kernel `takes`, at most `limit`
-    steps: plain arrays with a leading axis, of one program too.
+    """(best candidate, steps) from the starts of a program of NumPy arrays that a kernel `takes`, at most `limit`
+    steps: plain arrays, with a leading axis where the program or the goal has lanes.
     """
-    mine = _kernel_of(program)
-    kernel = None if mine is None else _loaded(mine)
-    assert kernel is not None  # `takes` asked
-    count = next((len(part.lanes) for part in jax.tree.leaves((program, goal)) if isinstance(part, LaneArray)), 1)
-    parts = (part.lanes if isinstance(part, LaneArray) else part for part in (goal.tol, goal.rtol, goal.shift))
-    aims = np.stack([np.broadcast_to(part, count) for part in parts], axis=1)
-    choices = np.array([*(getattr(solver, name) for name in _FIELDS), limit, _normalised(program)], np.float64)
-    given = [_laid_out(part) for part in _given(program, aims[0] if count == 1 else with_lanes(aims), choices)]
-    found = [np.empty((count, *shape)) for shape in _shapes(program)]
-    sizes = np.array(_sizes(program), np.dtype("l"))
-    own = (
-        ctypes.c_void_p(sizes.ctypes.data),
-        _addresses([array for array, _ in given]),
-        (ctypes.c_long * len(given))(*(apart for _, apart in given)),
-        _addresses(found),
-    )
-
-    def part(begin: int) -> int:
-        return kernel(ctypes.c_long(begin), ctypes.c_long(min(begin + _PART, count)), *own)
-
-    threads = 1 if count <= _PART else min(processors(), -(-count // _PART))
-    if threads == 1:
-        done = [part(begin) for begin in range(0, count, _PART)]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            done = list(pool.map(part, range(0, count, _PART)))
-    if not all(done):
-        raise MemoryError("no memory for a solve by a kernel")
-    best, steps, _ = _ended(program, *found)
-    return best, np.asarray(steps, np.int32)
+    aims = xp.stack([goal.tol, goal.rtol, goal.shift])
+    given = _given(program, aims, np.array(_choices(solver, program, limit), np.float64))
+    found = native.on_arrays(_symbol(program), _shapes(program), *given, lanes_of_call=_PART)
+    return _candidate(program, found), found[3][..., 2].astype(np.int32)
 
 
 def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> Ended:
@@ -251,18 +224,21 @@ mlir.register_lowering(_by_platform, mlir.lower_fun(lambda *arrays, kernel, loop
 
 
 def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:
-    mine = _kernel_of(program)
-    assert mine is not None  # `takes` asked
-    chosen = np.array([getattr(solver, name) for name in _FIELDS], np.float64)
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
-    limit, normalised = max_steps.astype(np.float64)[None], np.full(1, _normalised(program), np.float64)
-    choices = jnp.concatenate([chosen, limit, normalised])
-    ended = _ended(program, *native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
-    return ended._replace(steps=jnp.asarray(ended.steps, max_steps.dtype))
+    choices = jnp.stack([jnp.asarray(part, np.float64) for part in _choices(solver, program, max_steps)])
+    found = native.call(_symbol(program), _shapes(program), *_given(program, aims, choices))
+    return Ended(_candidate(program, found), found[3][..., 2].astype(max_steps.dtype), _point(program, *found[4:]))
 
 
-def _normalised(program: Program) -> bool:
-    return program.terms[0].normalised
+def _symbol(program: Program) -> str:
+    kernel = _kernel_of(program)
+    assert kernel is not None  # `takes` asked
+    return kernel.symbol
+
+
+def _choices(solver: InteriorPoint, program: Program, limit: ScalarLike) -> list[ScalarLike]:
+    """The numbers of `Method` in whole.h."""
+    return [*(getattr(solver, name) for name in _FIELDS), limit, program.terms[0].normalised]
 
 
 def _sizes(program: Program) -> tuple[int, int, int, int]:
@@ -282,30 +258,22 @@ def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
     return (inputs, outputs), (outputs, private), (prices,), (_NUMBERS,), *of_point, *more
 
 
-def _ended(program: Program, mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
-    value, bound, steps = (numbers[..., i] for i in range(_NUMBERS))
-    x, z, own, nu, last_price, slack, *more = last
-    xp = of(k)
-    none, zeros = (xp.zeros((*k.shape[:-1], count), k.dtype) for count in (0, 1))
-    point = Point(x, z, own, zeros, none, none, none, none, nu, last_price, slack, xp.zeros_like(value))
-    eta = none
+def _candidate(program: Program, found: Sequence[Arr]) -> Candidate:
+    mechanism, k, price, numbers = found[:4]
+    limits = program.terms[0].smooth and len(found) > _COMMON + 1
+    eta = found[_COMMON + 1][..., None] if limits else k[..., :0]
+    return Candidate(mechanism, numbers[..., 0], k, eta, price, numbers[..., 1])
+
+
+def _point(program: Program, x: Arr, z: Arr, k: Arr, nu: Arr, price: Arr, slack: Arr, *more: Arr) -> Point:
+    none, zeros, zero = k[..., :0], jnp.zeros_like(k[..., :1]), jnp.zeros_like(nu[..., 0])
+    point = Point(x, z, k, zeros, none, none, none, none, nu, price, slack, zero)
     if more:
         point = point._replace(peak=more[0][..., 0])
     if not program.terms[0].smooth:
         s, t = more[1:]
-        point = point._replace(s=s, v=xp.zeros_like(s), t=t[..., None])
+        point = point._replace(s=s, v=jnp.zeros_like(s), t=t[..., None])
     elif more:
-        eta, last_eta, sigma = (part[..., None] for part in more[1:])
-        point = point._replace(eta=last_eta, sigma=sigma)
-    return Ended(Candidate(mechanism, value, k, eta, price, bound), steps, point)
-
-
-def _laid_out(part: Arr) -> tuple[np.ndarray, int]:
-    """An array for the kernel, and how far apart the lanes are in it; 0: it is that of every lane."""
-    if isinstance(part, LaneArray):
-        return np.ascontiguousarray(part.lanes, np.float64), part.size
-    return np.ascontiguousarray(part, np.float64), 0
-
-
-def _addresses(arrays: Sequence[np.ndarray]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        eta, sigma = (part[..., None] for part in more[2:])
+        point = point._replace(eta=eta, sigma=sigma)
+    return point

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from os import PathLike
@@ -235,7 +235,6 @@ def sweep(
     time_limit: float | None = None,
     progress: bool | Callable[[SweepProgress], object] | None = None,
     device: jax.Device | Sharding | None = None,
-    clock: Clock | None = None,
 ) -> Sweep:
     """Solve every problem of a declared study, in chunks that are kept in the folder `out` one by one.
 
@@ -262,7 +261,6 @@ def sweep(
         device: a `jax.Device` on which this process computes, or a `jax.sharding.Sharding` of one; JAX's default
             otherwise. Several devices share a study by parts, each in a process of its own. Rows of another kind of
             device may differ in their last bits.
-        clock: of other work that this is a part of, in place of `time_limit`; whoever has it handles Ctrl-C.
 
     Ctrl-C ends the sweep after the chunks under way; a second one at once. What is done is kept.
 
@@ -272,6 +270,24 @@ def sweep(
         ResourceError: another sweep is at work in the folder, the disk is full (what was computed before is kept), or
             the executor broke down.
     """
+    how = {"workers": workers, "executor": executor, "part": part, "dry_run": dry_run, "device": device}
+    with clock_of(time_limit, None) as clock:
+        return sweep_within(study, out, clock, progress, **how)
+
+
+def sweep_within(
+    study: Study | str | PathLike[str] | Mapping[str, object],
+    out: str | PathLike[str],
+    clock: Clock,
+    progress: bool | Callable[[SweepProgress], object] | None = None,
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    part: Part | str | None = None,
+    dry_run: bool = False,
+    device: jax.Device | Sharding | None = None,
+) -> Sweep:
+    """`sweep` as a part of other work, which has a clock of its own and handles Ctrl-C."""
     polars_or_refuse()
     declared, folder = Study.of(study), Path(out)
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
@@ -286,8 +302,7 @@ def sweep(
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
-    ours = clock_of(time_limit, None, clock)
-    with ours if clock is None else nullcontext(ours) as clock, place.here(), opened(folder, declared, share) as store:
+    with place.here(), opened(folder, declared, share) as store:
         course = _Course(store, clock, listen, share)
         if executor is not None:
             _elsewhere(course, executor)
