@@ -1,6 +1,6 @@
 """How often does the interior-point method reach its tolerance? Fresh random instances, hard ones included.
 
-    python -m benchmarks.robustness [--instances 1000] [--seed 0] [--tol 1e-6]
+    python -m benchmarks.robustness [--instances 1000] [--seed 0 1 2] [--tol 1e-6] [--out FILE.json]
 
 Every instance is solved once by `jaxpriv.solve`; the verdict is the certificate's, not
 the solver's. Prints one row for each family and form, then every instance that missed.
@@ -8,13 +8,18 @@ the solver's. Prints one row for each family and form, then every instance that 
 
 import argparse
 import collections
+import itertools
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import jaxpriv as jp
+from benchmarks.machine import versions
 
 # Few shapes, so that compiling stays a small part: square, |S| << |X|, |S| >> |X|, |Y| != |X|.
 SHAPES = ((8, 8, 8), (16, 24, 24), (3, 40, 40), (40, 8, 8), (10, 30, 12))
@@ -95,16 +100,20 @@ def instances(count: int, seed: int) -> Iterator[Instance]:
         yield Instance(family, form, label, problem)
 
 
-def examine(drawn: Iterable[Instance], tol: float) -> int:
-    """Solve every instance, print one row for each family and form and a line for each that missed; how many."""
+def examine(drawn: Iterable[Instance], tol: float, out: Path | None = None, command: str = "") -> int:
+    """Solve every instance, print one row for each family and form and a line for each that missed; how many.
+
+    `out` gets the number of instances and what missed, with the command that it was.
+    """
     rows = collections.defaultdict(list)
-    missed = []
+    missed: list[dict[str, Any]] = []
     begun = time.perf_counter()
     for instance in drawn:
         solution = jp.solve(instance.problem, solver="interior-point", tol=tol)
         rows[instance.family, instance.form].append((int(solution.steps), float(solution.gap)))
         if solution.status != "optimal":
-            missed.append(f"{instance.family:20s} {instance.form:15s} {instance.label}: gap {solution.gap:.2e}")
+            one = {"family": instance.family, "form": instance.form, "label": instance.label}
+            missed.append({**one, "gap": float(solution.gap)})
     print(
         f"{'family':20s} {'form':15s} {'runs':>5s} {'missed':>7s} {'median steps':>14s} {'max':>5s} {'worst gap':>12s}"
     )
@@ -116,8 +125,11 @@ def examine(drawn: Iterable[Instance], tol: float) -> int:
         )
     seconds = time.perf_counter() - begun
     print(f"{sum(map(len, rows.values()))} instances, {len(missed)} missed {tol:g}, {seconds:.0f} s with compiling")
-    for line in missed:
-        print("  ", line)
+    for one in missed:
+        print(f"   {one['family']:20s} {one['form']:15s} {one['label']}: gap {one['gap']:.2e}")
+    if out is not None:
+        record = {"command": command, "tol": tol, "instances": sum(map(len, rows.values())), "missed": missed}
+        out.write_text(json.dumps({"versions": versions(), **record}, indent=1) + "\n", encoding="utf-8")
     return len(missed)
 
 
@@ -125,10 +137,13 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
     parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    examine(instances(args.instances, args.seed), args.tol)
+    command = f"python -m benchmarks.robustness --instances {args.instances} --seed {' '.join(map(str, args.seed))}"
+    drawn = itertools.chain.from_iterable(instances(args.instances, seed) for seed in args.seed)
+    examine(drawn, args.tol, args.out, command)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often does minimum distortion under a worst-outcome limit end certified? Degenerate joints, all fresh.
 
-    python -m benchmarks.robustness_worst [--instances 1000] [--seed 0] [--tol 1e-6] [--first I]
+    python -m benchmarks.robustness_worst [--instances 1000] [--seed 0] [--tol 1e-6] [--first I] [--out FILE.json]
 
 The limit is on maximum information leakage, a fraction 1e-3 to 0.9 of what a release of X as it is
 leaks in its worst outcome (Calmon-Fawaz Theorem 2 with the roles of limit and objective exchanged). Every
@@ -11,6 +11,7 @@ what missed is listed.
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -102,8 +103,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first instance")
     parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    examine(instances(args.instances, args.seed, args.first), args.tol)
+    command = f"python -m benchmarks.robustness_worst --instances {args.instances} --seed {args.seed}"
+    examine(instances(args.instances, args.seed, args.first), args.tol, args.out, command)
 
 
 if __name__ == "__main__":

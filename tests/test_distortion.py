@@ -76,6 +76,7 @@ def test_a_rule_is_evaluated_in_float64_whatever_the_caller_uses():
         (lambda: distortion.absolute([]), r"^x is empty along axis 0"),
         (lambda: distortion.absolute(["a", "b"]), r"^x has dtype"),
         (lambda: distortion.hamming(0), r"^x must be an alphabet size >= 1"),
+        (lambda: distortion.hamming(2.5), r"^x must be an alphabet size >= 1"),
         (lambda: distortion.hamming(3, -1), r"^y must be an alphabet size >= 1"),
         (lambda: distortion.hamming(True), r"^x has"),
         (lambda: distortion.changed_attributes(X, weights=[1.0, 1.0]), r"^weights has 2 entries; .* 3 attribute"),

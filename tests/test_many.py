@@ -197,6 +197,8 @@ def test_wrong_arguments_are_named_with_their_position():
         jp.solve_many([good], "simplex")
     with refused("tol"):
         jp.solve_many([good], tol=0.0)
+    with refused("^problems must be a list, not DistortionProblem; `solve` takes one problem"):
+        jp.solve_many(good)
     with refused("solve_many takes a list"):
         jp.solve([good])
     assert jp.solve_many([]) == []

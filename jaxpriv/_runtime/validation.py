@@ -272,6 +272,13 @@ def scalar(
     return number
 
 
+def instance(value: object, name: str, *kinds: type, hint: str = "") -> None:
+    """`InputError` unless `value` is of one of the kinds; `hint` says how one is made."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"{name} must be of type {wanted}, not {type(value).__name__}{hint}")
+
+
 def whole(value: object, name: str, *, low: float) -> int:
     """A whole number >= `low` that float64 holds exactly (below 2^53). Bools are refused."""
     if type(value) is int and abs(value) >= 2**53:  # of any size: no float64 may be made of it

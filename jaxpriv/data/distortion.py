@@ -238,11 +238,11 @@ def hamming(x: ArrayInput | int, y: ArrayInput | int | None = None) -> AbstractD
     """
 
     def codes(value: ArrayInput, name: str) -> ArrayInput:
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            if value < 1:
-                raise InputError(f"{name} must be an alphabet size >= 1 or an array of codes")
-            return np.arange(value, dtype=np.float64)
-        return value
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            return value
+        if not (value >= 1 and value == int(value)):
+            raise InputError(f"{name} must be an alphabet size >= 1 or an array of codes")
+        return np.arange(int(value), dtype=np.float64)
 
     return Pairwise(*_feature_pair(codes(x, "x"), None if y is None else codes(y, "y")), ChangedAttributes(np.ones(1)))
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.validation import mechanism_array
+from jaxpriv._runtime.validation import instance, mechanism_array
 from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import by_name
 from jaxpriv.release.matching import counts_by_design, counts_by_symbols, released_symbols, releases_by_symbols
-from jaxpriv.release.mechanism import Evidence, Mechanism
+from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
 from jaxpriv.statistics.tables import CountedTable, Quantiles, Rule, Source, columns_of, count_table
 
@@ -76,6 +76,7 @@ def audit_design(
             or that does not name records, none twice; further designs of other symbols, or that look at earlier draws
             themselves; a certificate of another design, of the least distortion, or without a gap.
     """
+    instance(design, "design", Mechanism, hint=MADE_BY_FIT)
     records = counts_by_design(source, design)
     statements = [_PRIVATE_ALPHABET]
     if design.earlier is not None:

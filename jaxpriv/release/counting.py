@@ -1,7 +1,7 @@
 """Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,4 +169,4 @@ def classes_of(codebook: Codebook) -> dict[str, int]:
 
 def names_of(names: Names) -> tuple[str, ...]:
     """One name or several, as several."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import IntegrityError
-from jaxpriv.release.mechanism import Evidence, Mechanism
+from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism
 from jaxpriv.statistics import audit
 from jaxpriv.statistics.tables import Source
 from jaxpriv.verifier.archive import Table
@@ -95,6 +96,8 @@ def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrif
     Raises `InputError` for a table that the codebook cannot encode, `IntegrityError` for the evidence of another
     mechanism.
     """
+    instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
+    instance(evidence, "evidence", Evidence, hint="; fit(...).evidence is one")
     if evidence.commitment() != mechanism.commitment:
         raise IntegrityError("evidence: it is that of another mechanism")
     codes, useful = mechanism.codebook.encode_useful(source), mechanism.codebook.useful

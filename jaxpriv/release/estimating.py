@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import instance
 from jaxpriv.release.matching import released_symbols
-from jaxpriv.release.mechanism import Mechanism
+from jaxpriv.release.mechanism import MADE_BY_FIT, Mechanism
 from jaxpriv.statistics.tables.readers import Source
 
 # Ridge penalties, as shares of the largest squared singular value: at the least one a fit is exact where one exists.
@@ -56,6 +57,7 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
 
     Raises `InputError` for a table without the released columns, or with a combination that the design never releases.
     """
+    instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
     outputs = released_symbols(mechanism, released)
     counts = np.bincount(outputs, minlength=len(mechanism.released)).astype(np.float64)
     weights = _Weights(mechanism.matrix(), counts)

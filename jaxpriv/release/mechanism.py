@@ -4,6 +4,7 @@ The evidence is private: the counts that the mechanism was designed on, those ke
 """
 
 import io
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +41,10 @@ from jaxpriv.verifier.records import AUDIT, DESIGN, UNSEEN, VERSIONS
 from jaxpriv.verifier.sequences import by_coalition, joint_rows, rounded_rows
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+# How a mechanism for a table is made, where something else was given.
+MADE_BY_FIT = "; fit(...).mechanism is one, and Mechanism.load reads one"
 
 
 def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
@@ -359,6 +364,8 @@ class Mechanism(Shown):
         """
         if self.earlier is not None:
             raise InputError("this mechanism looks at earlier draws: release records with `jaxpriv.release.release`")
+        if isinstance(frame, (str, os.PathLike)):
+            raise InputError("frame must be a table, not a path; files are released by `jaxpriv.release.release`")
         released = self.labels_of(self.sample(self.symbols(frame, unseen)))
         if isinstance(frame, Mapping):
             return released

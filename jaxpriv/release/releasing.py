@@ -20,11 +20,11 @@ from numpy.lib.recfunctions import repack_fields
 
 from jaxpriv._runtime.files import FilePath, write_together
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.validation import instance, scalar
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
-from jaxpriv.release.mechanism import Evidence, Mechanism, members_of, packed, rule_for, this_version
+from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism, members_of, packed, rule_for, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -52,8 +52,8 @@ _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records sh
 _ENTRIES = np.dtype([("who", f"S{_WHO}"), ("what", f"S{_WHAT}"), ("symbol", "<u4")])
 
 
-# The newest version of ledgers that do not record the rule for records without a symbol.
-_RULES = 2
+# The newest versions of ledgers that do not record the rule for records without a symbol, and the designs.
+_RULES, _DESIGNS = 2, 3
 
 
 @dataclass
@@ -62,13 +62,15 @@ class Ledger:
 
     `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
     of version 1 and 2 that were written before version 3 no two hashes of who are equal. `unseen`: for the digest of a
-    design the rule by which it released records without a symbol, `refuse` where it was more than one.
+    design the rule by which it released records without a symbol, `refuse` where it was more than one. `designs`: the
+    digests of those that released with it since version 4.
     """
 
     key: bytes = field(repr=False)
     entries: np.ndarray = field(default_factory=lambda: np.zeros(0, _ENTRIES))
     version: int = VERSIONS[LEDGER]
     unseen: dict[str, str] = field(default_factory=dict)
+    designs: set[str] = field(default_factory=set)
 
     def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
         """Entries without symbols: the keyed hashes of who each record is, and of what it was and by which design."""
@@ -136,7 +138,7 @@ class Ledger:
         version = 1 if self.version == 1 else VERSIONS[LEDGER]
         header = {"format": LEDGER, "version": version, "key": self.key.hex(), "entries": len(self.entries)}
         if version > 1:
-            header["unseen"] = self.unseen
+            header |= {"unseen": self.unseen, "designs": sorted(self.designs)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
     @classmethod
@@ -152,7 +154,8 @@ class Ledger:
         keys = _keys(entries)
         if not whole or not (keys[1:] > keys[:-1]).all():
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
-        return cls(bytes.fromhex(record["key"]), entries, record["version"], dict(record.get("unseen", {})))
+        rules, designs = dict(record.get("unseen", {})), set(record.get("designs", ()))
+        return cls(bytes.fromhex(record["key"]), entries, record["version"], rules, designs)
 
 
 def _hashed(who: bytes, what: bytes) -> np.ndarray:
@@ -362,6 +365,7 @@ def release(
     `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
     cases nothing is released.
     """
+    instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     target, proof = Path(out), Path(receipt)
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
@@ -421,6 +425,11 @@ def release(
         held = not followed and any(len(book.entries) for book in books.values())
         chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
         designs = [_digest(one) for one in chain]
+        for path, book in books.items():
+            stranger = len(book.entries) and book.version > _DESIGNS and designs[-1] not in book.designs
+            if stranger and path in own and (ledger is None or os.path.realpath(path) != os.path.realpath(ledger)):
+                raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
+            book.designs.update(designs)
         if unknown.any():
             names = {one: _named_for(one, folders) for one in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)

@@ -286,6 +286,8 @@ def solve_many(
     Raises:
         InputError: an argument is wrong, or a problem is, as `problems[i]`; nothing was computed.
     """
+    if not isinstance(problems, Iterable):
+        raise InputError(f"problems must be a list, not {type(problems).__name__}; `solve` takes one problem")
     asked = list(problems)
     if is_traced(asked, tol, rtol):
         raise InputError("solve_many runs outside of jit and vmap only; inside, vmap `solve` over arrays")

@@ -39,7 +39,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
-from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, unsealed
+from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, member_record
 from jaxpriv.verifier.sequences import (
     Disclosed,
     by_coalition,
@@ -159,7 +159,7 @@ def read_design(data: bytes, name: str, most: int = _CHAIN) -> DesignFile:
             f"{name} holds a design for each of {len(members) - 1} groups of columns, and one design is needed here: "
             f"python -m zipfile -e {name} FOLDER writes those of the groups, group_1.zip and so on"
         )
-    record = unsealed(members.get("design.json", b""), f"{name}: design.json", DESIGN)
+    record = member_record(members, "design.json", name, DESIGN)
     earlier = _earlier(members, record, name, most)
     tables = _tables(members, record, "design.json", _PUBLIC, [_COSTS], name)
     rows = matrix(tables["table.npy"], f"{name}: table.npy")
@@ -182,8 +182,7 @@ def read_design(data: bytes, name: str, most: int = _CHAIN) -> DesignFile:
         if costs is None or design.measure.name != "mutual-information":
             raise IntegrityError(f"{name}: another measure or problem than designs after an earlier one have")
     guarantees = without_counts(design.drawn)
-    if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
-        raise IntegrityError(f"{name}: a stated guarantee is not what the table gives")
+    _as_stated(record["guarantees"], guarantees, f"{name}: the stated guarantee", "what the table gives")
     return replace(design, guarantees=guarantees)
 
 
@@ -223,7 +222,7 @@ def disclosed(design: DesignFile, earlier: DesignFile | None, counts: Table | No
 def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     """The audit of a file, for its design; `IntegrityError` if it belongs to another one or states what is not so."""
     members = unpack(data, name)
-    record = unsealed(members.get("audit.json", b""), f"{name}: audit.json", AUDIT)
+    record = member_record(members, "audit.json", name, AUDIT)
     tables = _tables(members, record, "audit.json", _PRIVATE, [_HELD_OUT, _certificate(design.problem)], name)
     if record["design"] != design.sha256:
         raise IntegrityError(f"{name} belongs to another design")
@@ -245,8 +244,7 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     held_out = audit.held_out
     if held_out is not None and (held_out.shape != audit.counts.shape or any(count < 0 for count in held_out.numbers)):
         raise IntegrityError(f"{name}: held_out.npy are no counts of the same alphabets")
-    if record["claims"] != {key: claim.record for key, claim in audit.claims.items()}:
-        raise IntegrityError(f"{name}: a stated number is not what counts and table give")
+    _as_stated(record["claims"], audit.claims, f"{name}: the stated number", "what counts and table give")
     return audit
 
 
@@ -255,10 +253,17 @@ def holds_groups(data: bytes, name: str) -> bool:
     return _GROUPS in unpack(data, name)
 
 
+def _as_stated(stated: Mapping[str, Json], claims: Mapping[str, Claim], what: str, found: str) -> None:
+    for key in dict.fromkeys((*claims, *stated)):
+        if stated.get(key) != (claims[key].record if key in claims else None):
+            raise IntegrityError(f"{what} {key!r} is not {found}")
+
+
 def read_groups(data: bytes, name: str) -> GroupsFile:
     """The designs of a file of groups; `IntegrityError` if anything in it is not as it is stated there."""
     members = unpack(data, name)
-    record = unsealed(members.pop(_GROUPS, b""), f"{name}: {_GROUPS}", GROUPS)
+    record = member_record(members, _GROUPS, name, GROUPS)
+    del members[_GROUPS]
     _stated_members(members, record, group_names(len(members)), name)
     parts = tuple(read_design(content, f"{name}: {member}") for member, content in members.items())
     private = [column["column"] for column in parts[0].record["codebook"]["private"]]
@@ -272,15 +277,15 @@ def read_groups(data: bytes, name: str) -> GroupsFile:
     if len(set(named)) < len(named):
         raise IntegrityError(f"{name}: two groups release one column")
     guarantees = of_groups([part.guarantees for part in parts])
-    if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
-        raise IntegrityError(f"{name}: a stated guarantee is not the sum of those of the groups")
+    _as_stated(record["guarantees"], guarantees, f"{name}: the stated guarantee", "the sum of those of the groups")
     return GroupsFile(record, digest(data), parts, guarantees)
 
 
 def read_groups_audit(data: bytes, design: GroupsFile, name: str) -> GroupsAudit:
     """The audits of a file of groups and the records of all groups, for their design; otherwise `IntegrityError`."""
     members = unpack(data, name)
-    record = unsealed(members.pop("audit.json", b""), f"{name}: audit.json", GROUPS_AUDIT)
+    record = member_record(members, "audit.json", name, GROUPS_AUDIT)
+    del members["audit.json"]
     _stated_members(members, record, [*group_names(len(design.parts)), RECORDS], name)
     if record["design"] != design.sha256:
         raise IntegrityError(f"{name} belongs to another design")

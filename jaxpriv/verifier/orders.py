@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import array, digest, unpack
-from jaxpriv.verifier.records import ORDER, unsealed
+from jaxpriv.verifier.records import ORDER, member_record
 
 
 def read_order(data: bytes, name: str, released: bytes, rows: int) -> list[int]:
     """The record of each of the `rows` of a released file; `IntegrityError` if damaged, or of another released file."""
     members = unpack(data, name)
-    record = unsealed(members.get("order.json", b""), f"{name}: order.json", ORDER)
+    record = member_record(members, "order.json", name, ORDER)
     if list(members) != ["order.json", "order.npy"] or record["members"] != {"order.npy": digest(members["order.npy"])}:
         raise IntegrityError(f"{name}: order.npy is missing, or is not the one that order.json names")
     if record["released"] != digest(released):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from jaxpriv.errors import IntegrityError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import Json, canonical, digest, strict
 from jaxpriv.verifier.claims import Measure, number
 
@@ -47,6 +47,23 @@ def unsealed(content: bytes, name: str, kind: str) -> dict[str, Any]:
     for field, form in forms.items():
         form(record[field], f"{name}: {field}")
     return record
+
+
+# Files of several members, by the member that says what the others are.
+_FILES = {
+    "design.json": "a design",
+    "groups.json": "a design of groups of columns",
+    "audit.json": "the audit of a design",
+    "order.json": "an order of rows",
+}
+
+
+def member_record(members: Mapping[str, bytes], member: str, name: str, kind: str) -> dict[str, Any]:
+    """`unsealed` of the member of a file that says what the others are; `InputError` for a file of another kind."""
+    other = None if member in members else next((one for one in _FILES if one in members), None)
+    if other is not None:
+        raise InputError(f"{name} is {_FILES[other]}, and {_FILES[member]} is needed here")
+    return unsealed(members.get(member, b""), f"{name}: {member}", kind)
 
 
 # No more digits than the largest float64 has: the time of a conversion grows with their square.
@@ -273,11 +290,11 @@ def _by_coalition(form: Form) -> Form:
 
 
 # The newest versions of the formats; 1 where none is named. Those up to it are read.
-VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 3}
+VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 4}
 # Fields that a record of an earlier version does not have. Designs and receipts that need none of the fields of the
 # newest version have the one before.
 _ABSENT = {(DESIGN, 1): ("follows",), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
-_ABSENT |= {(LEDGER, 1): ("unseen",), (LEDGER, 2): ("unseen",)}
+_ABSENT |= {(LEDGER, 1): ("unseen", "designs"), (LEDGER, 2): ("unseen", "designs"), (LEDGER, 3): ("designs",)}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
     DESIGN: {
@@ -315,7 +332,13 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
             leakage=_optional(_by_coalition(_optional(_decimal))),
         ),
     },
-    LEDGER: {"key": _hash, "entries": _whole, "unseen": _map(_one_of(UNSEEN)), "payload": _hash},
+    LEDGER: {
+        "key": _hash,
+        "entries": _whole,
+        "unseen": _map(_one_of(UNSEEN)),
+        "designs": _list(_hash),
+        "payload": _hash,
+    },
     ORDER: {"tool": _tool, "released": _hash, "members": _map(_hash)},
     GROUPS: {"tool": _tool, "guarantees": _claims, "commitment": _hash, "members": _map(_hash)},
     GROUPS_AUDIT: {"tool": _tool, "design": _hash, "key": _hash, "members": _map(_hash)},

@@ -97,6 +97,7 @@ def verified(data, path, files):
     verify(files / "receipt.json", **{key: files / name for key, name in names.items()} | {HASHED[path.name]: path})
 
 
+@pytest.mark.usefixtures("surely")
 @pytest.mark.parametrize("name", [*READERS, *HASHED])
 def test_no_flipped_bit_is_accepted(files, tmp_path, name):
     read, data = READERS.get(name, verified), (files / name).read_bytes()

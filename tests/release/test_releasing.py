@@ -15,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.release import Mechanism, fit, release
+from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release
 from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release.report import report
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
 from tests.cases import ROOT, files_end_at, raised, refused, run_python, thorough
@@ -111,6 +113,8 @@ def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
 def test_files_that_do_not_go_together(files):
     for file, others, words in (
         (files.design, {"design": files.design}, "itself"),
+        (files.audit, {}, "is the audit of a design, and a design is needed here"),
+        (files.design, {"private": files.design}, "is a design, and the audit of a design is needed here"),
         (files.receipt, {"private": files.audit}, "goes with a design"),
         (files.design, {"records": files.records}, "goes with `released`"),
         (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
@@ -270,6 +274,25 @@ def test_what_fails_releases_nothing(tmp_path, table, mechanism, change, out, op
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_no_design_is_named(tmp_path, table, mechanism, fitted):
+    for call in (
+        lambda: release(mechanism, table, tmp_path / "a.csv", tmp_path / "a.json"),
+        lambda: release(table, fitted, tmp_path / "a.csv", tmp_path / "a.json"),
+        lambda: drift(fitted, fitted.evidence, table),
+        lambda: estimate_counts(fitted, table),
+        lambda: audit_design(table, fitted),
+        lambda: report(fitted),
+    ):
+        with refused(r"^(mechanism|design) must be of type Mechanism.* not \w+; fit\(...\).mechanism is one"):
+            call()
+    with refused("^evidence must be of type Evidence, not Mechanism"):
+        drift(mechanism, mechanism, table)
+    with refused("^frame must be a table, not a path"):
+        mechanism.apply("people.csv")
+    with refused("^names of columns are texts; one is of type int"):
+        fit(table, private=0, useful=["age"], budget=0.1)  # pyright: ignore[reportArgumentType]
+
+
 # -- the ledger ------------------------------------------------------------------------------------
 
 
@@ -299,21 +322,21 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     part["id"] = np.concatenate([part["id"][:-100], np.arange(5000, 5100)])  # a hundred others
     second = released("second", part)
     assert second.served == 700
-    np.testing.assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
+    assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
     changed = {**people, "town": np.roll(people["town"], 1)}
     with refused("other values or by another design"):
         released("third", changed)
     twice = {name: np.concatenate([values[:5], values[:5]]) for name, values in people.items()}
     twice["id"] = twice["id"] + 9000
     found = released("fourth", twice).outputs
-    np.testing.assert_array_equal(found[:5], found[5:])
+    assert_array_equal(found[:5], found[5:])
     twice["town"] = np.where(np.arange(10) == 7, "south", np.where(np.arange(10) == 2, "north", twice["town"]))
     twice["id"] = twice["id"] + 90
     with refused("row 7"):
         released("fifth", {**twice, "town": twice["town"].astype(object)})
     # Without columns that say who a record is: the table itself.
     again = [anonymous(name, table).outputs for name in ("sixth", "seventh")]
-    np.testing.assert_array_equal(*again)
+    assert_array_equal(*again)
     assert anonymous("eighth", {name: values[1:] for name, values in table.items()}).served == 0
 
 
@@ -322,6 +345,22 @@ def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     with refused("another design"):
         releasing("b", by=every["watchdog"].mechanism, ledger="ledger")
     assert not (tmp_path / "b.csv").exists()
+
+
+def test_a_ledger_under_the_name_of_another_ones_is_refused(tmp_path, releasing, every):
+    """It has none of the draws: a release with it would be a second draw for the same records."""
+    releasing("a")
+    (own,) = ledgers(tmp_path)
+    content = own.read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    releasing("elsewhere/b", by=every["watchdog"].mechanism, private_folder=tmp_path / "elsewhere")
+    (other,) = ledgers(tmp_path / "elsewhere")
+    own.write_bytes(other.read_bytes())
+    with raised(IntegrityError, "is the ledger of another design"):
+        releasing("c")
+    own.write_bytes(content)
+    first, again = releasing("c"), releasing("d")
+    assert first.served == again.served == len(first.outputs)
 
 
 def test_a_damaged_or_busy_ledger_is_refused(tmp_path, table, releasing):
@@ -370,7 +409,7 @@ def test_a_second_draw_is_not_made(tmp_path, releasing, route):
     done = releasing("first", **first)
     again = releasing(**{"name": "second", **second})
     assert again.served == 1200
-    np.testing.assert_array_equal(done.outputs, again.outputs)
+    assert_array_equal(done.outputs, again.outputs)
     (own,) = ledgers(tmp_path)
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (own, *orders(tmp_path), *done.ledgers))
     assert own in done.ledgers
@@ -572,7 +611,7 @@ def test_a_forged_release_in_a_random_order_is_found_by_its_totals(in_order, mec
 def test_two_releases_have_unrelated_orders(releasing):
     """Unless the second one repeats the first: then it is the same file."""
     first, again = releasing("first"), releasing("second")
-    np.testing.assert_array_equal(first.order, again.order)
+    assert_array_equal(first.order, again.order)
     kept, other = releasing("third", keep=["id"]), releasing("fourth", no_ledger=True, force=True)
     for one in (kept, other):
         assert (one.order != first.order).mean() > 0.9

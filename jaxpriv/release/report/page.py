@@ -22,11 +22,12 @@ from unicodedata import east_asian_width
 import numpy as np
 
 from jaxpriv._runtime.counts import failure
+from jaxpriv._runtime.validation import instance
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.release.fitting import audited
 from jaxpriv.release.grouping import of_population
-from jaxpriv.release.mechanism import combined
+from jaxpriv.release.mechanism import MADE_BY_FIT, combined
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, lower, upper
@@ -175,6 +176,7 @@ def report(
 
     Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
     """
+    instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     level = failure(confidence, "confidence")
     counts = [None] * len(mechanism.parts) if evidence is None else evidence.parts
     parts = list(zip(mechanism.parts, counts, strict=True))

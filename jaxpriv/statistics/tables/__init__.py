@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -251,7 +251,7 @@ def fit_with_columns(
 
 def columns_of(names: object, argument: str) -> tuple[str, ...]:
     """One or more names of columns, none twice; `argument`: what an error calls them."""
-    chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else ()
+    chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
     if not chosen or not all(isinstance(name, str) for name in chosen):
         raise InputError(f"{argument} must be one or more names of columns")
     for place, name in enumerate(chosen):

@@ -90,6 +90,8 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     Rows count from 0, without the header, in every message about a table.
     """
     for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"names of columns are texts; one is of type {type(name).__name__}")
         if BROKEN.search(name):
             raise InputError(f"the name of column {name!r} holds a NUL character, or one half of a character")
     if isinstance(source, (str, os.PathLike)):
