@@ -12,12 +12,23 @@ from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.solving import loops
-from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, assert_certified, budget_at, distances, refused, spent
+from tests.cases import (
+    INTERRUPTED,
+    TIME_LIMIT,
+    CompilerError,
+    assert_certified,
+    budget_at,
+    distances,
+    drawn_joint,
+    refused,
+    spent,
+    value_of,
+)
 from tests.compiling import kernels
 from tests.information import information
 
 RNG = np.random.default_rng(17)
-JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = drawn_joint(RNG, 3, 4)
 TABLE = distances(4)
 BUDGET = 0.3
 SLOW = {"solver": "mirror-descent", "tol": 1e-300}  # a goal that is never met; compiles in a second
@@ -173,7 +184,7 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
         if asked.of_information and len(asked.joints) == 1:
             assert solution.value == pytest.approx(leaked(mechanism), abs=1e-12)
     if asked.leakage_budget is not None:
-        assert lk.evaluate(asked.leakage, JOINT, mechanism).value <= asked.leakage_budget + 1e-12
+        assert value_of(asked.leakage, JOINT, mechanism) <= asked.leakage_budget + 1e-12
         assert solution.value == pytest.approx(paid(mechanism), abs=1e-12)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
+from tests.cases import drawn_joint
 
 COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
 
@@ -12,7 +13,7 @@ COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
 def joints(concentration):
     """Dense ones, or with symbols that nearly exclude one another."""
     for seed in range(6):
-        yield np.random.default_rng([seed, 5]).dirichlet(np.full(28, concentration)).reshape(4, 7)
+        yield drawn_joint([seed, 5], 4, 7, concentration)
 
 
 def problems(concentration, measure, share=0.4):

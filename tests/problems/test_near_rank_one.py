@@ -5,6 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.leakage import MaxInformation
+from tests.cases import value_of
 
 from .measured_cases import DISTORTION as TABLE
 
@@ -14,7 +15,7 @@ def _problem(seed, deviation, fraction):
     joint = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4)))
     joint = joint * (1 + deviation * rng.uniform(-1, 1, joint.shape))
     joint /= joint.sum()
-    whole = jp.leakage.evaluate(MaxInformation(), joint, np.eye(4)).value
+    whole = value_of(MaxInformation(), joint, np.eye(4))
     return jp.DistortionProblem(joint, TABLE, leakage=MaxInformation(), leakage_budget=fraction * whole)
 
 

@@ -23,7 +23,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
-from tests.cases import run_python
+from tests.cases import raised, run_python
 from tests.verifier.conftest import ONE, counted, integers, whole
 
 IDENTITY = [[ONE, 0], [0, ONE]]
@@ -139,7 +139,7 @@ def test_certificates_are_those_of_the_library(name, form):
     if name in WORST:
         short = Scores(whole(numbers[:, :1]), scores.weights, 1.0)
         assert least_worst(released, rows, unit, short, target, form, name) is None
-    with pytest.raises(IntegrityError, match="negative"):
+    with raised(IntegrityError, "negative"):
         least(name, released, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form)
 
 
