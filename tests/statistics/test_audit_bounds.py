@@ -217,6 +217,8 @@ def test_a_sweep_is_its_parts():
             alone = leakage_bounds(population(counts[r], BETA), stack[m], measures)
             for one, part in zip(together, alone, strict=True):
                 assert one.upper[r, m] == pytest.approx(part.upper[0, 0], rel=1e-9, abs=1e-10)
+    for one in together[4:6]:  # of order 1
+        assert one.upper == pytest.approx(together[0].upper, rel=1e-12)
     # A constant mechanism tells nothing, whatever the population is.
     for measure, one in zip(measures, together, strict=True):
         if not isinstance(measure, leakage.CorrectGuess):
