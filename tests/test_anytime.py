@@ -315,6 +315,27 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
         assert_certified(problem(budget=budgets[k]), one)
 
 
+def test_points_of_a_worst_outcome_that_were_not_reached_have_what_other_budgets_prove():
+    asked = problem(leakage=lk.MaxLift(), budget=BUDGET)
+    budgets = budget_at(JOINT, TABLE, 1.0) * np.array([0.1, 0.3, 0.2, 0.15])
+    whole = jp.frontier(asked, budgets=budgets)
+
+    def note(record):
+        if record.done == 2:
+            raise KeyboardInterrupt
+
+    early = jp.frontier(asked, budgets=budgets, progress=note)
+    assert list(early.status) == ["optimal", "optimal", "best_known", "best_known"]
+    for k in (2, 3):
+        one = early.solutions[k]
+        assert early.lower_bound[1] <= one.lower_bound <= whole.value[k]
+        assert whole.lower_bound[k] <= one.value <= early.value[0]
+        assert paid(one.mechanism) <= budgets[k] + 1e-12
+        proof = jp.certify(problem(leakage=lk.MaxLift(), budget=budgets[k]), one)
+        assert proof.valid
+        assert one.lower_bound <= proof.lower_bound + 1e-12
+
+
 def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():
     asked = jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=lk.MaximalLeakage())
     budgets = np.linspace(0.1, 0.4, 4)

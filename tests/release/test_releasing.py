@@ -113,13 +113,18 @@ def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
 def test_files_that_do_not_go_together(files):
     for file, others, words in (
         (files.design, {"design": files.design}, "itself"),
-        (files.audit, {}, "is the audit of a design, and a design is needed here"),
-        (files.design, {"private": files.design}, "is a design, and the audit of a design is needed here"),
         (files.receipt, {"private": files.audit}, "goes with a design"),
         (files.design, {"records": files.records}, "goes with `released`"),
         (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
     ):
         with refused(words):
+            verify(file, **others)
+    for file, others, words in (
+        (files.audit, {}, r"is the audit of a design, and a design \(design.json\) is needed here"),
+        (files.design, {"private": files.design}, "is a design, and the audit of a design"),
+        (files.receipt, {"design": files.audit}, "is the audit of a design, and a design"),
+    ):
+        with raised(IntegrityError, words):
             verify(file, **others)
 
 

@@ -102,7 +102,7 @@ def test_problems_without_a_mechanism_or_a_solver_are_rows_too(tmp_path):
     assert result.complete
     table = result.table
     assert table["status"].to_list() == ["infeasible", "optimal"] * 3 + ["optimal", "refused", "refused"]
-    assert "worst-outcome measure takes budget" in table["notes"][7]
+    assert "worst-outcome measure takes `budget`" in table["notes"][7]
     assert sorted(result.verify()) == [1, 3, 5, 6]
     with refused("problem 8 has no result"):
         result.solution(8)
