@@ -40,6 +40,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -54,7 +55,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
 # Public functions of these refuse bad arguments themselves, with an `InputError` that tests ask for.
 _OWN_CHECKS = {"jaxpriv.models.baselines", "jaxpriv.statistics.watchdog", "jaxpriv.statistics.watchdog.staircase"}
-_SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|UsefulMarginal|OutputJoint|Column|Scalar"
+_SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|OutputJoint|Column|Scalar"
 _SHAPED = [
     name
     for path in sorted(_PACKAGE.rglob("*.py"))
@@ -66,7 +67,7 @@ if "JAXPRIV_SHAPES" in os.environ:
     install_import_hook(_SHAPED, "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
-from jaxpriv._runtime import clock, compilation, native, resources  # noqa: E402  # after the hook
+from jaxpriv._runtime import clock, compilation, executables, native, resources  # noqa: E402  # after the hook
 from jaxpriv.solving import choice, kinds, loops, many, streamed_runs  # noqa: E402
 from tests.cases import CompilerError, Now  # noqa: E402
 from tests.compiling import QUICKLY, without_whole_solves  # noqa: E402
@@ -157,6 +158,19 @@ def own_settings() -> Iterator[None]:
 def no_programs(monkeypatch) -> None:
     """A process that has compiled nothing so far."""
     monkeypatch.setattr(compilation, "_PROGRAMS", type(compilation._PROGRAMS)())
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, no_programs) -> Iterator[Path]:
+    """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
+    monkeypatch.setenv(executables.SWITCH, str(tmp_path / "executables"))
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    executables._say.cache_clear()
+    yield tmp_path / "executables"
+    jax.config.update("jax_enable_compilation_cache", before)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture

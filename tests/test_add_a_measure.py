@@ -16,7 +16,7 @@ from jaxpriv.cli import app
 from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import distances, thorough
+from tests.cases import distances, thorough, value_of
 from tests.pages import code_of, names_of_measures
 
 N = 4
@@ -40,7 +40,7 @@ def _named():
 
 
 def value(measure, mechanism):
-    return lk.evaluate(measure, JOINT, mechanism).value
+    return value_of(measure, JOINT, mechanism)
 
 
 @pytest.mark.parametrize("name", NEW)

@@ -12,12 +12,23 @@ from jaxpriv import leakage as lk
 from jaxpriv._runtime import compilation
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.solving import loops
-from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, assert_certified, budget_at, distances, refused, spent
+from tests.cases import (
+    INTERRUPTED,
+    TIME_LIMIT,
+    CompilerError,
+    assert_certified,
+    budget_at,
+    distances,
+    drawn_joint,
+    refused,
+    spent,
+    value_of,
+)
 from tests.compiling import kernels
 from tests.information import information
 
 RNG = np.random.default_rng(17)
-JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = drawn_joint(RNG, 3, 4)
 TABLE = distances(4)
 BUDGET = 0.3
 SLOW = {"solver": "mirror-descent", "tol": 1e-300}  # a goal that is never met; compiles in a second
@@ -173,7 +184,7 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
         if asked.of_information and len(asked.joints) == 1:
             assert solution.value == pytest.approx(leaked(mechanism), abs=1e-12)
     if asked.leakage_budget is not None:
-        assert lk.evaluate(asked.leakage, JOINT, mechanism).value <= asked.leakage_budget + 1e-12
+        assert value_of(asked.leakage, JOINT, mechanism) <= asked.leakage_budget + 1e-12
         assert solution.value == pytest.approx(paid(mechanism), abs=1e-12)
 
 
@@ -302,6 +313,27 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
         assert one.gap < 0.5 * trivial.solutions.gap[k]
         assert one.value <= early.solutions.value[7] + 1e-12  # a larger budget does no worse
         assert_certified(problem(budget=budgets[k]), one)
+
+
+def test_points_of_a_worst_outcome_that_were_not_reached_have_what_other_budgets_prove():
+    asked = problem(leakage=lk.MaxLift(), budget=BUDGET)
+    budgets = budget_at(JOINT, TABLE, 1.0) * np.array([0.1, 0.3, 0.2, 0.15])
+    whole = jp.frontier(asked, budgets=budgets)
+
+    def note(record):
+        if record.done == 2:
+            raise KeyboardInterrupt
+
+    early = jp.frontier(asked, budgets=budgets, progress=note)
+    assert list(early.status) == ["optimal", "optimal", "best_known", "best_known"]
+    for k in (2, 3):
+        one = early.solutions[k]
+        assert early.lower_bound[1] <= one.lower_bound <= whole.value[k]
+        assert whole.lower_bound[k] <= one.value <= early.value[0]
+        assert paid(one.mechanism) <= budgets[k] + 1e-12
+        proof = jp.certify(problem(leakage=lk.MaxLift(), budget=budgets[k]), one)
+        assert proof.valid
+        assert one.lower_bound <= proof.lower_bound + 1e-12
 
 
 def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():

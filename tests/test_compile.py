@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxpriv._runtime import compilation
-from tests.cases import ROOT
+from tests.cases import ROOT, raised
 
 pytestmark = pytest.mark.usefixtures("no_programs", "own_settings")
 
@@ -97,7 +97,7 @@ def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatc
 
 def test_options_reach_the_compiler(monkeypatch):
     monkeypatch.setattr(compilation, "_options", lambda backend: {"xla_option_of_nobody": 1})
-    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
+    with raised(jax.errors.JaxRuntimeError, "xla_option_of_nobody"):
         compilation.compiled(_sum, np.ones(3))
 
 

@@ -12,7 +12,7 @@ import pytest
 from jaxpriv import datasets, watchdog
 from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Edges, Quantiles, count_table
-from tests.cases import refused
+from tests.cases import raised, refused
 
 GOOD = {
     "name": "somebody secret",
@@ -138,7 +138,7 @@ def test_local_originals_are_checked(raw, tmp_path):
     content[5000] ^= 1
     (tmp_path / "compas-scores-two-years.csv").write_bytes(content)
     for function in (lambda: datasets.fetch_compas(local=tmp_path), lambda: datasets.load_compas(tmp_path)):
-        with pytest.raises(IntegrityError, match=r"compas.*fetch_compas"):
+        with raised(IntegrityError, r"compas.*fetch_compas"):
             function()
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.cases import raised
 from tests.pages import LANGUAGES, PAGES, ROOT, RUNNABLE, alike, blocks_of, check, run, text_of
 
 
@@ -88,5 +89,5 @@ def test_the_comparison_can_fail(expected, found, same):
 )
 def test_a_page_that_shows_something_else_fails(text, message, tmp_path):
     (tmp_path / "page.md").write_text(text)
-    with pytest.raises(AssertionError, match=message):
+    with raised(AssertionError, message):
         run(str(tmp_path / "page.md"))

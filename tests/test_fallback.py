@@ -76,7 +76,7 @@ def test_the_hybrid_gradient_proves_what_newtons_method_does_not_on_larger_table
 def test_cutting_planes_go_on_where_budgets_have_no_slack(several):
     """The least distortion, with ties; under two budgets the least second one among the mechanisms that have it."""
     rng = np.random.default_rng(502)
-    joint, table, other = rng.dirichlet(np.ones(24)).reshape(4, 6), *rng.integers(0, 3, (2, 6, 6)).astype(float)
+    joint, table, other = drawn_joint(rng, 4, 6), *rng.integers(0, 3, (2, 6, 6)).astype(float)
     mass, least = joint.sum(axis=0), table.min(axis=1, keepdims=True)
     tables, budgets = [table], [mass @ least[:, 0]]
     if several:
@@ -90,7 +90,7 @@ def test_cutting_planes_go_on_where_budgets_have_no_slack(several):
 def test_cutting_planes_go_on_where_a_linear_limit_has_no_slack():
     """A log-ratio of 0 in every outcome has no interior, and mutual information in the objective is not linear."""
     rng = np.random.default_rng(3)
-    joint, table = rng.dirichlet(np.ones(12)).reshape(3, 4), rng.integers(0, 3, (4, 5)).astype(float)
+    joint, table = drawn_joint(rng, 3, 4), rng.integers(0, 3, (4, 5)).astype(float)
     problem = jp.DistortionProblem(joint, table, multiplier=50.0, limits=[(lk.MaxLift(), 0.0)])
     found = jp.solve(problem)
     private = jp.solve(jp.DistortionProblem(joint, 50.0 * table, leakage_budget=0.0))

@@ -6,7 +6,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime.importing import FORMER
-from tests.cases import run_python
+from tests.cases import raised, run_python
 
 
 @pytest.mark.parametrize("former", FORMER)
@@ -38,5 +38,5 @@ def test_attributes_of_the_package():
 
 
 def test_a_module_that_never_was_is_not_found():
-    with pytest.raises(ModuleNotFoundError, match=r"jaxpriv\.mechanism\.nothing|jaxpriv\.release\.nothing"):
+    with raised(ModuleNotFoundError, r"jaxpriv\.mechanism\.nothing|jaxpriv\.release\.nothing"):
         import_module("jaxpriv.mechanism.nothing")

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv.errors import ResourceError
 from jaxpriv.release import fit
-from tests.cases import refused
+from tests.cases import raised, refused
 
 JOINT = np.array([[0.3, 0.1], [0.1, 0.5]])
 HAMMING = 1 - np.eye(2)
@@ -97,7 +97,7 @@ def test_frames_that_cannot_be_made_are_said(curve):
     pytest.importorskip("narwhals")
     with refused("no frame of 'excel'"):
         curve.to_frame(backend="excel")
-    with pytest.raises(ResourceError, match=r"pip install 'jaxpriv\[tables\]' cudf"):
+    with raised(ResourceError, r"pip install 'jaxpriv\[tables\]' cudf"):
         curve.to_frame(backend="cudf")
 
 

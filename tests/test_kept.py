@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 from jaxpriv.probability import entropy
 from numpy.testing import assert_allclose
 
@@ -29,23 +28,10 @@ from jaxpriv._runtime import executables as kept
 from jaxpriv.program import Form
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import loops
-from tests.cases import run_python, thorough
+from tests.cases import raised, run_python, thorough
 
 ONE = np.array([1.0, np.e])
 OTHER = partial(entropy, axis=0)
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch, no_programs):
-    """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
-    monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    kept._say.cache_clear()
-    yield tmp_path / "executables"
-    jax.config.update("jax_enable_compilation_cache", before)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture
@@ -117,10 +103,10 @@ def test_switched_off_nothing_is_written(place, run, monkeypatch):
     assert run(ONE)[1]
     assert run(ONE)[1]
     assert not place.exists()
-    with pytest.raises(kept.UnusableError, match="switched off"):
+    with raised(kept.UnusableError, "switched off"):
         kept.folder()
     monkeypatch.setenv(kept.SWITCH, "here")
-    with pytest.raises(kept.UnusableError, match="absolute"):
+    with raised(kept.UnusableError, "absolute"):
         kept.folder()
 
 
@@ -152,7 +138,7 @@ def test_beside_jaxs_own_cache_nothing_is_kept(place, monkeypatch):
     before = jax.config.jax_compilation_cache_dir
     jax.config.update("jax_compilation_cache_dir", str(place))
     try:
-        with pytest.raises(kept.UnusableError, match="own compilation cache"):
+        with raised(kept.UnusableError, "own compilation cache"):
             kept.folder()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)

@@ -21,7 +21,7 @@ from jaxpriv import (
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
 from jaxpriv.statistics.audit import audit_mechanism
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, raised
 from tests.compiling import kernels
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
@@ -61,7 +61,7 @@ def test_refused_before_the_first_large_allocation(call, free_memory):
     free_memory(8 * 2.0**30)
     tracemalloc.start()
     try:
-        with pytest.raises(ResourceError, match=r"needs .* GiB and 8\.0 GiB are free"):
+        with raised(ResourceError, r"needs .* GiB and 8\.0 GiB are free"):
             CALLS[call]()
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 import jaxpriv
 from jaxpriv._runtime.importing import FORMER
-from tests.cases import ROOT, run_python
+from tests.cases import ROOT, raised, run_python
 
 # Run in a fresh process: this one has started JAX long ago. After `import jaxpriv` every module of
 # the library is imported too, so that a module which is not yet among the public names is covered.
@@ -95,7 +95,7 @@ def test_public_names_are_those_that_type_checkers_read(package):
 
 
 def test_an_unknown_name_is_an_attribute_error_and_probes_import_nothing():
-    with pytest.raises(AttributeError, match="no attribute 'solves'"):
+    with raised(AttributeError, "no attribute 'solves'"):
         jaxpriv.solves  # noqa: B018
     assert not hasattr(jaxpriv, "__wrapped__")
 

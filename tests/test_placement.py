@@ -15,7 +15,7 @@ from jaxpriv._runtime.compilation import Placement
 from jaxpriv.errors import ResourceError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import choice
-from tests.cases import distances, refused, run_python
+from tests.cases import distances, raised, refused, run_python
 from tests.compiling import QUICKLY
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
@@ -176,7 +176,7 @@ def test_memory_is_that_of_the_device_that_computes(free_memory, monkeypatch):
     free_memory(64 * 2.0**30)  # of the host: enough
     symbols = np.arange(400.0)
     large = jp.DistortionProblem(np.full((400, 400), 1 / 1.6e5), jp.distortion.absolute(symbols), budget=1.0)
-    with pytest.raises(ResourceError, match=r"interior-point for .* 1\.0 GiB are free on cuda:0; use solver='acc"):
+    with raised(ResourceError, r"interior-point for .* 1\.0 GiB are free on cuda:0; use solver='acc"):
         choice.pick_solver("interior-point", large, Goal(1e-6))
     assert choice.pick_solver("auto", large, Goal(1e-6))[0] == "two-grid"
     assert choice.pick_solver("auto", PROBLEM, Goal(1e-6))[0] == "interior-point"

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from jaxpriv import DistortionProblem, leakage, probability
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import drawn_joint, refused
+from tests.cases import drawn_joint, refused, value_of
 
 JOINT = np.array([[0.2, 0.0, 0.1], [0.0, 0.0, 0.7]])
 
@@ -74,7 +74,7 @@ def test_totals_within_the_rounding_of_their_precision_are_divided_out(dtype, aw
         return DistortionProblem(table, 1 - np.eye(4), budget=0.3).joints[0]
 
     def leaked(mechanism):
-        return leakage.evaluate(leakage.MutualInformation(), joint, mechanism).value
+        return value_of(leakage.MutualInformation(), joint, mechanism)
 
     for factor in (1 + away, 1 - away):
         assert_allclose(joint_of((joint * factor).astype(dtype)).sum(), 1.0, rtol=1e-15)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from tests.funnels.cases import entropy
 from tests.information import information
 
 FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "reference" / "convex" / "public"
@@ -40,11 +41,6 @@ ROUNDING = 1e-9
 @pytest.fixture(scope="module")
 def noise_reference(shared) -> dict:
     return json.loads((shared / "reference" / "convex" / "public" / "E_cyclic_noise.json").read_text())
-
-
-def entropy(mass):
-    mass = mass[mass > 0]
-    return -(mass * np.log(mass)).sum()
 
 
 def measure_of(program, data):

@@ -103,7 +103,7 @@ def test_offsets_beyond_integers():
 @pytest.mark.parametrize("seed", [0, 1, 2, 11])
 def test_leakage_limit_zero_on_joints_whose_masses_differ_by_many_orders(seed):
     """HiGHS's presolve called these infeasible."""
-    joint = np.random.default_rng(seed).dirichlet(np.full(64, 0.02)).reshape(8, 8)
+    joint = drawn_joint(seed, 8, 8, 0.02)
     table = distances(8)
     solution = jp.solve(jp.DistortionProblem(joint, table, leakage_budget=0))
     assert 0 <= solution.lower_bound <= solution.value <= (joint.sum(axis=0) @ table).min() + 1e-12

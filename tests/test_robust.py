@@ -84,7 +84,7 @@ def test_census_at_a_radius_where_worst_priors_crowd():
 @pytest.mark.parametrize("kind", ["two budgets", "zeros", "rare symbols"])
 def test_one_finite_program_is_enough(kind, radius):
     rng = np.random.default_rng(8)
-    joint = rng.dirichlet(np.full(40, 0.4)).reshape(5, 8)
+    joint = drawn_joint(rng, 5, 8, 0.4)
     costs = [distances(8)]
     budget = [0.7]
     if kind == "two budgets":

@@ -259,7 +259,7 @@ def test_single_precision_under_jit_is_sane_and_its_proof_holds():
 
 
 def test_the_default_tolerance_is_that_of_the_precision():
-    joint = np.random.default_rng(0).dirichlet(np.full(9, 0.7)).reshape(3, 3)
+    joint = drawn_joint(0, 3, 3, 0.7)
     narrow = [jnp.asarray(part, jnp.float32) for part in (joint, 1.0 - np.eye(3), 0.2)]
     found = jax.jit(lambda j, d, b: jp.solve(jp.DistortionProblem(j, d, budget=b)))(*narrow)
     assert found.value.dtype == jnp.float32

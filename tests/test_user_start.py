@@ -6,10 +6,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from tests.cases import distances, refused
+from tests.cases import distances, drawn_joint, refused
 
 RNG = np.random.default_rng(8)
-JOINT = RNG.dirichlet(np.ones(36)).reshape(6, 6)
+JOINT = drawn_joint(RNG, 6, 6)
 TABLE = distances(6)
 STRANGE = {
     "random": RNG.dirichlet(np.ones(6), 6),

@@ -39,7 +39,6 @@ Index: TypeAlias = AxisIndex | tuple[AxisIndex, ...]
 Joint = Float[Arr, "s x"]  # joint[s, x] = P(S=s, X=x)
 Mechanism = Float[Arr, "x y"]  # mechanism[x, y] = P(Y=y | X=x); rows sum to one
 PrivateMarginal = Float[Arr, " s"]
-UsefulMarginal = Float[Arr, " x"]
 OutputJoint = Float[Arr, "s y"]  # w[s, y] = P(S=s, Y=y) = (joint @ mechanism)[s, y]
 Column = Float[Arr, " s"]  # one column of OutputJoint
 if TYPE_CHECKING:

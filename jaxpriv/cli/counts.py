@@ -40,4 +40,7 @@ def counts(
         )
         for name, one in found.items()
     )
-    _output.deliver({"columns": found}, json, _output.rendered(*tables))
+    text = _output.rendered(*tables)
+    if any(one.doubtful for one in found.values()):
+        text += "warning: a class has far fewer than no records: this is no table that the design released\n"
+    _output.deliver({"columns": found}, json, text)

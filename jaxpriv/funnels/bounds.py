@@ -39,7 +39,7 @@ from jaxpriv.funnels.gains import elementary, gains_of
 from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.solution import Proof
-from jaxpriv.leakage import MutualInformation
+from jaxpriv.leakage import MutualInformation, contraction_coefficient
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -113,46 +113,6 @@ def silent_bound(joint: np.ndarray) -> float:
 # each of its values has its own eta, c and classes, and prices of the parts give those of the whole (`pricing.exact`).
 
 
-# A contraction coefficient is computed to this, relative; halvings of an interval of t that bring it there at most.
-_CONTRACTED, _HALVED = 1e-12, 60
-# Entries of all pairs of columns up to which pairs are looked at; tables beyond have Doeblin's bound.
-_PAIRED = 500_000_000
-
-
-def contraction_coefficient(conditional: np.ndarray) -> float:
-    """eta of T = `conditional` (S, X), rounded up: I(S;Y) <= eta I(X;Y) for all S - X - Y with P(S|X) = T, any P_X."""
-    private, useful = conditional.shape
-    if min(private, useful) == 1:
-        return 0.0
-    rounding = 8 * (private + 16) * _EPS
-    ceiling = min(1.0, max(0.0, 1.0 - float(conditional.min(axis=1).sum())))
-    if private * useful**2 > _PAIRED:
-        return min(1.0, ceiling + rounding)
-    least = most = 0.0
-    for x in range(useful - 1):
-        if least >= ceiling * (1 - _CONTRACTED):
-            return min(1.0, ceiling + rounding)
-        one, other = conditional[:, x : x + 1], conditional[:, x + 1 :]
-        low, high = np.zeros(other.shape[1]), np.ones(other.shape[1])
-        for _ in range(_HALVED):
-            t = 0.5 * (low + high)
-            apart, mean = one - other, t * one + (1 - t) * other
-            ratio = np.divide(apart, mean, out=np.zeros_like(mean), where=mean > 0)
-            square, cube = (apart * ratio).sum(axis=0), (apart * ratio**2).sum(axis=0)
-            value, slope = t * (1 - t) * square, (1 - 2 * t) * square - t * (1 - t) * cube
-            above = value + np.maximum(slope * (high - t), slope * (low - t))
-            least = max(least, float(value.max()))
-            open_ = above > least * (1 + _CONTRACTED)
-            most = max(most, float(above[~open_].max(initial=0.0)))
-            if not open_.any():
-                break
-            low, high = np.where(slope > 0, t, low)[open_], np.where(slope > 0, high, t)[open_]
-            other, above = other[:, open_], above[open_]
-        else:
-            most = max(most, float(above.max()))
-    return min(1.0, min(ceiling, most) + rounding)
-
-
 def contraction_proofs(problem: FunnelOrBottleneck) -> tuple[Proof, ...]:
     """Prices of the lines that the channel from X to S proves for a funnel (c > 0) or bottleneck (eta < 1) of I(S;Y).
 
@@ -193,7 +153,7 @@ def _retained(core: bytes, private: int, funnel: bool) -> tuple[np.ndarray, ...]
             rate, classes = _told(block.joint, equal.joint), equal.joint[:, equal.number]
             shown = prior[:, None] / np.where(classes > 0, classes, 1.0)
         else:
-            rate, shown = contraction_coefficient(conditional), conditional / prior[:, None]
+            rate, shown = contraction_coefficient(conditional.T), conditional / prior[:, None]
         charge = (conditional * np.log(np.where(conditional > 0, shown, 1.0))).sum(axis=0)
         tilt, masses = np.log(prior) @ conditional, np.log(classes.sum(axis=0))
         for whole, part in zip(retained, (rate, charge, tilt, masses, np.log(block.mass)), strict=True):

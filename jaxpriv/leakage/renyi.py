@@ -11,6 +11,7 @@ guess gains, min-entropy leakage; here stand P_c and the leakage to an adversary
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -161,6 +162,11 @@ class GainLeakage(AbstractExponentialMeanLeakage):
 _STEPS = 60
 # The orders between which its powers are smooth and do not underflow.
 _LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
+# What design leaves of orders. With k = 1 - 1/a a value is 1/k ln of a sum whose rounding is 1e-16: near a = 1 it is
+# off by 1e-16/|k|, and at the other end the sum e^{k value} of a value of ln 2 is 1e-30 at a = 0.01.
+_LEAST_DESIGNED, _LEAST_EXCESS = 0.01, 5e-8
+# From here on 1/a is below the rounding of 1, and the program is that of the order inf.
+_ENDLESS = 1e15
 
 
 def _order(value: object, low: float = 0.0) -> Arr:
@@ -199,12 +205,25 @@ class _InformationOfOrder(_OfOrder, AbstractExponentialMeanLeakage):
 
     @property
     def traits(self) -> Traits:
-        infinite = not is_traced(self.order) and math.isinf(float(np.asarray(self.order)))
-        return Traits("nats", designable=True, linear=infinite, least=0.0, stacks=True)
+        order = 1.0 if is_traced(self.order) else float(np.asarray(self.order))
+        digits = order == 1.0 or (order >= _LEAST_DESIGNED and abs(order - 1.0) >= _LEAST_EXCESS)
+        return Traits("nats", designable=digits, linear=order >= _ENDLESS, least=0.0, stacks=True)
+
+    @property
+    def instead(self) -> str:
+        return (
+            f"sums over the outputs have no digits of an order below {_LEAST_DESIGNED:g}, and of one that differs from "
+            f"1 by less than {_LEAST_EXCESS:g}; it can be evaluated, and order 1 or another one designed for"
+        )
 
     @property
     def rate(self) -> ScalarLike:
         return 1.0 - 1.0 / self.order
+
+    def scale_for(self, symbols: int) -> Scale:
+        """At most ln |S|, which no order exceeds: at low orders the logarithm is that of the rounding of a sum."""
+        scale, most = super().scale_for(symbols), math.log(symbols)
+        return replace(scale, outer=lambda total: xp.minimum(scale.outer(total), most))
 
 
 def _largest_lift_rules(view: View) -> Rules:
@@ -222,7 +241,8 @@ class Sibson(_InformationOfOrder):
     continuously and by the same compiled program. Finite for every mechanism.
 
     `order` (a) is an array: change it, `vmap` over it or differentiate in it without compiling
-    again. A concrete order outside (0, inf] raises `InputError`; a traced one is not checked.
+    again. A concrete order outside (0, inf] raises `InputError`; a traced one is not checked. An objective or a limit
+    takes order 1, and others of at least 0.01 that differ from 1 by 5e-8 or more.
     Gradients at a pair (s, y) without mass are 0 (the limit is 0 for a > 1, infinite for a < 1).
 
     Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
@@ -235,7 +255,7 @@ class Sibson(_InformationOfOrder):
         order = float(np.asarray(self.order))
         if order == 1.0:
             return Rules(ENTROPIC, view.joint, view.prior)
-        if math.isinf(order):
+        if order >= _ENDLESS:
             return _largest_lift_rules(view)
         return Rules(Power(order < 1.0), view.joint, view.prior, parameter=order / (order - 1.0))
 
@@ -275,10 +295,17 @@ class Arimoto(_InformationOfOrder):
         order, ones, prior = float(np.asarray(self.order)), view.ones, view.prior
         if order == 1.0:
             return Rules(ENTROPIC, view.joint, prior)
-        if math.isinf(order):
+        if order >= _ENDLESS:
             return relative_guess_rules(view)
-        norm = (ones * xp.where(prior > 0, prior, 1.0) ** order).sum(axis=-1) ** (1.0 / order)
-        return Rules(Power(order < 1.0), view.joint / norm[..., None, None], ones, parameter=order / (order - 1.0))
+        largest = prior.max(axis=-1)[..., None]
+        powers = ones * (xp.where(prior > 0, prior, largest) / largest) ** order
+        total, parameter = powers.sum(axis=-1)[..., None], order / (order - 1.0)
+        if order < 1.0:  # Sibson's of the prior p^a: ||p||_a = total^{1/a} may overflow
+            tilted = powers / total
+            rows = view.joint * (tilted / xp.where(prior > 0, prior, 1.0))[..., None]
+            return Rules(Power(True), rows, tilted, parameter=parameter)
+        norm = largest * total ** (1.0 / order)
+        return Rules(Power(False), view.joint / norm[..., None], ones, parameter=parameter)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return bounds.arimoto(float(self.order))

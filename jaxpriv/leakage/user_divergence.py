@@ -326,14 +326,21 @@ class UserCurve(AbstractCurve):
         found = call(function, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
         return jax.tree.map(lambda part: part.reshape(t.shape), found)
 
+    def _finite(self, u: Arr) -> Arr:
+        """The slope of the user's function itself: an infinite one is that of no ratio at which f is finite."""
+        most = float(np.finfo(np.float64).max)
+        return xp.clip(self.tilt + self.size * u, -most, most)
+
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
-        t = self._own(_ratios_at, self.tilt + self.size * u)
+        t = self._own(_ratios_at, self._finite(u))
         _, curvature = self.slope_and_curvature(t)
         return u * t - self.value(t), t, 1.0 / xp.maximum(curvature, _FLATTEST)
 
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
-        return u * t - self.value(t)
+        value = self.value(t)
+        known = xp.isfinite(value)  # elsewhere u is infinite, too: f has no tangent
+        return xp.where(known, xp.where(known, u, 0.0) * t - xp.where(known, value, 0.0), np.inf)
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
@@ -342,7 +349,7 @@ class UserCurve(AbstractCurve):
         The proof assumes what `UserDivergence` demands of f, that it is convex with f(1) = 0, and that JAX
         differentiates it to a slope (at a kink any number between the two one-sided ones).
         """
-        r = self._own(_ratios_between, self.tilt + self.size * u)
+        r = self._own(_ratios_between, self._finite(u))
         found, value = self.slope(r), self.value(r)
         rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
         return found, r * found - value + rounding
@@ -380,7 +387,7 @@ def _ratios_at(curve: UserCurve, u: Array) -> Array:
 
     low, high = _ends(u)
     start = (jnp.zeros_like(u), low, high, high - low, jnp.array(0))
-    return jnp.exp(jax.lax.while_loop(go_on, narrow, start)[0])
+    return _inside(jax.lax.while_loop(go_on, narrow, start)[0])
 
 
 def _ratios_between(curve: UserCurve, u: Array) -> Array:
@@ -394,7 +401,12 @@ def _ratios_between(curve: UserCurve, u: Array) -> Array:
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
     low, high = jax.lax.fori_loop(0, _HALVINGS, halve, _ends(u))
-    return jnp.exp(jnp.where(low > 0, low, high))
+    return _inside(jnp.where(low > 0, low, high))
+
+
+def _inside(z: Array) -> Array:
+    """The ratio e^z, moved towards 1 by what z is known to: at an end of the ratios where f is finite it is one."""
+    return jnp.exp(z - jnp.sign(z) * (4 * jnp.finfo(z.dtype).eps) * (1.0 + abs(z)))
 
 
 def _ends(u: Array) -> tuple[Array, Array]:

@@ -65,16 +65,6 @@ class Core:
         return self.joint.sum(axis=0)
 
     @property
-    def prior(self) -> np.ndarray:
-        """P_S, shape (S',)."""
-        return self.joint.sum(axis=1)
-
-    @property
-    def conditional(self) -> np.ndarray:
-        """T = P(S|X), shape (S', X'); columns sum to one."""
-        return self.joint / self.source
-
-    @property
     def rare(self) -> float:
         """The mass of the useful symbols that the core leaves out."""
         left = np.ones(self.everything.shape[1], dtype=bool)

@@ -132,7 +132,13 @@ def _of_outputs(part: Arr, mechanism: Arr) -> Arr:
     return (part[..., None, :] @ mechanism)[..., 0, :]
 
 
-def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
+# Linear rows without a normalisation are differences of two probabilities, P(x|s) and P(x) say. Where S and X are
+# nearly independent they are far below either, and have fewer digits than `most_excess` asks for: this share of P(x) is
+# a part of their scale (times half of `most_excess` that is 50 roundings of P(x)).
+_OF_DIFFERENCES = 0.01
+
+
+def _excess(xp: ModuleType, term: Term, mechanism: Arr, mass: Arr) -> tuple[Arr, Arr]:
     """By how much every output exceeds a worst-outcome limit, and the scale of its rounding."""
     w = term.rows @ mechanism
     size = abs(term.rows) @ mechanism
@@ -142,7 +148,7 @@ def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
         # the scale that an excess is compared with, and no part of a bound.
         return column_values(term, w) + own, size.sum(axis=-2) * 40.0 + _of_outputs(abs(term.offset), mechanism)
     if not term.normalised:
-        return w.max(axis=-2), size.max(axis=-2)
+        return w.max(axis=-2), size.max(axis=-2) + _OF_DIFFERENCES * _of_outputs(mass, mechanism)
     r = xp.asarray(term.reference)[..., None]
     up, down = r > 0, r < 0
     above, below = xp.where(up, r, 1.0), xp.where(down, r, -1.0)
@@ -167,7 +173,7 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
     excesses, peaks, leakages = [], [], []
     for term in program.terms:
         if term.role is Role.WORST:
-            excess, size = _excess(xp, term, mechanism)
+            excess, size = _excess(xp, term, mechanism, program.mass)
             largest = (excess / xp.where(size > 0, size, 1.0)).max(axis=-1)
             leakages.append(largest)
             excesses.append(largest - allowed)
@@ -182,6 +188,8 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
             peaks.append(total - term.bound + slop * size)
         else:
             known, scale = xp.isfinite(total), size + abs(term.bound)
+            if term.cap is not None:
+                scale = scale + _OF_DIFFERENCES * program.mass.sum(axis=-1)
             # A scale of 0: no rows depend on the release (one useful symbol, say), and the limit is 0. It is met.
             relative = xp.where(known, (total - term.bound) / xp.where(known & (scale > 0), scale, 1.0), np.inf)
             excesses.append(relative - allowed)
@@ -286,6 +294,9 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.
         if term.smooth:
             size = size + abs(valid).max(axis=(-2, -1)) * abs(term.rows).sum(axis=-2).max(axis=-1)
+        elif not term.normalised:  # of a sum over symbols all rows together are differences of P(x)
+            held = valid.sum(axis=-1) if term.cap is None else valid.max(axis=-1)
+            size = size + 2 * held.max(axis=-1) * program.mass.sum(axis=-1)
     # Both a constraint and its budget are taken above the cheapest output of each row: with a steep price (a budget
     # near the least distortion) two huge numbers would cancel otherwise.
     floors = program.constraints.min(axis=-1, keepdims=True)

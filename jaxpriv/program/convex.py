@@ -38,7 +38,7 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
 from jaxpriv.data.distortion import AbstractDistortion
 from jaxpriv.data.joints import AbstractJoint
-from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
+from jaxpriv.leakage.rule_sets import Role, Term
 
 # Newton steps that put a mechanism onto equations: they converge quadratically.
 _CORRECTIONS = 5
@@ -150,15 +150,6 @@ class Program:
     # -- mutual information -----------------------------------------------------------------------------
 
     @property
-    def of_information(self) -> bool:
-        """Whether its only leakage is mutual information: in the objective, as the largest of several joints, or
-        under one limit.
-        """
-        roles = {term.role for term in self.terms}
-        known = len(roles) == 1 and roles <= set(_FORMS) and (len(self.terms) == 1 or roles == {Role.PEAK})
-        return known and not self.shares and all(term.rule_set is ENTROPIC for term in self.terms)
-
-    @property
     def form(self) -> Form:
         """Where mutual information stands."""
         return _FORMS[self.terms[0].role]
@@ -167,16 +158,6 @@ class Program:
     def joints(self) -> Arr:
         """The joints of a program of mutual information, (K, S, X)."""
         return xp.stack([term.rows for term in self.terms])
-
-    @property
-    def priors(self) -> Arr:
-        """P_k(s), shape (K, S)."""
-        return xp.stack([term.reference for term in self.terms])
-
-    @property
-    def masses(self) -> Arr:
-        """P_k(x), shape (K, X)."""
-        return xp.stack([term.rows.sum(axis=0) for term in self.terms])
 
     @property
     def limit(self) -> Arr:

@@ -20,7 +20,7 @@ from jaxpriv._runtime.types import Arr, BoolLike, Result, ScalarLike
 from jaxpriv._runtime.validation import is_traced
 from jaxpriv.data.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.data.joints import AbstractJoint
-from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
+from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
@@ -86,11 +86,6 @@ class ProblemStack:
         return ()
 
     @property
-    def of_information(self) -> bool:
-        """As of one problem."""
-        return isinstance(self.leakage, MutualInformation)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         inputs, outputs = self.distortions.shape[-2:]
@@ -105,10 +100,6 @@ class ProblemStack:
     def costs(self) -> tuple[np.ndarray, np.ndarray]:
         """(the distortions (N, M, X, Y), the allowed pairs (X, Y)): a stack forbids none."""
         return self.distortions, np.ones(self.shape, dtype=bool)
-
-    def tables(self) -> np.ndarray:
-        """The distortions, shape (N, M, X, Y)."""
-        return self.distortions
 
 
 # From measures to the terms of a convex program: the terms of a measure in a role, with equal rows merged.

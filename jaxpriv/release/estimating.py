@@ -44,6 +44,14 @@ class CountEstimate:
 
     __repr__ = summary
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether a class has fewer than no records, by more than its bias and five standard errors.
+
+        A release of the design gives that about once in millions. The table is then another one: the original, say.
+        """
+        return bool((self.count + self.bias + 5.0 * self.standard_error < -1.0).any())
+
 
 def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, CountEstimate]:
     """How many records of the original table each class of each useful column had, from what was released.

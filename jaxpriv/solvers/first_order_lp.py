@@ -258,10 +258,6 @@ class HalpernState(eqx.Module):
     rounding: Arr  # whether the residual is that of rounded numbers
     best: Candidate
 
-    @property
-    def length(self) -> Arr:
-        return self.eta
-
 
 class RestartedHalpern(AbstractSolver):
     """First-order method for a `Program` whose terms are all LINEAR (`PrimalDualHybridGradient` calls it).

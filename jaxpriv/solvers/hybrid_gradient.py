@@ -146,10 +146,6 @@ class HybridState(eqx.Module):
     mark: Arr  # the gap when it last fell by a tenth
     best: Candidate
 
-    @property
-    def length(self) -> Arr:
-        return self.eta
-
 
 class PrimalDualHybridGradient(AbstractSolver):
     """Restarted primal-dual hybrid gradient with Bregman steps, for any measures but losses of a user's own.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, canonical, digest, strict
 from jaxpriv.verifier.claims import Measure, number
 
@@ -59,10 +59,10 @@ _FILES = {
 
 
 def member_record(members: Mapping[str, bytes], member: str, name: str, kind: str) -> dict[str, Any]:
-    """`unsealed` of the member of a file that says what the others are; `InputError` for a file of another kind."""
+    """`unsealed` of the member of a file that says what the others are; a file of another kind is named as such."""
     other = None if member in members else next((one for one in _FILES if one in members), None)
     if other is not None:
-        raise InputError(f"{name} is {_FILES[other]}, and {_FILES[member]} is needed here")
+        raise IntegrityError(f"{name} is {_FILES[other]}, and {_FILES[member]} ({member}) is needed here")
     return unsealed(members.get(member, b""), f"{name}: {member}", kind)
 
 

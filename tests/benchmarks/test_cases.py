@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import jaxpriv as jp
 from benchmarks.cases import FAMILIES, Case, budget_at
 from benchmarks.solvers import SOLVERS
 from benchmarks.suites import SUITES, Options
+from tests.cases import value_of
 
 SMALL = [
     Case.of("cube", n=5, distortion="squared", seed=3),
@@ -63,7 +63,7 @@ def test_jaxpriv_is_asked_for_what_is_judged(case):
     if instance.limit is not None:
         assert float(problem.leakage_budget) == instance.limit.value
         mechanism = np.random.default_rng(3).dirichlet(np.ones(len(instance.y)), len(instance.x))
-        measured = jp.leakage.evaluate(problem.leakage, instance.joint, mechanism).value
+        measured = value_of(problem.leakage, instance.joint, mechanism)
         assert instance.limit.leaked(mechanism) == pytest.approx(measured, rel=1e-12)
 
 

@@ -9,7 +9,7 @@ from benchmarks import run
 from benchmarks.cases import Case
 from benchmarks.solvers import SOLVERS, Unable
 from benchmarks.solvers.ours import problem_of
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, raised
 
 JOINT = drawn_joint(0, 3, 4)
 
@@ -50,7 +50,7 @@ def test_rows_of_a_csv_are_cases(mine):
 @pytest.mark.parametrize(("row", "message"), [("mine.npz,,", "row 1: give"), ("mine.npz,1,2", "row 1: give")])
 def test_a_row_has_one_target(mine, row, message):
     (mine / "many.csv").write_text(f"problem,budget,multiplier\nmine.npz,0.1,\n{row}\n")
-    with pytest.raises(ValueError, match=message):
+    with raised(ValueError, message):
         run.instances_of(mine / "many.csv", None, None)
 
 
@@ -68,7 +68,7 @@ def test_functions_and_solvers_are_run_as_they_are(mine):
     assert found.values[0] - found.bounds[0] <= 1e-4
     bad = SOLVERS["mine_solvers:bad"]
     (accuracy,) = bad.ladder((1e-2,))
-    with pytest.raises(Unable, match="ValueError: no idea"):
+    with raised(Unable, "ValueError: no idea"):
         bad.run(bad.prepare(instance), accuracy)
     assert not bad.supports(Case.of("funnel-heart", bits=1.0))
     with pytest.raises(KeyError):

@@ -24,21 +24,29 @@ def test_the_error_is_that_of_least_squares():
     assert law.error == pytest.approx(np.sqrt(squares[0] * np.linalg.inv(design.T @ design)[0, 0]))
 
 
-def test_predictions_follow_the_operation_count_of_a_step():
-    # Many private symbols: matrices of the order of the useful ones. Few: S^2 X from their factors.
-    many = [{"S": size, "X": 10**4, "Y": 7} for size in (10**5, 10**6)]
-    assert growth.predicted("seconds per step", "interior-point", many, "S") == pytest.approx(1, abs=0.05)
-    few = [{"S": size, "X": 10**4, "Y": 10**6} for size in (10, 20)]
-    assert growth.predicted("seconds per step", "interior-point", few, "S") == pytest.approx(1, abs=0.05)
-    between = [{"S": size, "X": 10**4, "Y": 10**6} for size in (5000, 6000)]
-    assert growth.predicted("seconds per step", "interior-point", between, "S") == pytest.approx(1.6, abs=0.1)
-    cubes = [{"S": n, "X": n, "Y": n} for n in (10**4, 10**5)]
-    assert growth.predicted("seconds per step", "interior-point", cubes, "n") == pytest.approx(4, abs=1e-3)
-    assert growth.predicted("seconds per step", "interior-point", cubes, "n", diagonal=True) == pytest.approx(3)
-    assert growth.predicted("peak memory", "interior-point", cubes, "n", diagonal=True) == pytest.approx(2)
-    assert growth.predicted("seconds per step", "mirror-descent", cubes, "n") == pytest.approx(3)
-    assert growth.predicted("seconds per step", "mirror-descent", cubes, "n", diagonal=True) == pytest.approx(3)
-    assert growth.predicted("peak memory", "interior-point", cubes, "n") == pytest.approx(3)
-    assert growth.predicted("peak memory", "mirror-descent", cubes, "n") == pytest.approx(2)
-    assert growth.predicted("seconds per step", "clarabel", cubes, "n") is None
-    assert growth.predicted("seconds", "interior-point", cubes, "n") is None
+CUBES = [{"S": n, "X": n, "Y": n} for n in (10**4, 10**5)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "columns", "exponent"),
+    [
+        # Many private symbols: matrices of the order of the useful ones. Few: S^2 X from their factors.
+        ((10**5, 10**6), {"X": 10**4, "Y": 7}, 1),
+        ((10, 20), {"X": 10**4, "Y": 10**6}, 1),
+        ((5000, 6000), {"X": 10**4, "Y": 10**6}, 1.6),
+    ],
+)
+def test_predictions_follow_the_operation_count_of_a_step(sizes, columns, exponent):
+    shapes = [{"S": size, **columns} for size in sizes]
+    assert growth.predicted("seconds per step", "interior-point", shapes, "S") == pytest.approx(exponent, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("solver", "steps", "memory", "diagonal"),
+    [("interior-point", 4, 3, (3, 2)), ("mirror-descent", 3, 2, (3, 2)), ("clarabel", None, None, (None, None))],
+)
+def test_exponents_of_cubes(solver, steps, memory, diagonal):
+    for wanted, more in (((steps, memory), {}), (diagonal, {"diagonal": True})):
+        found = [growth.predicted(what, solver, CUBES, "n", **more) for what in ("seconds per step", "peak memory")]
+        assert found == pytest.approx(wanted, abs=1e-3)
+    assert growth.predicted("seconds", solver, CUBES, "n") is None

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import reading, report, results, speed_page
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
+from tests.cases import raised
 
 MACHINE = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
 
@@ -62,7 +63,7 @@ def test_what_does_not_fit_the_schema_is_named(tmp_path, change, message):
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))
-    with pytest.raises(ValueError, match=message):
+    with raised(ValueError, message):
         results.read(path)
 
 

@@ -1,23 +1,10 @@
 """`jaxpriv cache`: what is kept, removing it, compiling ahead of time."""
 
-import jax
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from jaxpriv._runtime import executables
 from jaxpriv.solving import precompile
 from tests.cli.conftest import answered, mistaken, printed, refused, run
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch, no_programs):
-    monkeypatch.setenv(executables.SWITCH, str(tmp_path / "kept"))
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    yield tmp_path / "kept"
-    jax.config.update("jax_enable_compilation_cache", before)
-    compilation_cache.reset_cache()
 
 
 def test_an_empty_cache(place):

@@ -53,6 +53,10 @@ def test_bad_lines(files, options, message):
 
 def test_counts_of_the_original(files):
     line = "counts released.csv --design design.zip"
+    assert "warning" not in printed(line)
+    # A table that was not released: the design changes half of these records.
+    write(files / "another.csv", {"age": [2] * 600, "town": ["north"] * 600})
+    assert "warning: a class has far fewer than no records" in printed("counts another.csv --design design.zip")
     record = answered(line)["columns"]
     lines = (files / "people.csv").read_text().splitlines()[1:]
     for place, name in ((1, "age"), (2, "town")):

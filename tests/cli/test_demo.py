@@ -12,6 +12,7 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.data.distortion import changed_attributes
+from tests.cases import value_of
 from tests.cli.conftest import mistaken, printed, refused, run, strict_json
 from tests.guard import commands
 
@@ -69,7 +70,7 @@ def test_the_guesses_that_the_readme_states():
     problem = jp.DistortionProblem(data.joint, changed_attributes(data.useful_attributes), budget=0.5)
     optimal = jp.solve(problem).mechanism
     releases = [np.eye(55), optimal, np.ones((55, 1))]
-    right = [jp.leakage.evaluate(jp.leakage.by_name("correct-guess"), data.joint, w).value for w in releases]
+    right = [value_of(jp.leakage.by_name("correct-guess"), data.joint, w) for w in releases]
     assert [f"{100 * one:.0f}" for one in right] == re.findall(r"(\d+) %", stated)
 
 

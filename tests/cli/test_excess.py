@@ -5,6 +5,7 @@ import pytest
 
 from jaxpriv.errors import InputError
 from jaxpriv.statistics.audit import excess
+from tests.cases import raised
 from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.release.conftest import order_file, write
 
@@ -60,9 +61,9 @@ def test_bad_arrays():
         ({"distortion": -np.eye(2)}, "negative"),
         ({"tol": np.nan}, "tol"),
     ):
-        with pytest.raises(InputError, match=words):
+        with raised(InputError, words):
             excess(counts, **options)
-    with pytest.raises(InputError, match="no record"):
+    with raised(InputError, "no record"):
         excess(0 * counts)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.cli import solve as command
-from tests.cases import files_end_at
+from tests.cases import files_end_at, value_of
 from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
@@ -169,7 +169,7 @@ def test_limits_beside_the_objective(problem):
         (jp.leakage.Sibson(2.0), 0.3),
         (jp.leakage.FInformation(jp.leakage.EGamma(1.5)), 0.02),
     ):
-        assert jp.leakage.evaluate(measure, JOINT, mechanism).value <= value + 1e-9
+        assert value_of(measure, JOINT, mechanism) <= value + 1e-9
     loose = "--limit sibson:2=inf --limit f-information:e-gamma:1.5=inf"
     alone = solved("problem.npz --leakage-budget 0.25 --leakage max-lift", loose)
     assert both["value"] >= alone["lower_bound"] - 1e-9
@@ -186,7 +186,7 @@ def test_the_released_marginal(save):
         released = JOINT.sum(axis=0) @ mechanism
         assert np.abs(released - marginal).sum() / 2 <= within + 1e-9
         assert record["distortion"] == [pytest.approx(JOINT.sum(axis=0) @ (DISTORTION * mechanism).sum(axis=1))]
-        assert jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism).value <= record["value"] + 1e-12
+        assert value_of(jp.leakage.MutualInformation(), JOINT, mechanism) <= record["value"] + 1e-12
     solved(near, "--budget 0.4 --marginal chi-squared=0.01 --out m.npz")
     mechanism = np.load("m.npz")["mechanism"]
     assert mechanism.shape == DISTORTION.shape

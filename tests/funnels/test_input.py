@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, raised
 
 from .cases import entropy, information
 
@@ -20,10 +20,10 @@ def test_targets(kind, bad):
 
 def test_targets_out_of_reach():
     most = entropy(JOINT.sum(axis=0))
-    with pytest.raises(jp.InfeasibleError, match=r"^disclosure .* is above H\(X\)") as caught:
+    with raised(jp.InfeasibleError, r"^disclosure .* is above H\(X\)") as caught:
         jp.FunnelProblem(JOINT, disclosure=most + 1e-6)
     assert caught.value.proof["largest"] == pytest.approx(most)
-    with pytest.raises(jp.InfeasibleError, match=r"^relevance .* is above I\(S;X\)"):
+    with raised(jp.InfeasibleError, r"^relevance .* is above I\(S;X\)"):
         jp.BottleneckProblem(JOINT, relevance=information(JOINT) + 1e-6)
     assert jp.FunnelProblem(JOINT, disclosure=most * (1 + 1e-14)).target <= most * (1 + 1e-15)
     assert jp.BottleneckProblem(JOINT, disclosure=most + 1.0).target == most + 1.0
@@ -83,7 +83,7 @@ def test_frontier_arguments():
 def test_a_guessing_probability_cannot_fall_below_that_of_knowing_nothing():
     least = JOINT.sum(axis=1).max()
     guess = jp.leakage.CorrectGuess()
-    with pytest.raises(jp.InfeasibleError, match="leakage_budget") as caught:
+    with raised(jp.InfeasibleError, "leakage_budget") as caught:
         jp.solve(jp.FunnelProblem(JOINT, leakage_budget=least - 1e-3, leakage=guess), "greedy")
     assert caught.value.proof["least"] == pytest.approx(least)
     # The same number bounds what any disclosure costs: where greedy reaches it, nothing is left to prove.

@@ -8,7 +8,7 @@ from jaxpriv import leakage
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
 from jaxpriv.funnels.pricing.shapes import Norm, shape_of
 from jaxpriv.program import program_of
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, value_of
 
 from .cases import conditional_of, entropy_of, mixtures_at, most_told, proved, source_of
 
@@ -82,7 +82,7 @@ def test_a_funnel_is_certified_and_no_worse_than_that_of_least_information(name)
     found = proved(problem)
     assert found.disclosure >= 0.9 * whole - 1e-12
     informed = jp.solve(jp.FunnelProblem(joint, disclosure=0.9 * whole))
-    assert found.value <= leakage.evaluate(measure, joint, informed.mechanism).value + 1e-6
+    assert found.value <= value_of(measure, joint, informed.mechanism) + 1e-6
 
 
 def test_the_most_disclosed_within_a_budget_is_the_disclosure_of_that_leakage():
@@ -97,7 +97,7 @@ def test_without_leakage_all_smooth_measures_have_one_optimum(name):
     """The linear program over the posteriors with P(S|y) = P(S), by its vertices."""
     joint = drawn_joint(8, 2, 4)
     found = proved(jp.FunnelProblem(joint, leakage=MEASURES[name], leakage_budget=0.0))
-    assert leakage.evaluate(leakage.MutualInformation(), joint, found.mechanism).value < 1e-20
+    assert value_of(leakage.MutualInformation(), joint, found.mechanism) < 1e-20
     source, vertices = source_of(joint), mixtures_at(joint[0].sum(), conditional_of(joint)[0])
     assert found.value == pytest.approx(most_told(source, vertices), abs=1e-6)
 

@@ -87,7 +87,7 @@ def test_perfect_privacy_of_a_binary_s_is_the_monotone_transport():
 @pytest.mark.parametrize("shape", [(2, 6), (3, 7), (4, 8)])
 def test_what_is_told_without_leakage_is_below_the_elementary_bound(shape):
     for seed in range(4):
-        joint = np.random.default_rng(seed).dirichlet(np.full(shape[0] * shape[1], (0.3, 2.0)[seed % 2])).reshape(shape)
+        joint = drawn_joint(seed, *shape, (0.3, 2.0)[seed % 2])
         (block,) = blocks_of(joint)
         value = perfect_release(block).value
         source, prior = joint.sum(axis=0), joint.sum(axis=1)

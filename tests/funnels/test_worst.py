@@ -11,7 +11,7 @@ from jaxpriv import leakage
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.extremal import maximum_utility
 from jaxpriv.funnels.curved import CurvedSet
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 
 from .cases import (
     conditional_of,
@@ -34,14 +34,14 @@ def test_the_least_limit_is_certified(measure):
     target = 0.85 * entropy_of(joint)
     found = proved(jp.FunnelProblem(joint, disclosure=target, leakage=measure))
     assert found.disclosure >= target
-    assert leakage.evaluate(measure, joint, found.mechanism).value <= found.upper_bound
+    assert value_of(measure, joint, found.mechanism) <= found.upper_bound
     if measure not in SMOOTH:
         assert maximum_utility(joint, (measure, found.lower_bound)).upper_bound < target
     # Posteriors within the bound, at random, disclose less.
     for _ in range(300):
         mechanism = found.mechanism * np.exp(0.2 * rng.normal(size=found.mechanism.shape))
         mechanism /= mechanism.sum(axis=1, keepdims=True)
-        if leakage.evaluate(measure, joint, mechanism).value <= found.lower_bound:
+        if value_of(measure, joint, mechanism) <= found.lower_bound:
             assert released(joint, mechanism)[0] < target
     back = jp.solve(jp.FunnelProblem(joint, leakage_budget=found.value, leakage=measure))
     assert back.status == "optimal"
@@ -52,7 +52,7 @@ def test_the_least_limit_is_certified(measure):
 def test_a_release_within_a_limit_is_certified(measure):
     """It meets the limit with the rounding of the measure counted: posteriors at the limit are moved towards P(S)."""
     joint = drawn_joint(0, 3, 6)
-    limit = 0.4 * min(leakage.evaluate(measure, joint, np.eye(6)).value, 2.0)
+    limit = 0.4 * min(value_of(measure, joint, np.eye(6)), 2.0)
     asked = jp.FunnelProblem(joint, leakage_budget=limit, leakage=measure)
     found = jp.solve(asked)
     again = jp.certify(asked, found)

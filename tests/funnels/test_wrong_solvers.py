@@ -7,6 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.funnels import AbstractFunnelSolver, PosteriorMeasure
+from tests.cases import value_of
 
 JOINT = np.array([[0.2, 0.15, 0.05], [0.1, 0.2, 0.3]])
 
@@ -24,7 +25,7 @@ class Scaled(AbstractFunnelSolver):
 
 def test_posteriors_that_do_not_sum_to_one_are_no_solution():
     funnel = jp.FunnelProblem(JOINT, disclosure=0.5)
-    whole = jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, np.eye(3)).value
+    whole = value_of(jp.leakage.MutualInformation(), JOINT, np.eye(3))
     assert jp.solve(funnel, solver=Scaled(1.0)).value == pytest.approx(whole, rel=0.9)
     for factor in (np.nan, 1 + 1e-4):
         with pytest.raises(ArithmeticError):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage as lk
-from tests.cases import assert_refused
+from tests.cases import assert_refused, drawn_joint, value_of
 
 RNG = np.random.default_rng(5)
-JOINT = RNG.dirichlet(np.full(12, 0.5)).reshape(3, 4)
+JOINT = drawn_joint(RNG, 3, 4, 0.5)
 MECHANISM = np.concatenate(
     [RNG.dirichlet(np.ones(3), size=4), np.zeros((4, 1))], axis=1
 )  # the last output never occurs
@@ -43,7 +43,7 @@ def test_numbers_by_hand():
 def test_measures_are_made_of_the_vulnerabilities(measure, value):
     found = lk.adversary(measure, JOINT, MECHANISM)
     expected = value(found.prior_vulnerability, found.posterior_vulnerability)
-    assert lk.evaluate(measure, JOINT, MECHANISM).value == pytest.approx(expected, abs=1e-14)
+    assert value_of(measure, JOINT, MECHANISM) == pytest.approx(expected, abs=1e-14)
     assert found.posterior_vulnerability == pytest.approx(found.masses @ found.gains)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused
+from tests.cases import assert_refused, value_of
 
 
 def symmetric(flip):
@@ -27,7 +27,7 @@ def test_a_garbling_is_safer_by_every_measure():
     assert lk.blackwell_order(joint, second, first).safer == "second"
     assert lk.blackwell_order(joint, second, second[:, ::-1]).safer == "equivalent"
     gains = lk.GainLeakage(found.second.gains)
-    assert lk.evaluate(gains, joint, second).value > lk.evaluate(gains, joint, first).value
+    assert value_of(gains, joint, second) > value_of(gains, joint, first)
 
 
 @pytest.mark.parametrize(("flip", "safer"), [(0.21, "first"), (0.2, "first"), (0.19, "incomparable")])

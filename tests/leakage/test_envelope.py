@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
@@ -17,7 +17,7 @@ VALUES = {0.0: 1.41161217, 0.1: 1.41161217, 0.3: 1.05382053, 0.6: 0.47343809, 1.
 
 
 def envelope(delta, joint, mechanism):
-    return lk.evaluate(lk.LeakageEnvelope(delta), joint, mechanism).value
+    return value_of(lk.LeakageEnvelope(delta), joint, mechanism)
 
 
 def by_events(delta, joint, mechanism):
@@ -41,7 +41,7 @@ def test_it_is_the_linear_program_over_events_and_does_not_rise_under_post_proce
             found = envelope(delta, joint, mechanism)
             assert found == pytest.approx(by_events(delta, joint, mechanism), abs=1e-9)
             assert envelope(delta, joint, merged) <= found + 1e-12
-        assert envelope(0.0, joint, mechanism) == pytest.approx(lk.evaluate(lk.MaxLift(), joint, mechanism).value)
+        assert envelope(0.0, joint, mechanism) == pytest.approx(value_of(lk.MaxLift(), joint, mechanism))
 
 
 def problem(delta, eps, seed=0):

@@ -11,7 +11,7 @@ import pytest
 import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import evaluation
-from tests.cases import NEEDED, assert_refused, assert_values, value_of
+from tests.cases import NEEDED, assert_refused, assert_values, raised, value_of
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -120,7 +120,7 @@ def test_parameters_of_another_size():
         ("gains", lk.GainLeakage(np.ones((2, 3)))),
         ("losses", lk.AverageCostGain(lk.LossMatrix(np.ones((3, 2))))),
     ):
-        with pytest.raises(InputError, match=f"{name} is for 3 private symbols .* the joint has 2") as refused:
+        with raised(InputError, f"{name} is for 3 private symbols .* the joint has 2") as refused:
             lk.evaluate(measure, JOINT, MECHANISM)
         assert ("action_axis" in str(refused.value)) == (name != "neighbours")
 

@@ -8,7 +8,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxpriv.leakage as lk
-from tests.cases import NEEDED
+from tests.cases import NEEDED, value_of
 
 
 class Weighted(lk.AbstractMeanLeakage):
@@ -67,7 +67,7 @@ def test_other_parameters_are_other_keys():
     joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
     values = {order: float(jax.jit(lk.Sibson(order))(joint, mechanism)) for order in (0.5, 2.0, 7.0)}
     for order, value in values.items():
-        assert value == pytest.approx(lk.evaluate(lk.Sibson(order), joint, mechanism).value, rel=1e-12)
+        assert value == pytest.approx(value_of(lk.Sibson(order), joint, mechanism), rel=1e-12)
     assert Weighted(np.array([1.0, 2.0])) != Weighted(np.array([1.0, 3.0]))
 
 

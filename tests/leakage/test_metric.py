@@ -8,7 +8,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused
+from tests.cases import assert_refused, value_of
 
 JOINT = random_joint(3, 3, 4)
 TABLE = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -18,7 +18,7 @@ EACH = np.array([0.2, 0.5, 0.3])
 
 def value(measure, joint=JOINT, mechanism=None):
     mechanism = np.random.default_rng(1).dirichlet(np.ones(5), 4) if mechanism is None else mechanism
-    return lk.evaluate(measure, joint, mechanism).value
+    return value_of(measure, joint, mechanism)
 
 
 def test_scales_of_one_give_the_measures_without():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, value_of
 
 from .definitions import definitions
 
@@ -63,7 +63,7 @@ def test_the_value_is_a_limit_of_the_certificate():
         problem = jp.DistortionProblem(joint, 1 - np.eye(2), leakage=measure, budget=0.0)
         solution = jp.solve(problem)
         proof = jp.certify(problem, solution)
-        value = lk.evaluate(measure, joint, np.asarray(solution.mechanism)).value
+        value = value_of(measure, joint, np.asarray(solution.mechanism))
         assert proof.value == pytest.approx(value, rel=1e-12)
         assert proof.lower_bound <= value
         assert float(solution.value) == pytest.approx(value, rel=1e-12)

@@ -25,12 +25,6 @@ def stated(joint, leakage, distortion=None, **form):
     return jp.DistortionProblem(joint, distortion, leakage=leakage, **{"leakage_budget": LIMIT, **form})
 
 
-def test_leakage_of_the_elementary_states():
-    mechanism = np.random.default_rng(3).dirichlet(np.ones(4), size=RECORDS + 1)
-    whole = value_of(MaxInformation(), LISTED, mechanism)
-    assert value_of(MEASURE, COLLAPSED, mechanism) == pytest.approx(whole, abs=1e-13)
-
-
 def test_optimum_is_that_of_the_listed_databases():
     small, large = proved(stated(COLLAPSED, MEASURE)), proved(stated(LISTED, MaxInformation()))
     assert small.value >= large.lower_bound - 1e-12

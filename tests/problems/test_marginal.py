@@ -7,14 +7,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 
 import jaxpriv as jp
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 from tests.funnels.cases import entropy
 
 from .checks import proved
 from .measured_cases import DISTORTION as LINE
 
 RNG = np.random.default_rng(3)
-JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = drawn_joint(RNG, 3, 4)
 PRIOR = JOINT.sum(axis=0)
 HAMMING = 1 - np.eye(4)
 
@@ -49,7 +49,7 @@ def test_total_variation_is_the_transport_cost_of_a_change(leakage):
     for one in (kept, moved):
         mechanism = of_outputs(one, 3)
         assert np.maximum(joint.sum(axis=0) @ mechanism - target, 0.0).sum() <= 0.1 + 1e-9
-        own = jp.leakage.evaluate(leakage, joint, mechanism).value
+        own = value_of(leakage, joint, mechanism)
         assert own <= one.value + 1e-9  # what the second part tells is never used
 
 

@@ -8,7 +8,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InfeasibleError
-from tests.cases import assert_refused, thorough, value_of
+from tests.cases import assert_refused, raised, thorough, value_of
 from tests.grid.cells import Cell
 from tests.grid.judge import outcome
 
@@ -61,7 +61,7 @@ def test_a_limit_below_that_of_no_release_is_infeasible(name):
     measure = (MEASURES | USERS)[name]
     least_possible = float(value_of(measure, JOINT, np.full((N, N), 1 / N)))
     problem = problem_of(measure, leakage_budget=least_possible - 0.1)
-    with pytest.raises(InfeasibleError, match="below") as caught:
+    with raised(InfeasibleError, "below") as caught:
         jp.solve(problem)
     assert caught.value.proof["bound"] > caught.value.proof["allowed"]
     assert jp.solve(problem, throw=False).status == "infeasible"
@@ -71,7 +71,7 @@ def test_a_limit_below_that_of_no_release_is_infeasible(name):
 def test_limits_that_contradict_the_budget_are_proved():
     floor = jp.solve(problem_of(lk.RelativeEntropyPrivacy(), leakage_budget=0.2), tol=1e-7).lower_bound
     limits = [(lk.RelativeEntropyPrivacy(), 0.2)]
-    with pytest.raises(InfeasibleError, match="limits and `budget`") as caught:
+    with raised(InfeasibleError, "limits and `budget`") as caught:
         jp.solve(problem_of(None, budget=0.9 * floor, limits=limits))
     assert caught.value.proof["bound"] > caught.value.proof["allowed"] == 0
     met = proved(problem_of(None, budget=1.2 * floor, limits=limits))

@@ -6,11 +6,12 @@ import pytest
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
+from tests.cases import drawn_joint
 
-JOINT = np.random.default_rng(3).dirichlet(np.ones(36)).reshape(4, 9)
+JOINT = drawn_joint(3, 4, 9)
 COSTS = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)))
 # Also two joints and two budgets.
-TWO = np.stack([JOINT, np.random.default_rng(4).dirichlet(np.ones(36)).reshape(4, 9)])
+TWO = np.stack([JOINT, drawn_joint(4, 4, 9)])
 MEASURES = [
     lk.MutualInformation(),
     lk.Sibson(0.4),

@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.leakage import MutualInformation
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, drawn_joint, value_of
 from tests.funnels.cases import information
 from tests.grid.measures import MEASURES
 from tests.grid.optimum import Limit, Question, least
@@ -30,7 +30,7 @@ def test_two_looks_at_a_bit():
     problem = jp.sequential_release(BIT, FLIP, 1 - np.eye(2), budget=0.1)
     twice = np.zeros((2, 2, 2, 2))
     twice[:, [0, 1], [0, 1]] = FLIP[:, None]
-    of_both = jp.leakage.evaluate(MutualInformation(), problem.joints[0], twice.reshape(4, 4)).value
+    of_both = value_of(MutualInformation(), problem.joints[0], twice.reshape(4, 4))
     assert of_both == pytest.approx(0.742085859 * np.log(2), abs=1e-9)
     found = jp.solve(problem)
     assert found.status == "optimal"
@@ -62,7 +62,7 @@ def test_no_mechanism_leaks_less(name):
     found = proved(jp.sequential_release(joint, earlier, d, budget=0.3, leakage=measure))
     w = np.asarray(found.mechanism).reshape(4, 3, 3, 3)
     together = joint[:, :, None, None] * earlier[:, :, None] * w.sum(axis=2)
-    value = jp.leakage.evaluate(measure, together.sum(axis=1).reshape(3, -1), np.eye(9)).value
+    value = value_of(measure, together.sum(axis=1).reshape(3, -1), np.eye(9))
     assert found.value == pytest.approx(value, abs=1e-9)
     pairs = (joint[:, :, None] * earlier).reshape(3, 12)  # of x and z, released as pairs of the same z and a y
     same_z = np.kron(np.tile(np.eye(3), (4, 1)), np.ones(3)) > 0

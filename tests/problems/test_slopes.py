@@ -13,8 +13,8 @@ from .measured_cases import MEASURES as BUILT_IN
 
 _RNG = np.random.default_rng(5)
 N, M = 3, 4
-JOINT = _RNG.dirichlet(np.ones(N * M)).reshape(N, M)
-OTHER = 0.5 * JOINT + 0.5 * _RNG.dirichlet(np.ones(N * M)).reshape(N, M)
+JOINT = drawn_joint(_RNG, N, M)
+OTHER = 0.5 * JOINT + 0.5 * drawn_joint(_RNG, N, M)
 TABLES = _RNG.uniform(0.2, 1.0, (2, M, M)) * (1.0 - np.eye(M))
 LOSSES, GAINS = _RNG.uniform(0, 1, (N, 2)), _RNG.uniform(0, 1, (3, N))
 STEP, TIGHT = 1e-4, 1e-10

@@ -13,10 +13,9 @@ from jaxpriv.leakage import (
     MaxLift,
     MutualInformation,
     TotalVariation,
-    evaluate,
 )
 from jaxpriv.testing import random_joint
-from tests.cases import drawn_joint
+from tests.cases import drawn_joint, value_of
 
 from .checks import proved
 from .measured_cases import AVERAGE
@@ -33,7 +32,7 @@ def test_small_limits_are_certified(name):
     joint = random_joint(3, *SHAPE)
 
     def leak(mechanism):
-        return float(evaluate(AVERAGE[name], joint, mechanism).value)
+        return float(value_of(AVERAGE[name], joint, mechanism))
 
     none = leak(np.full((6, 6), 1 / 6))
     values = []
@@ -51,10 +50,10 @@ def test_small_limits_are_certified(name):
 @pytest.mark.parametrize("seed", range(3))
 def test_small_limits_in_every_outcome_are_certified(seed):
     """Their Newton systems are solved with refinement: without it the outputs missed limits of 1e-7 by all of them."""
-    joint = np.random.default_rng([17, seed]).dirichlet(np.ones(24)).reshape(SHAPE)
+    joint = drawn_joint([17, seed], *SHAPE)
     problem = jp.DistortionProblem(joint, DISTORTION, leakage=MaxInformation(), leakage_budget=1e-7)
     solution = proved(problem, tol=1e-7)
-    assert float(evaluate(MaxInformation(), joint, solution.mechanism).value) <= 1e-7 + 1e-13
+    assert float(value_of(MaxInformation(), joint, solution.mechanism)) <= 1e-7 + 1e-13
 
 
 @pytest.mark.parametrize("seed", [18, 26, 37])
@@ -99,7 +98,7 @@ def test_the_simplex_method_by_name_where_its_tolerance_sees_no_slack():
 
 @pytest.mark.parametrize("shape", [(5, 4), (2, 6)])
 def test_next_to_no_total_variation_is_certified(shape):
-    joint = np.random.default_rng([13, *shape]).dirichlet(np.full(shape[0] * shape[1], 0.3)).reshape(shape)
+    joint = drawn_joint([13, *shape], *shape, 0.3)
     measure = FInformation(TotalVariation())
     problem = jp.DistortionProblem(joint, jp.distortion.hamming(shape[1]), leakage_budget=1e-10, leakage=measure)
     assert proved(problem).leakage <= 1e-10 * (1 + 1e-5)

@@ -19,7 +19,7 @@ from jaxpriv.program.lower import measured_program
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.testing import random_mechanisms
-from tests.cases import further
+from tests.cases import drawn_joint, further
 
 from .measured_cases import DISTORTION, JOINT, MEASURES
 
@@ -125,7 +125,7 @@ def test_the_lagrangian_of_a_moving_joint_has_the_slope_of_differences(name):
 # -- solving ---------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(5)
-SMALL = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+SMALL = drawn_joint(RNG, 3, 4)
 TABLE = RNG.uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
 WIDE = np.insert(np.pad(SMALL, ((0, 1), (0, 0))), 1, 0.0, axis=0)
 FORMS = {

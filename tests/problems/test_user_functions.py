@@ -10,6 +10,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage.custom_loss import Announced, Loss
+from jaxpriv.leakage.user_divergence import UserCurve
 from jaxpriv.program import program_of
 from jaxpriv.testing import random_joint
 from tests.cases import assert_refused, thorough, value_of
@@ -127,6 +128,24 @@ def test_an_infinite_value_at_zero():
     assert released.mechanism.min() > 0
     assert value_of(OWN["inverse"], joint, released.mechanism) <= 0.5 + 1e-9
     assert value_of(OWN["inverse"], joint, np.eye(N)) == INF
+
+
+def test_an_f_that_is_finite_on_an_interval_alone():
+    """Its conjugate at slopes beyond those that it has is that of the ends; nothing infinite is subtracted."""
+    own = lk.UserDivergence(lambda t: jnp.where(abs(t - 1) <= 0.5, (t - 1) ** 2, jnp.inf), np.inf)
+    curve = UserCurve(own)
+    slopes = np.array([-np.inf, -5.0, -1.0, 0.0, 1.0, 3.0, np.inf])
+    best = np.clip(1 + slopes / 2, 0.5, 1.5)
+    assert curve.conjugate(slopes)[0] == pytest.approx(slopes * best - (best - 1) ** 2, abs=1e-12)
+    found, cut = curve.lines(slopes)
+    assert np.isfinite(found).all()
+    ratios = np.linspace(0.5, 1.5, 21)[:, None]
+    assert (found * ratios - cut <= (ratios - 1) ** 2 + 1e-12).all()
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    asked = jp.DistortionProblem(joint, 1 - np.eye(4), leakage_budget=0.02, leakage=lk.FInformation(own))
+    # In NumPy, as under a time limit: compiled steps warn of nothing.
+    solved = jp.solve(asked, time_limit=60, max_steps=40)
+    assert solved.lower_bound <= solved.value <= 0.36
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from jaxpriv import leakage
 from jaxpriv.models.baselines import dropping, hiding
 from jaxpriv.release import advise, fit
 from jaxpriv.statistics.tables import Categories, Quantiles
-from tests.cases import refused
+from tests.cases import drawn_joint, refused, value_of
 
 from .conftest import COLUMNS, people
 
@@ -60,7 +60,7 @@ def test_bounds_for_the_population_hold_together(advice):
     np.add.at(joint, ((other["income"] == "high").astype(int), x), 1 / len(x))
     measure = leakage.by_name("mutual-information")
     for one, mapping in zip(advice.designs, np.asarray(advice.frontier.solutions.mechanism), strict=True):
-        assert leakage.evaluate(measure, joint, mapping).value <= one.population
+        assert value_of(measure, joint, mapping) <= one.population
 
 
 def _edges(advice):
@@ -79,7 +79,7 @@ def test_hiding_columns_is_no_better_than_the_optimum(advice):
 def test_hiding_leaks_what_dropping_does():
     rng = np.random.default_rng(2)
     attributes = np.array([[a, b, c] for a in range(3) for b in range(2) for c in range(2)])
-    joint = rng.dirichlet(np.ones(24)).reshape(2, 12)
+    joint = drawn_joint(rng, 2, 12)
     costs = (attributes[:, None] != attributes[None]).sum(axis=2)
     measure = leakage.by_name("mutual-information")
     for hidden in [(), (0,), (1, 2), (0, 1, 2)]:
@@ -87,7 +87,7 @@ def test_hiding_leaks_what_dropping_does():
         kept = [column for column in range(3) if column not in hidden]
         moved = mapping.argmax(axis=1)
         assert (attributes[moved][:, kept] == attributes[:, kept]).all()
-        values = [leakage.evaluate(measure, joint, one).value for one in (mapping, dropping(attributes, hidden))]
+        values = [value_of(measure, joint, one) for one in (mapping, dropping(attributes, hidden))]
         assert values[0] == pytest.approx(values[1], abs=1e-14)
         # No other symbol for a whole group is cheaper.
         for y in np.unique(moved):

@@ -15,7 +15,7 @@ from jaxpriv.verifier import verify
 from jaxpriv.verifier.claims import Measure
 from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
-from tests.cases import files_end_at, raised, refused
+from tests.cases import drawn_joint, files_end_at, raised, refused
 from tests.information import information
 from tests.release.conftest import COLUMNS, flipped, packed, resealed, saved, unpacked, write
 from tests.verifier.conftest import ONE, integers
@@ -184,7 +184,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fi
         ({"after": every["disclosure"].mechanism, "limit": 0.0}, "limit: receivers of both"),
         ({"after": None}, "go with `after`"),
     ):
-        with pytest.raises((InputError, IntegrityError), match=words):
+        with raised((InputError, IntegrityError), words):
             release(people, other.mechanism, *paths(tmp_path, "out"), **(given | edit))
     assert not list(tmp_path.glob("*.json"))
     assert not list(tmp_path.glob("private-*"))
@@ -406,7 +406,7 @@ def test_an_earlier_draw_that_tells_the_best_output_is_certified(mass):
 def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
     rng = np.random.default_rng(seed)
     s, x, z = rng.integers(2, 5, 3)
-    joint = rng.dirichlet(np.ones(s * x)).reshape(s, x)
+    joint = drawn_joint(rng, s, x)
     earlier = rng.dirichlet(np.full(z, 0.3), x) * rng.integers(0, 2, (x, z))
     earlier[:, 0] += 1.0 - earlier.sum(axis=1)
     costs = np.abs(np.subtract.outer(np.arange(x), np.arange(x))) * 10.0 ** rng.integers(-2, 3)

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -27,17 +28,17 @@ def test_what_was_saved_comes_back(every, problem, tmp_path):
     loaded = Mechanism.load(design)
     assert loaded.to_bytes() == design.read_bytes() == mechanism.to_bytes()
     assert packed(unpacked(design.read_bytes())) == design.read_bytes()
-    np.testing.assert_array_equal(loaded.table, mechanism.table)
+    assert_array_equal(loaded.table, mechanism.table)
     assert loaded.asked == mechanism.asked
     assert loaded.codebook == mechanism.codebook
     proofs = Evidence.load(audit, loaded)
     assert proofs.to_bytes(loaded) == audit.read_bytes()
-    np.testing.assert_array_equal(proofs.counts, evidence.counts)
+    assert_array_equal(proofs.counts, evidence.counts)
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
     # Others read it as what it is: a zip of arrays and JSON.
     with zipfile.ZipFile(design) as opened:
         assert opened.testzip() is None
-        np.testing.assert_array_equal(np.load(io.BytesIO(opened.read("table.npy"))), mechanism.table)
+        assert_array_equal(np.load(io.BytesIO(opened.read("table.npy"))), mechanism.table)
         assert json.loads(opened.read("design.json"))["asked"]["problem"] == problem
 
 
@@ -110,7 +111,7 @@ def test_the_public_part_names_no_private_value(table):
     # Of records, and of their classes alone: the audit of a table takes the classes that occur.
     records = found.mechanism.codebook.encode(rare)
     assert records.codebook == found.codebook
-    np.testing.assert_array_equal(records.private, found.codebook.encode(rare).private)
+    assert_array_equal(records.private, found.codebook.encode(rare).private)
 
 
 def test_other_names_of_the_private_classes_are_refused(fitted):
@@ -179,6 +180,22 @@ def test_no_edited_statement_is_accepted(fitted, edit):
     with pytest.raises(IntegrityError):
         Mechanism.from_bytes(forged)
     with raised(IntegrityError, "other labels than its rules" if edit in LABELS else None):
+        read_design(forged, "design")
+
+
+FORGED = {
+    "a cost that is no number": ("distortion", lambda one: one.distortion * np.nan, "not finite"),
+    "costs of fewer outputs": ("distortion", lambda one: one.distortion[:, 1:], "another shape"),
+    "one symbol twice": ("useful", lambda one: 0 * one.useful, "different symbols"),
+    "a code beyond the labels": ("released", lambda one: one.released + 99, "code without a label"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_arrays_that_belong_to_no_design_are_refused(fitted, case):
+    member, made, words = FORGED[case]
+    forged = resealed(fitted.mechanism.to_bytes(), **{member: npy(np.ascontiguousarray(made(fitted.mechanism)))})
+    with raised(IntegrityError, words):
         read_design(forged, "design")
 
 
@@ -306,7 +323,7 @@ def test_records_are_released_as_the_frame_that_they_came_in(every, table, kind)
     symbols = mechanism.symbols(table)
     kept = mechanism.table.max(axis=1)[symbols] == 2**62
     assert kept.any()
-    np.testing.assert_array_equal(np.array(columns["town"])[kept], table["town"][kept])
+    assert_array_equal(np.array(columns["town"])[kept], table["town"][kept])
 
 
 def _frame(kind, table):

@@ -6,7 +6,7 @@ import pytest
 from jaxpriv.release import audit_design, audit_mapping, count_pairs, fit
 from jaxpriv.statistics import audit
 from jaxpriv.statistics.tables import Quantiles, count_table
-from tests.cases import refused
+from tests.cases import raised, refused
 from tests.release.conftest import COLUMNS, Released, people
 
 QUICK = {"bootstrap": 0, "measures": ["mutual-information", "maximal-leakage"]}
@@ -70,7 +70,7 @@ def test_what_no_audit_of_a_design_takes(fitted, table):
         audit_design(table, fitted.mechanism, certificate=fitted.evidence, again=[fitted.mechanism], **QUICK)
     with refused("^certificate belongs to another design"):
         audit_design(table, fitted.mechanism, certificate=costs.evidence, **QUICK)
-    with pytest.raises(TypeError, match="objective"):
+    with raised(TypeError, "objective"):
         audit_design(table, fitted.mechanism, certificate=fitted.evidence, objective=None, **QUICK)
 
 

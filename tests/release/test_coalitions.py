@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import linprog
 
 import jaxpriv as jp
-from tests.cases import raised
+from tests.cases import drawn_joint, raised
 
 RNG = np.random.default_rng(0)
-JOINT = RNG.dirichlet(np.ones(6)).reshape(2, 3)
+JOINT = drawn_joint(RNG, 2, 3)
 EARLIER = RNG.dirichlet(0.7 * np.ones(4), 3).reshape(3, 2, 2)
 HAMMING = 1 - np.eye(3)
 COALITIONS = [(), (0,), (1,), (0, 1)]

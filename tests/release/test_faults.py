@@ -6,12 +6,10 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import release
 from jaxpriv.verifier import verify
-from tests.cases import files_end_at
+from tests.cases import files_end_at, raised
 
 FORKED = """
 import os
@@ -31,7 +29,7 @@ def output(code, **options):
 
 
 def test_a_file_that_the_system_does_not_let_grow_leaves_no_file(fitted, table, tmp_path):
-    with files_end_at(4096), pytest.raises(ResourceError, match="File too large; nothing was written"):
+    with files_end_at(4096), raised(ResourceError, "File too large; nothing was written"):
         release(table, fitted.mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
     assert not list(tmp_path.iterdir())
 

@@ -334,6 +334,13 @@ def test_rows_in_an_order_that_tells_something_are_refused(tmp_path, table, ever
             folder.verify(**pairing)
 
 
+def test_an_order_that_names_a_record_twice_is_refused(folder):
+    folder.place = np.append(folder.place[1:], folder.place[1])
+    folder.reorder()
+    with raised(IntegrityError, "does not hold each record once"):
+        folder.verify()
+
+
 @pytest.mark.usefixtures("surely")
 def test_what_was_not_tested_is_said(folder):
     found = folder.verify()

@@ -1,5 +1,7 @@
 """`fit_groups`: ordinary designs, the leakage of all of them, and what the grouping costs."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from jaxpriv.release import GroupedEvidence, GroupedMechanism, Mechanism, fit, f
 from jaxpriv.verifier import verify
 from tests.cases import raised, refused
 from tests.information import information
-from tests.release.conftest import Released, csv_text, saved
+from tests.release.conftest import Released, csv_text, digest, packed, saved, sealed, unpacked
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -293,3 +295,34 @@ def test_more_groups_than_a_file_holds_are_refused(tmp_path):
     path.write_text("\n".join(",".join(row) for row in (["s", *names], *(["0"] * 256, ["1"] * 256) * 10)) + "\n")
     with refused("groups: a design has at most 254"):
         fit_groups(path, private="s", groups=[[name] for name in names], budget=0.1)
+
+
+def regrouped(found, *parts, **stated) -> bytes:
+    """The file of these designs in place of the groups, with hashes that are right."""
+    own = "groups.json"
+    record = json.loads(unpacked(found.mechanism.to_bytes())[own])
+    del record["sha256"]
+    members = {f"group_{place}.zip": part.mechanism.to_bytes() for place, part in enumerate(parts, 1)}
+    record |= {"members": {name: digest(content) for name, content in members.items()}, **stated}
+    return packed({own: sealed(record), **members})
+
+
+def test_designs_that_are_no_groups_of_one_table_are_refused(table, apart):
+    first, second, third = apart.fitted
+    other = {
+        name: fit(table, private="s", useful=["d"], **asked)
+        for name, asked in {
+            "form": {"leakage_budget": 1e-4},
+            "measure": {"budget": 0.1, "leakage": "maximal-leakage"},
+            "rule": {"budget": 0.1, "unseen": "suppress"},
+        }.items()
+    }
+    for parts, words in (
+        ((first, second, second), "release one column"),
+        ((first, second, other["form"]), "another measure or problem"),
+        ((first, second, other["measure"]), "another measure or problem"),
+        ((first, second, other["rule"]), "other private columns or another rule"),
+        ((second, third), "not the sum"),
+    ):
+        with raised(IntegrityError, words):
+            GroupedMechanism.from_bytes(regrouped(apart, *parts))

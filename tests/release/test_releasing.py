@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release
@@ -112,13 +113,18 @@ def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
 def test_files_that_do_not_go_together(files):
     for file, others, words in (
         (files.design, {"design": files.design}, "itself"),
-        (files.audit, {}, "is the audit of a design, and a design is needed here"),
-        (files.design, {"private": files.design}, "is a design, and the audit of a design is needed here"),
         (files.receipt, {"private": files.audit}, "goes with a design"),
         (files.design, {"records": files.records}, "goes with `released`"),
         (files.design, {"released": files.out.with_name("absent.csv")}, "does not exist"),
     ):
         with refused(words):
+            verify(file, **others)
+    for file, others, words in (
+        (files.audit, {}, r"is the audit of a design, and a design \(design.json\) is needed here"),
+        (files.design, {"private": files.design}, "is a design, and the audit of a design"),
+        (files.receipt, {"design": files.audit}, "is the audit of a design, and a design"),
+    ):
+        with raised(IntegrityError, words):
             verify(file, **others)
 
 
@@ -321,21 +327,21 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     part["id"] = np.concatenate([part["id"][:-100], np.arange(5000, 5100)])  # a hundred others
     second = released("second", part)
     assert second.served == 700
-    np.testing.assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
+    assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
     changed = {**people, "town": np.roll(people["town"], 1)}
     with refused("other values or by another design"):
         released("third", changed)
     twice = {name: np.concatenate([values[:5], values[:5]]) for name, values in people.items()}
     twice["id"] = twice["id"] + 9000
     found = released("fourth", twice).outputs
-    np.testing.assert_array_equal(found[:5], found[5:])
+    assert_array_equal(found[:5], found[5:])
     twice["town"] = np.where(np.arange(10) == 7, "south", np.where(np.arange(10) == 2, "north", twice["town"]))
     twice["id"] = twice["id"] + 90
     with refused("row 7"):
         released("fifth", {**twice, "town": twice["town"].astype(object)})
     # Without columns that say who a record is: the table itself.
     again = [anonymous(name, table).outputs for name in ("sixth", "seventh")]
-    np.testing.assert_array_equal(*again)
+    assert_array_equal(*again)
     assert anonymous("eighth", {name: values[1:] for name, values in table.items()}).served == 0
 
 
@@ -408,7 +414,7 @@ def test_a_second_draw_is_not_made(tmp_path, releasing, route):
     done = releasing("first", **first)
     again = releasing(**{"name": "second", **second})
     assert again.served == 1200
-    np.testing.assert_array_equal(done.outputs, again.outputs)
+    assert_array_equal(done.outputs, again.outputs)
     (own,) = ledgers(tmp_path)
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (own, *orders(tmp_path), *done.ledgers))
     assert own in done.ledgers
@@ -610,7 +616,7 @@ def test_a_forged_release_in_a_random_order_is_found_by_its_totals(in_order, mec
 def test_two_releases_have_unrelated_orders(releasing):
     """Unless the second one repeats the first: then it is the same file."""
     first, again = releasing("first"), releasing("second")
-    np.testing.assert_array_equal(first.order, again.order)
+    assert_array_equal(first.order, again.order)
     kept, other = releasing("third", keep=["id"]), releasing("fourth", no_ledger=True, force=True)
     for one in (kept, other):
         assert (one.order != first.order).mean() > 0.9

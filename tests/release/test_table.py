@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 
 from jaxpriv.errors import EntropyError, IntegrityError
-from jaxpriv.leakage import MaxLift, evaluate
+from jaxpriv.leakage import MaxLift
 from jaxpriv.release import table as tables
 from jaxpriv.release.table import (
     leakage_of,
@@ -18,7 +19,7 @@ from jaxpriv.release.table import (
     within_leakage,
     without_rare,
 )
-from tests.cases import raised
+from tests.cases import raised, value_of
 from tests.verifier.conftest import ONE, counted
 
 SHIFT = np.uint64(62)
@@ -40,7 +41,7 @@ def test_rows_are_exact_and_near_the_mechanism(seed, resolution, support):
     assert (table % np.uint64(2 ** (62 - resolution)) == 0).all()
     if support:
         assert ((table > 0) == (w > 0)).all()
-    np.testing.assert_allclose(table / ONE, w, rtol=0, atol=w.shape[1] * 2.0**-resolution + 1e-15)
+    assert_allclose(table / ONE, w, rtol=0, atol=w.shape[1] * 2.0**-resolution + 1e-15)
 
 
 @given(st.integers(0, 10**6))
@@ -60,7 +61,7 @@ def test_rounding_never_spends_more_than_the_budget(seed):
     assert used <= Fraction(budget)
     assert ((table > 0) <= (w > 0)).all()
     assert all(sum(row) == ONE for row in table.tolist())
-    np.testing.assert_allclose(table / ONE, w, rtol=0, atol=1e-6)
+    assert_allclose(table / ONE, w, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("measure", ["mutual-information", "maximal-leakage", "min-entropy", "lift"])
@@ -83,14 +84,14 @@ def test_every_number_of_a_small_table_draws_what_the_table_says(bits):
         for numbers in (leading, leading + (np.uint64(1) << (SHIFT - np.uint64(bits))) - np.uint64(1)):
             drawn = tables.locate(sums, np.full(2**bits, x), numbers)
             counts = np.bincount(drawn, minlength=len(row)).astype(np.uint64)
-            np.testing.assert_array_equal(counts << (SHIFT - np.uint64(bits)), row)
+            assert_array_equal(counts << (SHIFT - np.uint64(bits)), row)
 
 
 def test_records_in_any_order_draw_their_own_row():
     table = np.zeros((3, 3), dtype=np.uint64)
     table[[0, 1, 2], [2, 0, 1]] = ONE
     index = np.random.default_rng(0).integers(0, 3, 1000)
-    np.testing.assert_array_equal(tables.draw(tables.cumulative(table), index), np.array([2, 0, 1])[index])
+    assert_array_equal(tables.draw(tables.cumulative(table), index), np.array([2, 0, 1])[index])
 
 
 def test_frequencies_of_the_systems_randomness():
@@ -148,12 +149,12 @@ def test_an_output_that_is_rarer_than_the_resolution_is_merged():
     w[:, 2] = [3e-10, 1e-9, 4e-10, 1e-9]
     w /= w.sum(axis=1, keepdims=True)
     merged = without_rare(w, mass, costs, 1e-6)
-    np.testing.assert_allclose(merged.sum(axis=1), 1.0)
+    assert_allclose(merged.sum(axis=1), 1.0)
     assert not merged[:, 2].any()
     # Into the output where that costs the least: x = 1 has the largest share of it.
-    np.testing.assert_array_equal(merged[:, 1], w[:, 1] + w[:, 2])
-    np.testing.assert_array_equal(without_rare(w, mass, costs, 1e-12), w)
+    assert_array_equal(merged[:, 1], w[:, 1] + w[:, 2])
+    assert_array_equal(without_rare(w, mass, costs, 1e-12), w)
     rough, better = (quantise(table, resolution=32, support=True) for table in (w, merged))
     values = [float(counted(counts, one).leakage("max-lift").upper) for one in (rough, better)]
-    assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
+    assert values[1] == pytest.approx(float(value_of(MaxLift(), counts / counts.sum(), merged)), abs=1e-8)
     assert values[1] <= values[0]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from jaxpriv.release import fit
 from jaxpriv.release.report import compare
@@ -29,8 +30,8 @@ def test_numbers_are_those_counted_by_hand():
     found = compare(original, released, useful=["a", "b"], order=np.arange(4))
     one, other = found.columns
     assert (one.changed, other.changed) == (0.25, 0.5)
-    np.testing.assert_allclose(one.before, [0.5, 0.5])
-    np.testing.assert_allclose(one.after, [0.25, 0.75])
+    assert_allclose(one.before, [0.5, 0.5])
+    assert_allclose(one.after, [0.25, 0.75])
     assert (one.variation, other.variation) == (0.25, 0.0)
     (pair,) = found.pairs
     # Before: a quarter each; after: (x, v) 1/4, (y, v) 1/4, (y, u) 1/2.
@@ -72,7 +73,7 @@ def test_releases_lose_on_average_what_the_report_states(table, fitted):
         changed = [each.columns[place].changed for each in found]
         assert np.mean(changed) == pytest.approx(one.changed, abs=5 * np.std(changed) / np.sqrt(40) + 1e-12)
         after = np.array([each.columns[place].after for each in found])
-        np.testing.assert_allclose(after.mean(axis=0), one.after, atol=0.02)
+        assert_allclose(after.mean(axis=0), one.after, atol=0.02)
     assert sum(one.changed for one in stated.columns) == pytest.approx(
         float(fitted.claims["distortion"].upper), abs=1e-9
     )

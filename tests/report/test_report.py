@@ -17,11 +17,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.release.report import report
 from jaxpriv.release.report.page import HeatMap, _down, _up, heat_maps, mapping_picture, numbers
 from jaxpriv.statistics.tables import Quantiles
+from tests.cases import refused
 from tests.cli.conftest import printed, run
 from tests.release.conftest import COLUMNS, every, excluding, fitted, people, saved, table  # noqa: F401 - fixtures
 
@@ -247,7 +247,7 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
         assert mode is None or stat.S_IMODE(os.stat(out).st_mode) == mode
     assert run("report", audit, "--out", out).exit_code == 5
     for level in (2, 1):
-        with pytest.raises(InputError, match="confidence"):
+        with refused("confidence"):
             report(fitted.mechanism, confidence=level)
 
 

@@ -16,7 +16,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
 from jaxpriv.solvers import _newton_system
-from tests.cases import ROOT, assert_one_optimum, run_python
+from tests.cases import ROOT, assert_one_optimum, drawn_joint, run_python
 from tests.compiling import kernels
 from tests.test_installation import hatch_build
 
@@ -58,7 +58,7 @@ def absence(fresh, monkeypatch):
 def problem():
     rng = np.random.default_rng(6)
     x = np.arange(9.0)
-    return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
+    return jp.DistortionProblem(drawn_joint(rng, 4, 9), jp.distortion.absolute(x, x), budget=0.6)
 
 
 def computes():

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_array_max_ulp
 
 from jaxpriv._runtime import native
 from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
-from tests.cases import run_python, thorough
+from tests.cases import drawn_joint, raised, run_python, thorough
 from tests.compiling import kernels
 
 each = pytest.mark.usefixtures("instructions")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("own_settings")
 def system(shared, extra, inputs, outputs, normals, seed, spread=4.0):
     """Rows, lines, normals, and diagonals whose sizes differ by orders of magnitude, as late in a solve."""
     rng = default_rng(seed)
-    a = rng.dirichlet(np.ones(shared * inputs)).reshape(shared, inputs)
+    a = drawn_joint(rng, shared, inputs)
     lines = rng.normal(size=(outputs, extra, inputs)) / inputs
     di = 10.0 ** rng.uniform(-2 * spread, spread, size=(outputs, inputs))
     d = 10.0 ** rng.uniform(-spread, 0, size=(outputs, shared + extra))
@@ -129,8 +129,8 @@ def test_factors_solve_their_systems(shape, form):
         left = left - np.einsum("ytx,ytz->xz", r, r)
     else:
         s, h, k = found[:3]
-        np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
-        np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
+        assert_array_max_ulp(s, np.sqrt(di), 1)
+        assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
         b = h[:, :, None] * rows * s[:, None, :]
         matrix = np.einsum("ytx,ytz->yxz", b, b) + np.eye(b.shape[2])
         left = np.einsum("yzx,yzw->xw", k * s[:, None], k * s[:, None])
@@ -173,7 +173,7 @@ def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
 def test_inputs_keep_their_digits_where_rows_lose_them():
     """Late in a solve X/Z is up to 1e12 while X, and what it may move by, stays below one: sum_y dX as asked."""
     rng = default_rng(12)
-    a = rng.dirichlet(np.ones(64)).reshape(8, 8)
+    a = drawn_joint(rng, 8, 8)
     di = 10.0 ** rng.uniform(-12, 12, size=(6, 8))
     args = tuple(map(jnp.asarray, (a, np.zeros((6, 0, 8)), di, rng.random((6, 8)), rng.random((6, 1, 8)))))
     sides = right_hand_sides(args, 1)
@@ -426,7 +426,7 @@ def test_kernels_refuse_arrays_of_other_shapes(symbol):
                 wrong.append((changed, wanted) if side == 0 else (given, changed))
     wrong.append(([*batches[0][:-1], (3, *last)], batches[1]))
     for one, dtype in [*((one, None) for one in wrong), (sides, "int32")]:
-        with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+        with raised(jax.errors.JaxRuntimeError, "of other shapes"):
             call(symbol, one, dtype)
         if dtype is None and symbol not in KINDS:
             with pytest.raises(MemoryError, match="of other shapes"):

@@ -10,7 +10,7 @@ from jaxpriv import InteriorPoint
 from jaxpriv.program import program_of
 from jaxpriv.solvers.interior_point.candidate import least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
-from tests.cases import assert_one_optimum, assert_proved
+from tests.cases import assert_one_optimum, assert_proved, drawn_joint
 from tests.compiling import kernels
 from tests.solvers.kernel_cases import Stepped, both, compare, problem_of
 
@@ -36,7 +36,7 @@ def test_paths_that_turn_back_are_followed_by_their_peak(name, sizes, seed):
 @kernels
 def test_a_start_that_fails_is_followed_by_those_of_the_method():
     # Budgets that next to nothing meets: the first start misses them by more than what they are.
-    joint = np.random.default_rng(9).dirichlet(np.full(16, 0.2)).reshape(4, 4)
+    joint = drawn_joint(9, 4, 4, 0.2)
     cost = 1.0 - np.eye(4)
     budget = 0.1 * float((joint.sum(axis=0) @ cost).min())
     problem = jp.DistortionProblem(joint, cost, budget=budget, leakage=jp.leakage.MaxLift())

@@ -225,7 +225,7 @@ def test_batches_of_budgets_are_finite_and_certified():
 def test_no_other_price_of_the_budget_proves_more(seed):
     """Prices of a step belong to its mechanism; those of a bound are the best ones for its rules."""
     rng = np.random.default_rng([6, seed])
-    joint, costs = rng.dirichlet(np.full(24, 0.5)).reshape(4, 6), rng.random((6, 6))
+    joint, costs = drawn_joint(rng, 4, 6, 0.5), rng.random((6, 6))
     np.fill_diagonal(costs, 0.0)
     problem = jp.DistortionProblem(joint, costs, budget=0.3 * (joint.sum(axis=0) @ costs).min())
     found = jp.solve(problem, "mirror-descent", max_steps=20, tol=1e-14)

@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, budget_at, distances
+from tests.cases import assert_one_optimum, budget_at, distances, value_of
 
 JOINTS = {"random": random_joint(5, 12, 12), "S = X": np.diag(np.full(12, 1.0 / 12))}
 
@@ -15,7 +15,7 @@ JOINTS = {"random": random_joint(5, 12, 12), "S = X": np.diag(np.full(12, 1.0 / 
 @pytest.mark.parametrize("joint", JOINTS)
 @pytest.mark.parametrize("measure", [lk.MaxInformation(), lk.RelativeEntropyPrivacy()], ids=["information", "entropy"])
 def test_fewer_steps_to_the_least_distortion_under_a_worst_outcome_limit(measure, joint, share):
-    whole = lk.evaluate(measure, JOINTS[joint], np.eye(12)).value
+    whole = value_of(measure, JOINTS[joint], np.eye(12))
     limit = share * (whole if np.isfinite(whole) else 4.0)
     problem = jp.DistortionProblem(JOINTS[joint], distances(12), leakage_budget=limit, leakage=measure)
     cold, warm = (jp.solve(problem, solver) for solver in (jp.InteriorPoint(warm_steps=0), jp.InteriorPoint()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics.audit import audit_attributes
-from tests.cases import refused
+from tests.cases import drawn_joint, refused
 from tests.information import information
 
 ATTRIBUTES = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1], [2, 1, 0]])
@@ -24,7 +24,7 @@ def counted(counts, columns):
 
 def drawn(seed, n=400):
     rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.full(15, 0.4)).reshape(3, 5)
+    truth = drawn_joint(rng, 3, 5, 0.4)
     return truth, rng.multinomial(n, truth.ravel()).reshape(3, 5)
 
 

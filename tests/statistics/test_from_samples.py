@@ -10,7 +10,7 @@ from scipy.spatial import HalfspaceIntersection
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage import from_samples
-from tests.cases import refused
+from tests.cases import refused, value_of
 
 COUNTS = np.array([500, 250, 150, 100])
 TABLE = np.array([[300, 100, 60, 40], [50, 150, 200, 100]])
@@ -46,15 +46,15 @@ def test_its_value_is_that_of_the_worst_population_and_a_limit_holds(base, count
         spread = max(a / b for (i, a), (j, b) in itertools.product(enumerate(above), enumerate(below)) if i != j)
         ends = {"raised": max(above) / low, "lowered": high / min(below), "spread": spread}
         worst = max(worst, *(np.log(ends[end]) for end in measure.ends))
-    found = lk.evaluate(measure, source, ROWS).value
+    found = value_of(measure, source, ROWS)
     assert found == pytest.approx(worst, rel=1e-9)
     problem = jp.DistortionProblem(source, COST, leakage=measure, leakage_budget=0.9)
     solution = jp.solve(problem)
     assert solution.gap <= 1e-6
-    assert lk.evaluate(measure, source, solution.mechanism).value <= 0.9 + 1e-7
+    assert value_of(measure, source, solution.mechanism) <= 0.9 + 1e-7
     design = jp.maximum_utility(counts, (base, 0.9), confidence=0.95)
     assert design.gap <= 1e-6
-    assert lk.evaluate(measure, source, design.mechanism).value <= 0.9 + 1e-12
+    assert value_of(measure, source, design.mechanism) <= 0.9 + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_coverage():
     kept = []
     for counts in np.random.default_rng(5).multinomial(400, prior, 100):
         found = jp.maximum_utility(frequencies(counts), (from_samples(lk.MaxLift(), counts, 0.8), eps))
-        kept.append(lk.evaluate(lk.MaxLift(), np.diag(prior), found.mechanism).value <= eps + 1e-9)
+        kept.append(value_of(lk.MaxLift(), np.diag(prior), found.mechanism) <= eps + 1e-9)
     assert np.mean(kept) >= 0.8
     plain = jp.maximum_utility(frequencies(counts), (lk.MaxLift(), eps))
-    assert lk.evaluate(lk.MaxLift(), np.diag(prior), plain.mechanism).value > eps
+    assert value_of(lk.MaxLift(), np.diag(prior), plain.mechanism) > eps
 
 
 def test_symbols_that_were_not_seen_and_what_is_refused():
@@ -109,7 +109,7 @@ def test_symbols_that_were_not_seen_and_what_is_refused():
     found = jp.solve(jp.DistortionProblem(frequencies(counts), COST, leakage=measure, leakage_budget=0.5)).mechanism
     for prior in np.random.default_rng(0).dirichlet(np.ones(4), 20):
         moved = (1 - measure.source_radius) * frequencies(counts) + measure.source_radius * prior
-        assert lk.evaluate(lk.MaxLift(), np.diag(moved), found).value <= 0.5 + 1e-7
+        assert value_of(lk.MaxLift(), np.diag(moved), found) <= 0.5 + 1e-7
     with refused("frequencies of the samples"):
         jp.maximum_utility(np.full(4, 0.25), (from_samples(lk.MaxLift(), COUNTS), 0.5))
     limits = [(from_samples(lk.MaxLift(), COUNTS), 0.5), (lk.MinLift(), 0.5)]

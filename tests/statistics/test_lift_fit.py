@@ -187,7 +187,8 @@ def test_e_gamma(samples, report):
 def test_table_critic_and_plug_in_agree_with_the_truth_on_a_channel():
     samples = CHANNEL.samples(1, 8000)
     table = NeuralLift(DonskerVaradhan(), Network(depth=0), Training(learning_rate=3e-2, epochs=40))
-    for estimator in (PlugIn(), table):
+    indicator = NeuralLift(DonskerVaradhan(), Network(private_input=True), Training(learning_rate=1e-2, epochs=10))
+    for estimator in (PlugIn(), table, indicator):
         found = estimate(estimator, KEY, samples, splits=2)
         assert found.information.agrees(CHANNEL.information, 4.0)
         assert np.abs(found.lifts[0](np.arange(8)) - CHANNEL.lift(np.arange(8))).max() < 0.25

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from jaxpriv.leakage import evaluate, f_rules
+from jaxpriv.leakage import f_rules
 from jaxpriv.statistics.lift import (
     AbstractLiftEstimator,
     ChiSquaredForm,
@@ -27,6 +27,7 @@ from jaxpriv.statistics.lift import (
     from_symbols,
 )
 from jaxpriv.statistics.lift._base import AbstractScorer, ceilings, project
+from tests.cases import drawn_joint, value_of
 from tests.information import information
 
 JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
@@ -102,7 +103,7 @@ def test_the_trimmed_maximiser_is_the_trimmed_log_lift():
 def test_the_maximum_is_the_divergence(form):
     truth = information(JOINT)
     if form in DIVERGENCES:
-        truth = evaluate(f_rules.FInformation(DIVERGENCES[form]), JOINT, np.eye(4)).value
+        truth = value_of(f_rules.FInformation(DIVERGENCES[form]), JOINT, np.eye(4))
     assert float(population(form, LIFT)) == pytest.approx(truth, abs=1e-14)
 
 
@@ -160,7 +161,7 @@ def test_estimate_warns_and_keeps_the_doubts():
 @pytest.mark.slow
 def test_the_reverse_divergence_is_learnt_from_a_channel_with_rare_pairs():
     """Without a floor h falls without end where a pair is not among the rows: splits were down to -2.7."""
-    joint = np.random.default_rng(0).dirichlet(np.full(24, 0.5)).reshape(4, 6)
+    joint = drawn_joint(0, 4, 6, 0.5)
     cells = np.random.default_rng(1).choice(24, size=2000, p=joint.ravel())
     truth = information(joint)
     estimator = f_divergence(ReverseKullbackLeiblerForm())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv import datasets
@@ -59,7 +60,7 @@ def test_edges_of_quantiles_are_nobodys_value(values, count):
     exact = np.unique(np.quantile(numbers, np.arange(1, count) / count, method="inverted_cdf"))
     exact = exact[exact > numbers.min()]
     # The same rows in the same classes.
-    np.testing.assert_array_equal(rule.encode(column(numbers)), np.searchsorted(exact, numbers, side="right"))
+    assert_array_equal(rule.encode(column(numbers)), np.searchsorted(exact, numbers, side="right"))
     spread = np.diff(np.sort(numbers))
     if spread.min() > 1e-6:
         assert not set(rule.edges) & set(numbers.tolist())
@@ -405,10 +406,10 @@ def test_large_whole_numbers_are_exact(case, as_text):
     order = [rule.labels.index(str(number)) for number in numbers]
     for kind, wanted in (("absolute", apart), ("squared", apart**2)):
         found = prices(kind, rule)[np.ix_(order, order)]
-        np.testing.assert_array_equal(found, wanted)
+        assert_array_equal(found, wanted)
     edges = Edges(numbers)
     assert edges.encode(source).tolist() == [0, 1, 2, 2]
-    np.testing.assert_array_equal(prices("absolute", edges), apart[:3, :3])
+    assert_array_equal(prices("absolute", edges), apart[:3, :3])
     with refused(r"row 0 \(from 0\) is outside of the edges"):
         Edges(numbers[1:]).encode(source)
     fitted = Quantiles(2).fit(source)

@@ -11,6 +11,7 @@ from jaxpriv.program.certificates import lagrangian
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import streamed_program
 from jaxpriv.solving import choice, streamed_runs
+from tests.cases import drawn_joint
 
 
 def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
@@ -40,7 +41,7 @@ def smooth_problem(size: int, private: int, kind: str = "absolute", **asked: Any
 def rough() -> tuple[np.ndarray, np.ndarray]:
     """(joint, distortion): a random joint with zeros, an empty s, an empty x, and a random table of costs."""
     rng = np.random.default_rng(5)
-    joint = rng.dirichlet(np.full(5 * 23, 0.3)).reshape(5, 23)
+    joint = drawn_joint(rng, 5, 23, 0.3)
     joint[joint < 1e-4] = 0.0
     joint[2] = 0.0
     joint[:, 7] = 0.0

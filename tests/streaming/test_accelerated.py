@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.data.channel import AbstractChannel
-from tests.cases import assert_one_optimum, thorough
+from tests.cases import assert_one_optimum, raised, thorough
 
 from .conftest import DISTORTIONS, smooth_joint, smooth_problem
 
@@ -57,14 +57,6 @@ def test_two_budgets_on_rough_data_with_zeros_and_empty_symbols(rough):
     assert seen[-1].step == solution.steps
     assert [record.step for record in seen] == sorted({record.step for record in seen})
     assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
-
-
-def test_a_relative_tolerance_is_relative():
-    problem = smooth_problem(40, 4, budget=0.1)
-    for solver in ("accelerated", "interior-point"):
-        loose = jp.solve(problem, solver, tol=1e-12, rtol=3e-2)
-        assert loose.status == "optimal"
-        assert 1e-12 < loose.gap <= 3e-2 * loose.value
 
 
 def test_a_relative_tolerance_counts_the_whole_objective():
@@ -117,7 +109,7 @@ def test_an_impossible_budget_is_proved_so(rough):
     joint, table = rough
     least = joint.sum(axis=0) @ table.min(axis=1)
     problem = jp.DistortionProblem(joint, table, budget=0.9 * least)
-    with pytest.raises(jp.InfeasibleError, match=r"^budget\[0\] .* is below") as info:
+    with raised(jp.InfeasibleError, r"^budget\[0\] .* is below") as info:
         jp.solve(problem, "accelerated")
     assert_allclose(info.value.proof["bound"], least, rtol=1e-12)
     assert jp.solve(problem, "accelerated", throw=False).status == "infeasible"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from tests.cases import assert_one_optimum, files_end_at, refused
+from tests.cases import assert_one_optimum, files_end_at, raised, refused
 
 from .conftest import line, smooth_joint
 
@@ -169,7 +169,7 @@ DAMAGE = [
 def test_a_damaged_file_is_refused_and_left(stopped, damage):
     content = damage(stopped.read_bytes())
     stopped.write_bytes(content)
-    with pytest.raises(jp.IntegrityError, match=r"^checkpoint: .*nothing was changed there"):
+    with raised(jp.IntegrityError, r"^checkpoint: .*nothing was changed there"):
         solve(stopped)
     assert stopped.read_bytes() == content
 
@@ -184,10 +184,10 @@ def test_arrays_that_do_not_belong_together_are_found(stopped):
     with np.load(stopped) as file:
         state = file["state"]
     rewritten(stopped, state=state[:-1])
-    with pytest.raises(jp.IntegrityError, match=r"a state does not have the size of its problem"):
+    with raised(jp.IntegrityError, r"a state does not have the size of its problem"):
         solve(stopped)
     rewritten(stopped, state=state, head=np.frombuffer(b'{"label": 3}', dtype=np.uint8))
-    with pytest.raises(jp.IntegrityError, match=r"its arrays do not belong together"):
+    with raised(jp.IntegrityError, r"its arrays do not belong together"):
         solve(stopped)
 
 

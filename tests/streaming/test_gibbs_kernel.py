@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.data.streaming import gibbs_block, portable_block
-from tests.cases import run_python
+from tests.cases import drawn_joint, run_python
 from tests.compiling import kernels
 
 pytestmark = [kernels, pytest.mark.usefixtures("own_settings")]
@@ -35,7 +35,7 @@ PRECISIONS = {"float32": 3e-6, "float64": 1e-14}
 def arguments(symbols, private, outputs, costs, dtype, size=3.0, seed=0):
     """A block with a symbol without mass; logits are of size `size`."""
     rng = np.random.default_rng(seed)
-    joint = rng.dirichlet(np.ones(symbols * private)).reshape(symbols, private)
+    joint = drawn_joint(rng, symbols, private)
     conditional = joint / joint.sum(axis=1, keepdims=True)
     joint[symbols // 2] = 0.0
     parts = (

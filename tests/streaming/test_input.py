@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv.data.distortion import Pairwise
 from jaxpriv.data.joints import Stored
-from tests.cases import assert_one_optimum, refused, thorough
+from tests.cases import assert_one_optimum, raised, refused, thorough
 
 from .conftest import line, smooth_joint
 
@@ -180,7 +180,7 @@ def test_a_failing_device_is_an_error_of_ours(text, message):
             def init(self, *_):
                 raise jax.errors.JaxRuntimeError(text)
 
-        with pytest.raises(jp.ResourceError, match=message):
+        with raised(jp.ResourceError, message):
             jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), Failing())
 
 
@@ -290,7 +290,7 @@ def test_solvers_check_their_own_arguments(make, message):
 def test_solver_objects_are_refused_like_names_where_memory_is_short(free_memory, solver):
     problem = jp.DistortionProblem(JOINT, HONEST, budget=0.1)
     free_memory(10.0)
-    with pytest.raises(jp.ResourceError, match=rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
+    with raised(jp.ResourceError, rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
         jp.solve(problem, solver)
 
 
@@ -298,5 +298,5 @@ def test_nobody_is_sent_to_a_solver_that_refuses_him(free_memory):
     problem = jp.DistortionProblem(Stored(JOINT), HONEST, leakage_budget=0.1)
     free_memory(10.0)
     for solver in ("auto", "mirror-descent"):
-        with pytest.raises(jp.ResourceError, match="merge symbols first"):
+        with raised(jp.ResourceError, "merge symbols first"):
             jp.solve(problem, solver)

@@ -8,7 +8,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from tests.cases import assert_one_optimum, refused
+from tests.cases import assert_one_optimum, raised, refused
 
 from .conftest import line
 
@@ -66,7 +66,7 @@ def test_a_joint_table_that_does_not_fit_is_refused(free_memory):
     operator = jp.joints.from_function(likelihood, line(30))
     problem = jp.DistortionProblem(operator, jp.distortion.absolute(line(30)), budget=0.05)
     free_memory(10.0)
-    with pytest.raises(jp.ResourceError, match=r"^joint as a table of shape \(3, 30\) needs .*accelerated"):
+    with raised(jp.ResourceError, r"^joint as a table of shape \(3, 30\) needs .*accelerated"):
         _ = problem.joints
 
 

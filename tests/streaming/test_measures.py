@@ -8,7 +8,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.data.channel import Gibbs
 from jaxpriv.program.certificates import certify_streamed
-from tests.cases import assert_certified, assert_one_optimum, distances
+from tests.cases import assert_certified, assert_one_optimum, distances, drawn_joint, refused
 
 from .conftest import smooth_problem, stated
 
@@ -56,7 +56,7 @@ def test_rules_are_tight(rough, name):
 def _small(number, leakage):
     """The problem of the random joint of a number."""
     rng = np.random.default_rng(0)
-    joint = [rng.dirichlet(np.full(12, 0.4)).reshape(3, 4) for _ in range(number + 1)][-1]
+    joint = [drawn_joint(rng, 3, 4, 0.4) for _ in range(number + 1)][-1]
     table = distances(4)
     return jp.DistortionProblem(joint, table, budget=0.3, leakage=leakage)
 
@@ -130,7 +130,7 @@ def test_maximal_leakage_of_ordered_symbols_is_solved_on_cells(budget):
 @pytest.mark.parametrize("measure", [lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation()), lk.Lift()])
 def test_measures_that_are_not_smooth_averages_are_refused(measure):
     problem = smooth_problem(12, 3, budget=0.1, leakage=measure)
-    with pytest.raises(jp.InputError, match=r"^solver: accelerated takes"):
+    with refused(r"^solver: accelerated takes"):
         jp.solve(problem, "accelerated")
 
 

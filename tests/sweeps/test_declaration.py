@@ -4,10 +4,11 @@ import os
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solving.sweeps import Study
-from tests.cases import refused
+from tests.cases import raised, refused
 
 GRID = {
     "joint": {"family": "dirichlet", "private": 3, "useful": 4, "seed": {"first": 5, "count": 3}},
@@ -43,8 +44,8 @@ def test_a_share_lies_between_the_least_distortion_and_that_of_the_best_constant
 def test_families_are_what_they_say():
     joint = {"family": "correlated", "private": 4, "useful": 4, "correlation": [0.0, 1.0], "seed": 3}
     alone, same = (one.joints[0] for one in map(_study(joint=joint, budget_share=0.5).problem, (0, 1)))
-    np.testing.assert_allclose(alone, np.outer(alone.sum(axis=1), alone.sum(axis=0)), atol=1e-15)
-    np.testing.assert_allclose(same, np.diag(np.diag(same)), atol=1e-15)
+    assert_allclose(alone, np.outer(alone.sum(axis=1), alone.sum(axis=0)), atol=1e-15)
+    assert_allclose(same, np.diag(np.diag(same)), atol=1e-15)
     emptied = _study(joint={**GRID["joint"], "zeros": 1.0}).problem(0).joints[0]
     assert (emptied.sum(axis=0) > 0).all()
     assert (emptied.sum(axis=1) > 0).all()
@@ -58,14 +59,14 @@ def test_files_are_read_beside_the_declaration_and_named_by_their_content(tmp_pa
         '[[grid]]\njoint = "data.npz"\ndistortion = { file = "data.npz" }\nbudget = [0.1, 0.2]\n'
     )
     study = Study.of(tmp_path / "study.toml")
-    np.testing.assert_array_equal(study.problem(1).joints[0], joint)
+    assert_array_equal(study.problem(1).joints[0], joint)
     before = study.hash
     np.savez(tmp_path / "data.npz", joint=joint[::-1], distortion=1.0 - np.eye(4))
     assert Study.of(tmp_path / "study.toml").hash == before  # the same numbers
     np.savez(tmp_path / "data.npz", joint=joint, distortion=2.0 - np.eye(4))
     assert Study.of(tmp_path / "study.toml").hash != before
     (tmp_path / "data.npz").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(IntegrityError, match=r"grid\[0\].joint: .*not a complete .npz"):
+    with raised(IntegrityError, r"grid\[0\].joint: .*not a complete .npz"):
         Study.of(tmp_path / "study.toml")
 
 
@@ -174,5 +175,5 @@ def test_a_declaration_is_a_regular_file_of_a_size_that_people_write(tmp_path):
     with refused("not a regular file"):  # to open it would wait for ever
         Study.of(tmp_path / "pipe.toml")
     (tmp_path / "large.toml").write_text("# " + "x" * 2**20)
-    with pytest.raises(ResourceError, match="larger than 1048576 bytes"):
+    with raised(ResourceError, "larger than 1048576 bytes"):
         Study.of(tmp_path / "large.toml")

@@ -19,7 +19,7 @@ from jaxpriv.errors import IntegrityError, ResourceError
 from jaxpriv.solving.sweeps import Study, Sweep, running
 from jaxpriv.solving.sweeps.planning import plan_of
 from jaxpriv.solving.sweeps.store import opened
-from tests.cases import files_end_at, refused, thorough
+from tests.cases import files_end_at, raised, refused, thorough
 
 JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first": 0, "count": 3}}
 # Twelve small problems in four chunks of one kind, solved without compiling.
@@ -102,7 +102,7 @@ def test_problems_without_a_mechanism_or_a_solver_are_rows_too(tmp_path):
     assert result.complete
     table = result.table
     assert table["status"].to_list() == ["infeasible", "optimal"] * 3 + ["optimal", "refused", "refused"]
-    assert "worst-outcome measure takes budget" in table["notes"][7]
+    assert "worst-outcome measure takes `budget`" in table["notes"][7]
     assert sorted(result.verify()) == [1, 3, 5, 6]
     with refused("problem 8 has no result"):
         result.solution(8)
@@ -195,7 +195,7 @@ def test_a_changed_declaration_is_another_study(done):
         jp.sweep(changed, done.folder)
     other = {**json.loads(before["study.json"]), "format": 99}
     (done.folder / "study.json").write_text(json.dumps(other))
-    with pytest.raises(IntegrityError, match="written in format 99, this version reads 1"):
+    with raised(IntegrityError, "written in format 99, this version reads 1"):
         sweep(done.folder)
     assert _files(done.folder) == {**before, "study.json": json.dumps(other).encode()}
 
@@ -218,9 +218,9 @@ def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done):
         third = sweep(out, part=(3, 3))  # beside a process with another part
         assert (third.new, third.missing) == (1, 1)
         for part in ((2, 3), None):
-            with pytest.raises(ResourceError, match="another sweep is at work"):
+            with raised(ResourceError, "another sweep is at work"):
                 sweep(out, part=part)
-    with opened(out, study), pytest.raises(ResourceError, match="another sweep is at work"):
+    with opened(out, study), raised(ResourceError, "another sweep is at work"):
         sweep(out, part=(2, 3))
     last = sweep(out, part=(2, 3))
     assert (last.new, last.complete) == (1, True)
@@ -250,7 +250,7 @@ def test_two_sweeps_in_one_folder(done):
     with other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(ResourceError, match="another sweep is at work"):
+        with raised(ResourceError, "another sweep is at work"):
             sweep(done.folder)
         other.kill()
     assert sweep(done.folder).complete
@@ -259,7 +259,7 @@ def test_two_sweeps_in_one_folder(done):
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
     largest = (done.folder / "study.json").stat().st_size  # the plan fits, no chunk does
     assert largest < min(path.stat().st_size for path in (done.folder / "chunks").iterdir())
-    with files_end_at(largest), pytest.raises(ResourceError, match=r"cannot write .*nothing was written"):
+    with files_end_at(largest), raised(ResourceError, r"cannot write .*nothing was written"):
         sweep(tmp_path / "out")
     assert not list((tmp_path / "out" / "chunks").iterdir())
     finish(done, tmp_path / "out", 4)
@@ -357,7 +357,7 @@ def test_an_executor_that_breaks_down_is_an_error_and_loses_nothing(tmp_path, do
                 raise BrokenExecutor("a process died")
             return super().submit(function, *args)
 
-    with pytest.raises(ResourceError, match="executor broke down with 2 of 4 chunks to go"):
+    with raised(ResourceError, "executor broke down with 2 of 4 chunks to go"):
         sweep(tmp_path / "out", executor=Broken(lambda function, work: function(work)))
     with ThreadPoolExecutor(2) as threads:
         assert sweep(tmp_path / "out", executor=threads).new == 2

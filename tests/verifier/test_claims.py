@@ -23,7 +23,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
-from tests.cases import run_python
+from tests.cases import raised, run_python
 from tests.verifier.conftest import ONE, counted, integers, whole
 
 IDENTITY = [[ONE, 0], [0, ONE]]
@@ -139,7 +139,7 @@ def test_certificates_are_those_of_the_library(name, form):
     if name in WORST:
         short = Scores(whole(numbers[:, :1]), scores.weights, 1.0)
         assert least_worst(released, rows, unit, short, target, form, name) is None
-    with pytest.raises(IntegrityError, match="negative"):
+    with raised(IntegrityError, "negative"):
         least(name, released, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form)
 
 
@@ -169,13 +169,12 @@ def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches(name):
     counts, costs = rng.integers(1, 20, (3, 4)), 1.0 - np.eye(4)
     rows, unit = as_integers(whole(costs))
     columns = 6 if name in ("lift", "ldp", "inferential") else 3
-    for _ in range(60):
-        table = integers(rng.dirichlet(np.full(4, 2.0 if name in WORST else 0.3), 4)).tolist()
+    for _ in range(120):
+        table = integers(rng.dirichlet(np.full(4, 2.0), 4)).tolist()
         released = counted(counts, table)
         spent, leaked = released.expectation(rows, table, unit), Fraction(released.leakage(name).upper)
-        scale = rng.choice([0.01, 1.0, 100.0])
         signed = rng.normal if name == "mutual-information" else rng.exponential
-        scores = whole(signed(scale=scale, size=(4, columns)) - 0.01)
+        scores = whole(signed(scale=rng.choice([0.01, 0.3, 1.0, 100.0]), size=(4, columns)) - 0.01)
         rules = Scores(scores, rng.exponential(size=4).tolist(), float(rng.exponential()))
         budget, limit = float(spent) + 1e-12, float(leaked) + 1e-12  # the mechanism meets both
         assert least(name, released, rows, unit, rules, budget, "budget") <= leaked

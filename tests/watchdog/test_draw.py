@@ -7,9 +7,9 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.statistics.watchdog import CompleteMerging, best_draw, scores, watchdog
-from tests.cases import refused
+from tests.cases import drawn_joint, refused, value_of
 
-JOINT = np.random.default_rng(8).dirichlet(np.full(24, 0.7)).reshape(3, 8)
+JOINT = drawn_joint(8, 3, 8, 0.7)
 EPSILON = float(np.sort(scores(JOINT))[4])  # five symbols are released
 RELEASED = scores(JOINT) <= EPSILON
 MEASURES = [
@@ -31,7 +31,7 @@ def test_draws_on_the_complement_are_alike_and_no_other_is_below_the_bound(measu
     rng = np.random.default_rng(0)
 
     def leaked(draw):
-        return lk.evaluate(measure, JOINT, mechanism_of(draw)).value
+        return value_of(measure, JOINT, mechanism_of(draw))
 
     inside = best_draw(JOINT, EPSILON, measure, outside=0.0).solution
     for _ in range(3):
@@ -87,8 +87,8 @@ def test_upper_bounds_of_the_lagrangian(measure):
         for epsilon in (0.0, EPSILON, 20.0):
             found = watchdog(JOINT, epsilon=epsilon)
             own, printed = found.lagrangian(multiplier)
-            disclosed = lk.evaluate(lk.MutualInformation(), JOINT.sum(axis=0), found.mechanism).value
-            assert lk.evaluate(measure, JOINT, found.mechanism).value - multiplier * disclosed <= own + 1e-9
+            disclosed = value_of(lk.MutualInformation(), JOINT.sum(axis=0), found.mechanism)
+            assert value_of(measure, JOINT, found.mechanism) - multiplier * disclosed <= own + 1e-9
             assert own <= printed + 1e-12
     best = jp.solve(jp.FunnelProblem(JOINT, multiplier=0.4))
     assert best.lower_bound <= min(watchdog(JOINT, epsilon=e).lagrangian(0.4)[0] for e in scores(JOINT))

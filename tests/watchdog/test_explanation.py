@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics.watchdog import explain, scores, watchdog
-from tests.cases import refused
+from tests.cases import drawn_joint, refused
 
 
 def rare() -> np.ndarray:
@@ -33,7 +33,7 @@ def test_one_record_withholds_everything_and_is_named():
 def test_causes_are_those_of_the_scores():
     rng = np.random.default_rng(3)
     for _ in range(20):
-        joint = rng.dirichlet(np.full(24, 0.4)).reshape(3, 8)
+        joint = drawn_joint(rng, 3, 8, 0.4)
         joint[0, 2] = 0
         joint /= joint.sum()
         found = watchdog(joint, epsilon=0.4)

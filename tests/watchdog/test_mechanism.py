@@ -21,6 +21,7 @@ from jaxpriv.statistics.watchdog import (
     watchdog,
 )
 from jaxpriv.statistics.watchdog.perturbation import rounded_shares
+from tests.cases import value_of
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, thresholds, zero_shares
 
@@ -186,8 +187,8 @@ def test_a_mechanism_does_not_give_back_the_counts(kind):
     # What is said of the watchdog is true of the rounded mechanism.
     mechanism = dog.mechanism
     assert np.abs(mechanism.sum(axis=1) - 1).max() < 1e-15
-    assert leakage.evaluate(leakage.Lift(), dog.joint, mechanism).value == pytest.approx(dog.leakage, rel=1e-12)
-    value = leakage.evaluate(leakage.MutualInformation(), dog.joint, mechanism).value
+    assert value_of(leakage.Lift(), dog.joint, mechanism) == pytest.approx(dog.leakage, rel=1e-12)
+    value = value_of(leakage.MutualInformation(), dog.joint, mechanism)
     assert value == pytest.approx(dog.information, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Printing by shapes."""
+"""The repr of dataclasses: an array prints as its dtype and shape, never as what it holds."""
 
 import re
 

@@ -89,11 +89,6 @@ class Generated:
     rounds: int
     idle: bool = False  # whether a proof that brought nothing ended them
 
-    @property
-    def gap(self) -> float:
-        """value - bound."""
-        return self.plan.value - self.bound
-
 
 def generate(
     parts: tuple[Part, ...],

@@ -30,6 +30,8 @@ _TANGENTS = 4
 _RARE = 0.1
 # Roundings of the sums that the function consists of.
 _ROUNDINGS = 64
+# What an infinite value counts as.
+_LARGEST = 1e300
 
 
 def no_candidate(program: Program) -> Candidate:
@@ -310,7 +312,9 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
         share = xp.where(over, xp.clip((used - program.budgets) / drop, 0.0, 1.0), 0.0).max(initial=0.0)
     for term in data.terms:
         if term.role is Role.AVERAGE:
-            value, held = (term.support(data.matvec_of(term, one)).sum() for one in (x, feasible_point))
+            # An infinite value, of a function f of a user, takes the whole share.
+            both = (term.support(data.matvec_of(term, one)).sum() for one in (x, feasible_point))
+            value, held = (xp.minimum(one, _LARGEST) for one in both)
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)

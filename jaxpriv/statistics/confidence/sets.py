@@ -393,8 +393,6 @@ def divergence_quantile(freedom: int, beta: float) -> float:
     low, high = 0.0, target + 2 * math.sqrt(2 * target)
     while high - low > 1e-14 * high:
         middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
         low, high = (middle, high) if middle - math.log1p(middle) < target else (low, middle)
     return freedom * (1 + high) * UP
 
