@@ -439,19 +439,27 @@ class EGamma(AbstractDivergence):
         return xp.maximum(t - xp.asarray(self.gamma, t), 0.0)
 
 
+def _divergence(value: object) -> AbstractDivergence:
+    if isinstance(value, AbstractDivergence):
+        return value
+    raise InputError(
+        f"divergence must be a divergence of jaxpriv.leakage, such as jaxpriv.leakage.ChiSquared(), not {value!r}"
+    )
+
+
 class FInformation(AbstractPartLeakage, AbstractMeanLeakage):
     """f-information, I_f(S;Y) = D_f(P_{SY} || P_S P_Y) = sum_y |w_y| sum_s p_s f( w_y[s]/(p_s |w_y|) ).
 
     `divergence` holds f. Infinite iff f(0) = inf and some pair with p_s > 0, |w_y| > 0 has no
     mass; `evaluate` names it. In the unit of the divergence: only those built from logarithms are
-    in nats.
+    in nats. Raises `InputError` where `divergence` is a name or a class.
 
     Csiszár 1967; Hsu, Asoodeh and Calmon 2019, eq. (3).
     """
 
     words: ClassVar[str] = "f-information"
 
-    divergence: AbstractDivergence
+    divergence: AbstractDivergence = eqx.field(converter=_divergence)
 
     @property
     def part(self) -> AbstractDivergence:

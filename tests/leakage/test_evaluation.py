@@ -114,6 +114,14 @@ def test_wrong_arrays(joint, mechanism, message):
         assert_refused(message, call)
 
 
+def test_a_divergence_is_no_name_and_no_class():
+    """They were taken, and solves ended in an AttributeError."""
+    for given in ("chi-squared", lk.ChiSquared):
+        assert_refused(
+            r"^divergence must be a divergence .* such as jaxpriv.leakage.ChiSquared", lk.FInformation, given
+        )
+
+
 def test_parameters_of_another_size():
     for name, measure in (
         ("neighbours", lk.LocalDifferentialPrivacy(np.ones((3, 3)))),
