@@ -12,7 +12,7 @@ from jaxpriv._runtime.arrays import of
 from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
 
 # What rounding makes of a gap of zero, relative to 1 + the value.
-_ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
 class Gapped(Protocol):
@@ -105,6 +105,6 @@ class Goal:
         A mechanism that exceeds a limit within the allowance for rounding may have a value below the bound: at a high
         price by more than the rounding of the two sums, and then the pair proves nothing.
         """
-        rounding = _ROUNDING[np.dtype(getattr(certificate.value, "dtype", np.float64))]
+        rounding = ROUNDING[np.dtype(getattr(certificate.value, "dtype", np.float64))]
         exact = certificate.gap >= -rounding * (1.0 + abs(certificate.value))
         return self.met(certificate) & (certificate.violation == 0) & exact
