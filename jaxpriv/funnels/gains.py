@@ -167,15 +167,20 @@ def gains_of(problem: FunnelOrBottleneck) -> Gains | None:
 
 
 def curved_of(term: Term, mass: np.ndarray) -> Curved | None:
-    """phi of the rules of a smooth measure, `mass` (X,) its P_X; None of other rules."""
+    """phi of the rules of a smooth measure, `mass` (X,) its P_X; None of other rules, and of rows whose sums are no
+    multiple of P_X: their columns are no conditional distributions.
+    """
     shape = shape_of(term)
     if shape is None:
         return None
     rows = np.asarray(term.rows, dtype=np.float64)
     rows = rows[:-1] if term.massed else rows
     total = rows.sum(axis=0)
+    size = float(total.sum() / mass.sum())
+    if (abs(total - size * mass) > 1e-9 * size * mass.max()).any():
+        return None
     tilt = np.log(np.asarray(term.reference)) if isinstance(shape, Entropy) else np.zeros(len(rows))
-    return Curved(shape, rows / np.where(total > 0, total, 1.0), float(total.sum() / mass.sum()), tilt)
+    return Curved(shape, rows / np.where(total > 0, total, 1.0), size, tilt)
 
 
 def _smooth(measure: AbstractAverageLeakage, joint: np.ndarray, term: Term) -> Gains | None:

@@ -300,10 +300,9 @@ class Arimoto(_InformationOfOrder):
         largest = prior.max(axis=-1)[..., None]
         powers = ones * (xp.where(prior > 0, prior, largest) / largest) ** order
         total, parameter = powers.sum(axis=-1)[..., None], order / (order - 1.0)
-        if order < 1.0:  # Sibson's of the prior p^a: ||p||_a = total^{1/a} may overflow
-            tilted = powers / total
-            rows = view.joint * (tilted / xp.where(prior > 0, prior, 1.0))[..., None]
-            return Rules(Power(True), rows, tilted, parameter=parameter)
+        if order < 1.0:  # ||p||_a may overflow; the reference exp(-H_a(S)), from 1/|S| to 1, stands for it
+            uniform = xp.exp((order * xp.log(largest) + xp.log(total)) / (order - 1.0))
+            return Rules(Power(True), view.joint, ones * uniform, parameter=parameter)
         norm = largest * total ** (1.0 / order)
         return Rules(Power(False), view.joint / norm[..., None], ones, parameter=parameter)
 

@@ -22,6 +22,8 @@ from jaxpriv.program.convex import Program, onto_equations
 BOUNDARY = 1e-12
 # No mechanism spends more than one of a budget in units of its scale. HiGHS takes 1e20 and more for infinite.
 _ALWAYS_MET = 1e3
+# Roundings by which a sum may exceed a budget that is the same sum in another order. Certificates allow 2000.
+_ROUNDINGS = 8
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,16 @@ def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.
 
 
 def independent(program: Program) -> Arr | None:
-    """A release that ignores the data and meets every budget (leakage 0), cheapest first, or None."""
+    """A release that ignores the data and meets every budget up to rounding (leakage 0), cheapest first, or None."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)
     linear = np.where(program.support.all(axis=0), program.cost.sum(axis=0), np.inf)
     outputs = c.shape[2]
     if not np.isfinite(linear).any():
         return None
-    meets = np.all(per_output <= budgets[:, None], axis=0)
+    # A budget may be the cost of such a release, summed in another order.
+    rounding = _ROUNDINGS * np.finfo(np.float64).eps * (abs(budgets)[:, None] + abs(c).sum(axis=1))
+    meets = np.all(per_output <= budgets[:, None] + rounding, axis=0) & np.isfinite(linear)
     if meets.any():
         best = int(np.where(meets, linear, np.inf).argmin())
         chosen = np.zeros(outputs)

@@ -218,7 +218,7 @@ def _share_of_budgets(program: Program, mechanism: np.ndarray, feasible_point: n
     if program.shares:
         return []
     used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (mechanism, feasible_point))
-    over = used > program.budgets
+    over = (used > program.budgets) & (used > least)
     share = (1.0 + 1e-6) * float(((used - program.budgets)[over] / (used - least)[over]).max(initial=0.0))
     return [share] if ROUNDING_SHARES[-1] < share <= _MOST_OF_BUDGETS else []
 

@@ -118,7 +118,7 @@ def test_wrong_problems_and_wrong_settings_are_named():
     bottleneck = jp.BottleneckProblem(binary_symmetric(0.3, 0.1), disclosure=0.2)
     for solver, problem, word in (
         (DESCENT, bottleneck, "FunnelProblem"),
-        (EM, bottleneck, "FunnelProblem"),
+        (EM, bottleneck, "the funnel of mutual information"),
         (EM, jp.FunnelProblem(binary_symmetric(0.3, 0.1), multiplier=0.2), "disclosure"),
         (
             EM,

@@ -92,6 +92,17 @@ def check_proof(error, problem):
     assert allowed < bound
 
 
+@pytest.mark.parametrize("measure", [jp.leakage.MaxLift(), jp.leakage.LocalDifferentialPrivacy()], ids=str)
+def test_a_budget_that_a_constant_meets_up_to_rounding_leaks_nothing(measure):
+    """The least limit of full rank jumps there from 0: the order of the sum that a budget is may not decide on it."""
+    joint = np.random.default_rng(1).dirichlet(np.ones(20)).reshape(5, 4)
+    budget = (joint.sum(axis=0) @ TABLE).min()
+    for near in (budget, np.nextafter(budget, 0.0), np.nextafter(budget, 9.0)):
+        solution = jp.solve(stated(joint, budget=near, leakage=measure))
+        assert (solution.status, solution.value) == ("optimal", 0.0)
+    assert jp.solve(stated(joint, budget=budget - 1e-6, leakage=measure)).value > 0.01
+
+
 def test_infeasible_budgets_come_with_a_proof(joint_of):
     joint = joint_of(2)
     far = 1 - np.eye(4)[::-1]  # cheap only at the other end of the alphabet
