@@ -26,7 +26,7 @@ from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.candidate import CertifiedCandidate
-from jaxpriv.program.certify import excess_of, most_excess
+from jaxpriv.program.certify import excess_of, most_excess, violation_of
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
 from jaxpriv.program.lower import (
@@ -204,8 +204,7 @@ class Stages:
         """
         program = lowered.program
         if answer.violation > 0:
-            constant = np.eye(program.cost.shape[1])[:, None]
-            known = [program.feasible_point, *np.broadcast_to(constant, (len(constant), *program.cost.shape))]
+            known = [program.feasible_point, *_constants(program)]
             if len(program.budgets):
                 known.append(cheapest_release(program))
             certified = [self.certified(lowered, answer.solver, np.asarray(one), *answer.duals) for one in known]
@@ -384,6 +383,10 @@ class Stages:
             nearest = face.onto(program, found.mechanism)
             if self.excess(limits, nearest) == 0:
                 return nearest, face
+        if face is None and found.bound <= 0 < found.value:  # next to no slack: a constant output may meet all exactly
+            for constant in _constants(program):
+                if violation_of(program, constant) == 0 and self.excess(limits, constant) == 0:
+                    return constant, None
         return self._met(found).mechanism, face
 
     def _met(self, found: CertifiedCandidate) -> CertifiedCandidate:
@@ -642,6 +645,12 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
     # afterwards.
     return Goal(goal.tol / max(slope, 1e-12), share * goal.rtol, shift - scale.inner(0.0))
+
+
+def _constants(program: Program) -> np.ndarray:
+    """The mechanisms whose output is always the same, (Y, X, Y)."""
+    outputs = program.cost.shape[1]
+    return np.broadcast_to(np.eye(outputs)[:, None], (outputs, *program.cost.shape))
 
 
 def _needs_no_interior(program: Program, tight: tuple[bool, ...]) -> bool:

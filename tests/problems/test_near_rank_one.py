@@ -62,3 +62,16 @@ def test_no_bound_is_above_the_value_of_a_release_that_meets_a_limit_of_zero_up_
     proof = found.verify(problem)
     assert 0.99 * found.value <= found.lower_bound <= found.value
     assert proof.lower_bound <= proof.value
+
+
+def test_a_constant_meets_a_budget_just_above_its_cost_and_every_limit():
+    """The distance to the budgets was known to 4e-10 of their range, and no answer was given."""
+    rng = np.random.default_rng(12)
+    sizes = [int(rng.integers(2, high)) for high in (6, 7, 7)]
+    joint = np.outer(rng.dirichlet(np.ones(sizes[0])), rng.dirichlet(np.ones(sizes[1])))
+    joint = joint * (1 + 10.0 ** rng.integers(-11, -1) * rng.standard_normal(joint.shape))
+    joint /= joint.sum()
+    table = rng.random(sizes[1:])
+    budget = (joint.sum(axis=0) @ table).min() * (1 + 1e-9)
+    limits = [(lk.RelativeEntropyPrivacy(), 1e-8)]
+    assert jp.solve(jp.DistortionProblem(joint, table, budget=budget, limits=limits)).status == "optimal"
