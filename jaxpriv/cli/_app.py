@@ -90,10 +90,10 @@ class Command(TyperCommand):
             return super().invoke(ctx)
         except JaxprivError as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("--")}
-            # What may be given several times has a plural in Python, unless that may be another option's: `weights`.
-            several = (one for one in self.params if getattr(one, "multiple", False))
-            alone = (one for one in several if not any(name.endswith(f"_{one.name}") for name in options))
-            options |= {f"{one.name}s": one.opts[0] for one in alone}
+            # What may be given several times has a plural in Python; the weights of records are one column.
+            options |= {f"{one.name}s": one.opts[0] for one in self.params if getattr(one, "multiple", False)}
+            if "survey_weight" in options:
+                options["weights"] = options["survey_weight"]
             error.args = (in_words(str(error), options), *error.args[1:])
             raise
 

@@ -167,7 +167,7 @@ def test_rare_classes_and_survey_weights(tmp_path):
     with np.load("joint.npz") as arrays:
         assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
     mistaken(f"{line} town=categories:x", "--bins")
-    mistaken(f"{line} town=categories:5 --survey-weight town", "weights", "'town'")
+    mistaken(f"{line} town=categories:5 --survey-weight town", "--survey-weight: column 'town'")
 
 
 def test_a_value_called_other_and_names_for_the_rest(tmp_path):
