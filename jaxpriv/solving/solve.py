@@ -113,11 +113,11 @@ def solve(
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to the next when
     the certified gap stops falling, returns the best, and lists in `notes` what it did. So it does where the
     interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent for
-    a set of joints or a leakage budget; the simplex method, then the hybrid gradient where all measures are piecewise
-    linear; cutting planes
-    for other measures and up to 200 entries of the mechanism, wherever the tolerance is missed; the hybrid gradient
-    for larger ones), and the better mechanism is returned with the better bound of both; of a time limit the first
-    method has 0.6 where the rest is long enough for the next one, and all of it otherwise.
+    a set of joints or a leakage budget; the simplex method and then the hybrid gradient, where all measures are
+    piecewise linear; cutting planes for other measures and up to 200 entries of the mechanism, wherever the tolerance
+    is missed; the hybrid gradient for larger ones), and the better mechanism is returned with the better bound of
+    both; of a time limit the first method has 0.6 where the rest is long enough for the next one, and all of it
+    otherwise.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 

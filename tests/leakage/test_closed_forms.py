@@ -79,3 +79,37 @@ def test_near_perfect_privacy_keeps_its_digits():
         lk.FInformation(lk.JensenShannon()): eps**2 / 2,
     }
     assert_values(expected, uniform(2), np.array([[0.5 + eps, 0.5 - eps], [0.5 - eps, 0.5 + eps]]), rel=1e-6, abs=0.0)
+
+
+def test_binary_erasure_channel():
+    e, p = 0.3, 0.2
+    expected = {
+        lk.MutualInformation(): (1 - e) * h(p),
+        lk.MaxInformation(): h(p),
+        lk.RelativeEntropyPrivacy(): -math.log(p),
+        lk.MaximalLeakage(): math.log(2 - e),
+        lk.CorrectGuess(): 1 - e * p,
+        lk.MinEntropyLeakage(): math.log((1 - e * p) / (1 - p)),
+        lk.Lift(): math.inf,
+        lk.MaxLift(): -math.log(p),
+        lk.AverageCostGain(lk.BrierLoss()): (1 - e) * 2 * p * (1 - p),
+    }
+    assert_values(expected, np.diag([p, 1 - p]), np.array([[1 - e, e, 0.0], [0.0, e, 1 - e]]), abs=1e-15)
+
+
+def test_identity_gives_everything_away(values_of):
+    p = np.array([0.1, 0.2, 0.3, 0.4])
+    entropy = -float(np.sum(p * np.log(p)))
+    values = one(values_of, np.diag(p), np.eye(4))
+    exact = {"mutual-information": entropy, "max-information": entropy, "maximal-leakage": math.log(4)}
+    exact |= {"correct-guess": 1.0, "min-entropy": -math.log(0.4), "max-lift": -math.log(0.1)}
+    infinite = ("lift", "min-lift", "ldp", "ldp-chain", "inferential", "reverse-kl")
+    exact |= dict.fromkeys(infinite, math.inf)
+    assert {name: values[name] for name in exact} == pytest.approx(exact, rel=0, abs=1e-15)
+    assert values["chi-squared"] == pytest.approx(3, abs=1e-14)
+    for order in (0.05, 0.5, 2.0, 5.0):
+        # Arimoto: the Rényi entropy of p; Sibson: that of the order 1/a.
+        arimoto = math.log(np.sum(p**order)) / (1 - order)
+        sibson = order / (order - 1) * math.log(np.sum(p ** (1 / order)))
+        assert values[f"arimoto {order}"] == pytest.approx(arimoto, abs=1e-13)
+        assert values[f"sibson {order}"] == pytest.approx(sibson, abs=1e-13)

@@ -99,3 +99,10 @@ def test_gain_matrix_without_any_gain():
     gains = {lk.GainLeakage(np.zeros((1, 2))): 0.0, lk.GainLeakage(np.eye(2)): np.log(2)}
     # An action that pays only after output 0.
     assert_values({**gains, lk.GainLeakage([[1.0, 0.0]]): 0.0}, np.eye(2) / 2, np.eye(2), abs=1e-15)
+
+
+def test_finite_loss_matrix():
+    cost = lk.LossMatrix([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0]])
+    # prior (1/2, 1/2): actions cost 1, 5/2, 1. Output 0 = (3/4, 1/4): 1/2; output 1 = (1/3, 2/3): 1.
+    expected = {lk.AverageCostGain(cost): 1 - (0.4 * 0.5 + 0.6 * 1.0), lk.MaxCostGain(cost): 0.5}
+    assert_values(expected, np.array([[0.3, 0.2], [0.1, 0.4]]), np.eye(2), abs=1e-15)

@@ -133,3 +133,14 @@ def test_a_prior_alone_in_funnels_and_noise(mass):
     assert_array_equal(
         jp.NoiseProblem(mass, TABLE[0], budget=1.0).joint, jp.NoiseProblem(np.diag(mass), TABLE[0], budget=1.0).joint
     )
+
+
+def test_closed_form_of_hamming_distortion():
+    """R(D) = ln n - h(D) - D ln(n - 1) nats for n equally likely symbols (Cover and Thomas, problem 10.5)."""
+    hamming = (TABLE > 0).astype(float)
+    for budget in (0.01, 0.3, 0.7):
+        solution = jp.solve(jp.rate_distortion(np.full(N, 1 / N), hamming, budget=budget), tol=1e-9)
+        rate = np.log(N) + budget * np.log(budget) + (1 - budget) * np.log1p(-budget) - budget * np.log(N - 1)
+        assert solution.lower_bound <= rate + 1e-12
+        assert rate <= solution.value + 1e-12
+        assert solution.gap <= 1e-9

@@ -189,7 +189,7 @@ def grouped_population(private=2, symbols=40, seed=2):
 def test_groups_of_the_watchdog_hold_their_limit_in_the_population(records, private, least):
     """40 samples: the lift of the population is above the limit in few of them, and the groups tell something."""
     joint, limit = grouped_population(private), 0.4
-    rng, above, told = np.random.default_rng(0), 0, []
+    rng, above, outputs = np.random.default_rng(0), 0, []
     for _ in range(40):
         halves = rng.multinomial(records // 2, joint.ravel(), size=2).reshape(2, *joint.shape)
         found = certified_groups(*halves, limit, 0.05)
@@ -198,9 +198,9 @@ def test_groups_of_the_watchdog_hold_their_limit_in_the_population(records, priv
         lift = np.abs(np.log(merged / merged.sum(axis=0) / joint.sum(axis=1, keepdims=True))).max()
         above += lift > limit
         assert found.upper <= limit
-        told.append(len(merged[0]))
+        outputs.append(len(merged[0]))
     assert above <= 8  # at 0.05 that many of 40 have probability 3e-4 at the limit
-    assert np.median(told) >= least
+    assert np.median(outputs) >= least
 
 
 def test_a_watchdog_for_the_population_is_a_design(table, tmp_path):
