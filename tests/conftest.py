@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import random
 import re
 import signal
 import sys
@@ -244,6 +245,14 @@ def original(monkeypatch) -> Callable[..., None]:
 def random_bytes(monkeypatch) -> Callable[[Callable[[int], bytes]], None]:
     """`random_bytes(function)`: the bytes that releases draw with are these, in place of the system's."""
     return lambda function: monkeypatch.setattr("jaxpriv.release.table._random_bytes", function)
+
+
+@pytest.fixture
+def same_draws(monkeypatch, random_bytes) -> None:
+    """Releases draw, and the verifier simulates, the same in every run: what is asserted may fail for a few draws."""
+    random_bytes(np.random.default_rng(0).bytes)
+    generator = random.Random(0)
+    monkeypatch.setattr("jaxpriv.verifier.releases._generator", lambda: generator)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from tests.cases import raised
 from tests.pages import LANGUAGES, PAGES, ROOT, RUNNABLE, alike, blocks_of, check, run, text_of
 
 
+@pytest.mark.usefixtures("same_draws")
 @pytest.mark.parametrize("page", [page for page in RUNNABLE if "/how-to/" not in page])  # test_docs_how_to.py
 def test_the_page_runs_and_prints_what_it_shows(page, tmp_path):
     check(page, tmp_path)

@@ -72,6 +72,7 @@ def released_by(mapping, path, seed=1):
     return write(path, {k: v.tolist() for k, v in design.labels_of(y).items()})
 
 
+@pytest.mark.usefixtures("same_draws")
 def test_a_released_table_row_for_row(people, tmp_path):
     design = Mechanism.load("d.zip")
     own, swapped = design.matrix(), design.matrix().copy()

@@ -51,6 +51,7 @@ def test_bad_lines(files, options, message):
     mistaken(f"compare people.csv released.csv {options}", message)
 
 
+@pytest.mark.usefixtures("same_draws")
 def test_counts_of_the_original(files):
     line = "counts released.csv --design design.zip"
     assert "warning" not in printed(line)

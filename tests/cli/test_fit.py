@@ -91,6 +91,7 @@ def test_a_design_is_a_zip(people, tmp_path):
     assert list(tmp_path.iterdir()) == [people]
 
 
+@pytest.mark.usefixtures("surely")
 def test_numbers_with_commas_from_the_table_to_the_check(tmp_path):
     """The readers of the library and of the verifier take the same records for the same."""
     (tmp_path / "t.csv").write_text("income;pay\n" + "".join(f"{i % 2};{1 + i % 3}.{i % 7:03},5\n" for i in range(300)))

@@ -33,6 +33,7 @@ def designed(made, tmp_path):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
+@pytest.mark.usefixtures("surely")
 def test_released_and_verified(tmp_path):
     out = tmp_path / "out.csv"
     line = "release people.csv --design design.zip --out out.csv --receipt receipt.json"
@@ -158,8 +159,8 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
         (tmp_path / "private").chmod(0o700)
 
 
-def test_rows_and_their_order(tmp_path, random_bytes):
-    random_bytes(np.random.default_rng(0).bytes)  # the same draws
+@pytest.mark.usefixtures("same_draws")
+def test_rows_and_their_order(tmp_path):
     head, *rows = (tmp_path / "people.csv").read_text().splitlines()
     rows = [f"p{k},{row}" for k, row in enumerate(rows)]
     (tmp_path / "people.csv").write_text("\n".join([f"id,{head}", *rows]) + "\n")
@@ -234,9 +235,8 @@ def test_a_design_is_audited_on_a_table(save, tmp_path):
     mistaken("audit design.zip --joint problem.npz", "audited on a table")
 
 
-def test_a_second_release_of_the_same_records(random_bytes):
-    random_bytes(np.random.default_rng(0).bytes)
-
+@pytest.mark.usefixtures("same_draws")
+def test_a_second_release_of_the_same_records():
     def line(name, design, options=""):
         return f"release people.csv --design {design} --out {name}.csv --receipt {name}.json {options}"
 

@@ -215,6 +215,7 @@ def test_too_many_private_classes_are_refused_before_the_work(tmp_path):
         printed(*line, "--bins income=quantiles:4")
 
 
+@pytest.mark.usefixtures("surely")
 def test_a_release_and_its_records_by_other_writers_of_booleans(tmp_path):
     """A design of a CSV as one tool writes booleans is applied to, audited and verified on that of another tool."""
     rng = np.random.default_rng(0)
@@ -235,6 +236,7 @@ def test_a_release_and_its_records_by_other_writers_of_booleans(tmp_path):
             printed(*audit, "--releases", releases)
 
 
+@pytest.mark.usefixtures("surely")
 def test_large_whole_numbers_from_fit_to_verify(tmp_path):
     """Nanoseconds 60 apart, which float64 merges: their classes, distances and edges are exact in every command."""
     path = tmp_path / "t.csv"

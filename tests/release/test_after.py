@@ -128,6 +128,7 @@ def files(tmp_path, people, fitted, other):
     return tmp_path
 
 
+@pytest.mark.usefixtures("surely")
 def test_the_verifier_computes_the_statement_again(files, people, every):
     given = {"design": files / "design.zip", "released": files / "out.csv"}
     public = verify(files / "out.json", after=files / "earlier.zip", **given)

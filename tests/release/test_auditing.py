@@ -34,6 +34,7 @@ def test_a_design_is_audited_on_its_counts(fitted):
     assert "private alphabet" in found.assumptions.statements[-1]
 
 
+@pytest.mark.usefixtures("same_draws")
 def test_releases_are_tested_whatever_the_order_of_their_rows(tmp_path, fitted, table):
     mechanism = fitted.mechanism
     released = Released(tmp_path, table, fitted)

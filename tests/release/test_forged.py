@@ -281,6 +281,7 @@ def rounded(table: np.ndarray, count: int) -> np.ndarray:
 SORTED, IN_ORDER, EXACT = "sorted by the private column", "exact shares in order", "exact shares"
 
 
+@pytest.mark.usefixtures("same_draws")
 @pytest.mark.parametrize(
     ("problem", "forgery", "pairing"),
     [
@@ -414,6 +415,7 @@ def test_records_with_one_identity_are_tested_once(tmp_path, repeated, fitted, o
             folder.verify(**pairing)
 
 
+@pytest.mark.usefixtures("same_draws")
 def test_forged_draws_are_found_among_repeated_records(tmp_path, repeated, fitted):
     folder = Folder(tmp_path, repeated, fitted, identity=["house", "person"])
     symbols = folder.mechanism.symbols(folder.records)

@@ -35,6 +35,7 @@ def journey(tmp_path):
     return commands
 
 
+@pytest.mark.usefixtures("surely")
 @pytest.mark.slow
 def test_the_census_by_commands(shared, tmp_path, journey):
     columns = datasets.load_adult(raw(shared, "adult.data").parent)
@@ -51,6 +52,7 @@ def test_the_census_by_commands(shared, tmp_path, journey):
     assert float(found["conformity"]["detectable"]) < 0.02
 
 
+@pytest.mark.usefixtures("surely")
 @pytest.mark.slow
 def test_compas_by_commands_from_the_raw_file(shared, journey):
     """A limit on max-lift, with the bound of the verifier."""
@@ -66,6 +68,7 @@ def test_compas_by_commands_from_the_raw_file(shared, journey):
     assert run("joint", table, "--private race --useful priors_count").exit_code == 2
 
 
+@pytest.mark.usefixtures("surely")
 def test_compas_in_python(shared, tmp_path):
     columns = datasets.load_compas(raw(shared, "compas-scores-two-years.csv").parent)
     records = {name: columns[name] for name in ("race", "gender", "recidivism_score")}

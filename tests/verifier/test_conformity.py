@@ -16,6 +16,8 @@ from jaxpriv.verifier.releases import (
 )
 from tests.verifier.conftest import ONE, integers
 
+pytestmark = pytest.mark.usefixtures("same_draws")
+
 SIZE, RECORDS = 6, 10_000
 MATRIX = 0.5 * np.eye(SIZE) + 0.5 / SIZE
 ROWS = integers(MATRIX).tolist()
