@@ -10,14 +10,10 @@ A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outp
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxpriv.column_generation.pool import Pool
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_matrix
 
 # The forms of the two problems as linear programs over columns, and what their duals mean.
 #
@@ -142,13 +138,14 @@ def best_plan(pools: tuple[Pool, ...], objective: Objective) -> MasterSolution:
     Raises ArithmeticError if the backend fails (the target is to be reachable on these columns).
     """
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import block_diag, csc_matrix, csr_matrix
 
     lifts = [pool.lifts for pool in pools]
     size = np.concatenate([lift.max(axis=1) for lift in lifts])  # of a column: rare symbols have large lifts
     mass = np.concatenate([np.full(len(pool.a), pool.mass) for pool in pools])
     a, b = np.concatenate([pool.a for pool in pools]), np.concatenate([pool.b for pool in pools])
-    rows = _table(lifts, size)
+    # The equations for the mean, (all symbols, all columns), each column divided by its size.
+    rows = block_diag([csc_matrix((lift / lift.max(axis=1, keepdims=True)).T) for lift in lifts], format="csc")
     cost = mass * objective.cost(a, b) / size
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
@@ -185,18 +182,6 @@ def best_plan(pools: tuple[Pool, ...], objective: Objective) -> MasterSolution:
     prices = tuple(objective.duals(nu, mu)[0] for nu in nus)
     _, lam = objective.duals(nus[0], mu)
     return MasterSolution(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
-
-
-def _table(lifts: list[np.ndarray], size: np.ndarray) -> "csc_matrix":
-    """The equations for the mean, (all symbols, all columns): blocks of lifts (K, X_a), each divided by its size."""
-    from scipy.sparse import csc_matrix
-
-    places = [np.nonzero(lift) for lift in lifts]
-    before = np.cumsum([0, *(lift.shape[1] for lift in lifts)])
-    counts = np.concatenate([np.bincount(at[0], minlength=len(lift)) for at, lift in zip(places, lifts, strict=True)])
-    symbols = np.concatenate([at[1] + shift for at, shift in zip(places, before[:-1], strict=True)])
-    entries = np.concatenate([lift[at] for at, lift in zip(places, lifts, strict=True)]) / np.repeat(size, counts)
-    return csc_matrix((entries, symbols, np.append(0, np.cumsum(counts))), shape=(int(before[-1]), len(size)))
 
 
 def _polished(

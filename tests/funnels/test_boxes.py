@@ -12,7 +12,7 @@ from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_steps import Search, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
-from jaxpriv.funnels.pricing.shapes import Entropy
+from jaxpriv.funnels.pricing.shapes import Entropy, Lagrangian
 from tests.cases import drawn_joint, thorough
 from tests.compiling import kernels
 
@@ -56,6 +56,10 @@ def settled(point, conditional, prices, lam):
     return found
 
 
+def lagrangian_of(conditional, prices, lam):
+    return Lagrangian(Entropy(len(conditional)), np.ascontiguousarray(conditional.T), prices, lam)
+
+
 @pytest.mark.parametrize("step", [stepped, boxes._stepped], ids=["numpy", "kernel"])
 @pytest.mark.parametrize("seed", range(12))
 def test_boxes_about_a_minimiser_keep_it(seed, step):
@@ -68,11 +72,9 @@ def test_boxes_about_a_minimiser_keep_it(seed, step):
     least = float(psi(best[None], conditional, lam, prices)[0])
     rng = np.random.default_rng(seed)
     rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, margin=1e-6)
-    useful = len(prices)
+    useful, lagrangian = len(prices), lagrangian_of(conditional, prices, lam)
     for above in (1e-9, 1e-4, 1e-2):
-        search = Search(
-            np.ascontiguousarray(conditional.T), prices, lam, least + above, 1e-9, Entropy(len(conditional))
-        )
+        search = Search(lagrangian, least + above, 1e-9)
         found = step(search, rows.copy(), np.full(len(rows), least - 0.5))
         assert (found.bounds <= least + 1e-12).all()
         low, high = found.rows[:, :useful], found.rows[:, useful : 2 * useful]
@@ -94,7 +96,7 @@ def test_the_kernel_computes_what_numpy_does(seed):
     best = BoxFunnelPricer(conditional).price(prices, lam, 1).posteriors
     rows = rows_about(np.repeat(best, 60, axis=0), private, rng, margin=1e-3)
     least = float(psi(best, conditional, lam, prices)[0])
-    search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + 1e-4, 1e-7, Entropy(len(conditional)))
+    search = Search(lagrangian_of(conditional, prices, lam), least + 1e-4, 1e-7)
     start = np.full(len(rows), -np.log(private) - prices.max())
     one, other = stepped(search, rows, start), boxes._stepped(search, rows.copy(), start.copy())
     open_ = np.isfinite(one.bounds)
@@ -181,7 +183,7 @@ def test_no_bound_is_above_the_best_of_many_descents(chunk):
         private, useful = int(rng.integers(2, 9)), int(rng.integers(2, 16))
         conditional, prices, lam = instance(seed, private, useful, rng.choice([0.2, 1.0, 5.0]))
         starts = np.vstack([rng.dirichlet(np.full(useful, size), 100) for size in (0.1, 0.4, 1.0)])
-        points = boxes.descended(Entropy(private), conditional.T, prices, lam, (1 - 1e-6) * starts + 1e-6 / useful)
+        points = boxes.descended(lagrangian_of(conditional, prices, lam), (1 - 1e-6) * starts + 1e-6 / useful)
         priced = BoxFunnelPricer(conditional, budget=2_000_000).price(prices, lam, 1)
         best = psi(np.vstack([points, np.eye(useful), priced.posteriors]), conditional, lam, prices).min()
         assert priced.bound <= best + 1e-12, seed

@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
-from jaxpriv.funnels.pricing.shapes import Norm, shape_of
+from jaxpriv.funnels.pricing.shapes import Lagrangian, Norm, shape_of
 from jaxpriv.program import program_of
 from tests.cases import drawn_joint, value_of
 from tests.problems.measured_cases import SMOOTH
@@ -59,7 +59,7 @@ def test_no_descent_goes_below_the_bound_of_the_search(name):
         prices = shape.value(conditional.T) - 0.5 * lam * rng.random(7)
         found = BoxFunnelPricer(conditional, shape=shape).price(prices, lam, 4)
         starts = np.vstack([rng.dirichlet(np.full(7, size), 100) for size in (0.1, 0.4, 1.0)])
-        points = np.vstack([found.posteriors, descended(shape, conditional.T, prices, lam, starts)])
+        points = np.vstack([found.posteriors, descended(Lagrangian(shape, conditional.T, prices, lam), starts)])
         values = shape.value(points @ conditional.T) - points @ prices
         values -= lam * (points * np.log(np.where(points > 0, points, 1.0))).sum(axis=1)
         assert found.exact

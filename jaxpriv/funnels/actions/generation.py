@@ -26,7 +26,7 @@ from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
 from jaxpriv.funnels.local import least_information
 from jaxpriv.funnels.pricing import whole_block
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer, descended
-from jaxpriv.funnels.pricing.shapes import AbstractShape
+from jaxpriv.funnels.pricing.shapes import Lagrangian
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
 from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem
 
@@ -186,7 +186,7 @@ class VertexProgram:
         def below(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
             random = [self._random.dirichlet(np.full(size, shape), _STARTS) for shape in (0.1, 0.4)]
             starts = (1 - _BLURRED) * np.vstack([pool.posteriors[plan.weights[0] > 0], *random]) + _BLURRED / size
-            return -np.inf, self._pool(descended(*_on_shape(worth, self._prices(plan), plan.lam), starts))
+            return -np.inf, self._pool(descended(_on_shape(worth, self._prices(plan), plan.lam), starts))
 
         found = generate_columns(
             self.pool,
@@ -259,12 +259,12 @@ class VertexProgram:
         return Pool(self.source, clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
 
 
-def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> tuple[AbstractShape, np.ndarray, np.ndarray, float]:
-    """(shape, T', nu, lambda) of the search over boxes from prices and lambda in units of `worth`."""
+def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> Lagrangian:
+    """What the search over boxes takes, from prices and lambda in units of `worth`."""
     curved = worth.curved
     assert curved is not None
     own = (worth.unit * prices + worth.first) / curved.size + curved.tilt @ curved.conditional
-    return curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size
+    return Lagrangian(curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size)
 
 
 def _searched(worth: Worth, prices: np.ndarray, lam: float, level: float, budget: int, clock: Clock) -> Searched:

@@ -251,18 +251,14 @@ class _Rounds:
         parts, objective, clock = self.parts, self.objective, self.clock
         plan, lam = now.plan, now.plan.lam
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
-        if not objective.funnel and lam > _FLAT:
-            close = _PRECISE * objective.priced(self.gap, lam)
-            prices, better = bottleneck_prices(parts, *self._active(plan), lam, close, self.patience, clock)
-            # Prices of a convex program are the best ones of their lambda.
-            now.offers = [(prices, lam)] if all(map(convex, parts)) else [(prices, lam), (plan.prices, lam)]
-            for found, atom in zip(fresh, better, strict=True):
-                found.append(atom)
-        if now.falling and lam > _FLAT:
-            together = [
-                self._moved(*one, lam) for one in zip(parts, self.pools, plan.weights, plan.prices, strict=True)
-            ]
-            now.offers[0] = tuple(prices for prices, _ in together), lam
+        if lam > _FLAT and (now.falling or not objective.funnel):
+            blocks = zip(parts, self.pools, plan.weights, plan.prices, self.seeds, strict=True)
+            together = [self._together(*block, lam) for block in blocks]
+            prices = tuple(nu for nu, _ in together), lam
+            if objective.funnel:
+                now.offers[0] = prices
+            else:  # prices of a convex program are the best ones of their lambda
+                now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
             for found, (_, atoms) in zip(fresh, together, strict=True):
                 found.append(atoms)
         for number, offer in enumerate(now.offers):
@@ -400,23 +396,21 @@ class _Rounds:
         lowest = sign * np.minimum(sign * known, found)
         return lowest, self.objective.bound(self._line(prices, lowest), lam)
 
-    def _active(self, plan: MasterSolution) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """(atoms, weights) of the plan, with a little of every seed."""
-        atoms, weights = [], []
-        for pool, weight, seed in zip(self.pools, plan.weights, self.seeds, strict=True):
-            used = weight > 0
-            atoms.append(np.vstack([pool.posteriors[used], seed]))
-            weights.append(np.concatenate([weight[used], np.full(len(seed), _SEED_MASS)]))
-        return tuple(atoms), tuple(weights)
-
-    def _moved(
-        self, part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, lam: float
+    def _together(
+        self, part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, seed: np.ndarray, lam: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(prices of a - lambda b, atoms) after a joint descent of the plan of a block."""
-        used = weights > 0
-        if part.quick is None or not used.any():
-            return prices, pool.posteriors[used]
-        return moved(part.block, pool.posteriors[used], weights[used], lam, _MOVES, self.clock)
+        """(prices of a - lambda b, atoms) of a block, whose atoms in the plan are moved together.
+
+        A bottleneck's have a little of every seed.
+        """
+        atoms, weights = pool.posteriors[weights > 0], weights[weights > 0]
+        if not self.objective.funnel:
+            atoms, weights = np.vstack([atoms, seed]), np.append(weights, np.full(len(seed), _SEED_MASS))
+            close = _PRECISE * self.objective.priced(self.gap, lam)
+            return bottleneck_prices(part, atoms, weights, lam, close, self.patience, self.clock)
+        if part.quick is None or not len(weights):
+            return prices, atoms
+        return moved(part.block, atoms, weights, lam, _MOVES, self.clock)
 
     def warm(self) -> None:
         """Add atoms of plans that are moved on wider supports, while that lowers the value fast."""

@@ -11,7 +11,6 @@ are searched for: D(q || P_X) - nu.q is convex, so the vertex that is best for i
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -41,35 +40,43 @@ _ROUNDED = 16 * float(np.finfo(np.float64).eps)
 _DECIMALS = 11
 
 
-class AbstractVertices(ABC):
-    """All vertices of { q : Tq = P_S } of one block, with b(q) = D(q || P_X).
+@dataclass(frozen=True, eq=False)
+class Vertices:
+    """All vertices of { q : Tq = P_S } of one block.
 
     Attributes:
-        values: b, shape (N,).
+        symbols, shares: q is the mixture of these symbols, each shape (N, k); a share may be 0.
+        values: b(q) = D(q || P_X), shape (N,).
         errors: what rounding of T and P_S may move an entry of each by, shape (N,).
-        entries: most non-zero entries of one.
         sure: whether none can be missing.
+        first: the numbers of those that a best release is likely to use.
     """
 
+    symbols: np.ndarray
+    shares: np.ndarray
     values: np.ndarray
     errors: np.ndarray
-    entries: int
     sure: bool
+    first: np.ndarray
 
-    @abstractmethod
-    def first(self, count: int) -> np.ndarray:
-        """Vertices to begin with, a few times `count` at most: those that a best release is likely to use."""
-
-    @abstractmethod
     def scores(self, prices: np.ndarray) -> np.ndarray:
         """prices.q of every vertex, shape (N,)."""
+        return (self.shares * prices[self.symbols]).sum(axis=1)
 
-    @abstractmethod
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        """The vertices `index` as posteriors, shape (k, X)."""
+    def pool(self, source: np.ndarray, index: np.ndarray) -> Pool:
+        """The vertices `index` as columns."""
+        posteriors = np.zeros((len(index), len(source)))
+        np.add.at(posteriors, (np.arange(len(index))[:, None], self.symbols[index]), self.shares[index])
+        return _disclosing(source, posteriors, self.values[index])
 
 
-class PairVertices(AbstractVertices):
+def _values(source: np.ndarray, symbols: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """D(q || P_X) of mixtures of symbols, shape (N,)."""
+    lifts = shares / source[symbols]
+    return np.maximum((shares * np.log(np.where(lifts > 0, lifts, 1.0))).sum(axis=1), 0.0)
+
+
+def _pairs(block: Component) -> Vertices:
     """Binary S: a symbol below P(s) mixed with one above it, and the symbols that show P_S alone.
 
     Symbols that show P_S but for rounding are taken to show it: with others of that kind every mixture of them is
@@ -79,91 +86,56 @@ class PairVertices(AbstractVertices):
     1/u and 1/v has mass f (u + v) and lowers I(X;Y) by f k(u, v), k = (u + v) ln(u + v) - u ln u - v ln v; since
     d2k/du dv = 1/(u + v) > 0 the best one is monotone: the greatest difference below goes with the least one above.
     """
-
-    entries = 2
-
-    def __init__(self, block: Component):
-        one, level = block.conditional[1], block.prior[1]
-        apart = one - level
-        rounding = _ROUNDED * level
-        apart[np.abs(apart) <= rounding] = 0.0
-        low, high, alone = np.flatnonzero(apart < 0), np.flatnonzero(apart > 0), np.flatnonzero(apart == 0)
-        self._first = np.concatenate([np.repeat(low, len(high)), alone])
-        self._second = np.concatenate([np.tile(high, len(low)), alone])
-        below, above = -apart[self._first], apart[self._second]
-        nearest = np.abs(apart[apart != 0]).min(initial=np.inf)
-        self.errors = rounding / np.where(above + below > 0, above + below, nearest)
-        self.sure = bool((self.errors <= _POOR).all())
-        self._weight = np.where(above + below > 0, below / np.where(above + below > 0, above + below, 1.0), 0.0)
-        self._size = len(one)
-        pairs = _staircase(-apart[low] * block.source[low], apart[high] * block.source[high], apart[low], apart[high])
-        self._monotone = pairs[0] * len(high) + pairs[1]
-        rest, source = 1.0 - self._weight, block.source
-        lifts = rest / source[self._first], self._weight / source[self._second]
-        pair = self._first != self._second
-        logs = rest * np.log(lifts[0]) + np.where(pair, self._weight * _log(lifts[1]), 0.0)
-        self.values = np.maximum(logs, 0.0)
-
-    def first(self, count: int) -> np.ndarray:
-        del count
-        alone = np.flatnonzero(self._first == self._second)
-        return np.concatenate([self._monotone, alone])
-
-    def scores(self, prices: np.ndarray) -> np.ndarray:
-        return (1.0 - self._weight) * prices[self._first] + self._weight * prices[self._second]
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        found = np.zeros((len(index), self._size))
-        row = np.arange(len(index))
-        np.add.at(found, (row, self._first[index]), 1.0 - self._weight[index])
-        np.add.at(found, (row, self._second[index]), self._weight[index])
-        return found
+    source, level = block.source, block.prior[1]
+    apart = block.conditional[1] - level
+    rounding = _ROUNDED * level
+    apart[np.abs(apart) <= rounding] = 0.0
+    low, high, alone = np.flatnonzero(apart < 0), np.flatnonzero(apart > 0), np.flatnonzero(apart == 0)
+    pairs = np.column_stack([np.repeat(low, len(high)), np.tile(high, len(low))])
+    symbols = np.vstack([pairs, np.column_stack([alone, alone])])
+    below, above = -apart[symbols[:, 0]], apart[symbols[:, 1]]
+    total, nearest = above + below, np.abs(apart[apart != 0]).min(initial=np.inf)
+    errors = rounding / np.where(total > 0, total, nearest)
+    share = np.where(total > 0, below / np.where(total > 0, total, 1.0), 0.0)
+    shares = np.column_stack([1.0 - share, share])
+    begin, end = _staircase(-apart[low] * source[low], apart[high] * source[high], apart[low], apart[high])
+    first = np.concatenate([begin * len(high) + end, np.arange(len(pairs), len(symbols))])
+    sure = bool((errors <= _POOR).all())
+    return Vertices(symbols, shares, _values(source, symbols, shares), errors, sure, first)
 
 
-class ListedVertices(AbstractVertices):
+def _listed(block: Component) -> Vertices:
     """Any S, few symbols: every set of rank(T) independent columns."""
-
-    def __init__(self, block: Component):
-        conditional, prior = block.conditional, block.prior
-        left, sizes, _ = np.linalg.svd(conditional, full_matrices=False)
-        rank = int((sizes > _SINGULAR * sizes[0]).sum())
-        # The equations in the coordinates of the column space: independent ones only.
-        table, right = left[:, :rank].T @ conditional, left[:, :rank].T @ prior
-        sets = np.array(list(combinations(range(conditional.shape[1]), rank)), dtype=int)
-        systems = table[:, sets].transpose(1, 0, 2)
-        smallest = np.linalg.svd(systems, compute_uv=False)[:, -1]
-        regular = smallest > _SINGULAR
-        errors = _ROUNDED * (len(conditional) + rank) / smallest[regular]
-        self.entries, self.sure = rank, bool((errors <= _POOR).all())
-        solved = np.linalg.solve(systems[regular], np.broadcast_to(right[:, None], (int(regular.sum()), rank, 1)))
-        kept = solved[..., 0].min(axis=1) >= -_TRACE - errors
-        found = np.zeros((int(kept.sum()), conditional.shape[1]))
-        entries = np.where(solved[kept, :, 0] > _TRACE, solved[kept, :, 0], 0.0)
-        np.put_along_axis(found, sets[regular][kept], entries, axis=1)
-        _, first = np.unique(np.round(found, _DECIMALS) + 0.0, axis=0, return_index=True)
-        first = np.sort(first)
-        self.errors = errors[kept][first] + 10.0**-_DECIMALS  # of the one that stands for its equals
-        self._posteriors = found[first] / found[first].sum(axis=1, keepdims=True)
-        self.values = divergence(self._posteriors / block.source, block.source)
-
-    def first(self, count: int) -> np.ndarray:
-        return np.argsort(-self.values, kind="stable")[:count]
-
-    def scores(self, prices: np.ndarray) -> np.ndarray:
-        return self._posteriors @ prices
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        return self._posteriors[index]
+    conditional, prior, useful = block.conditional, block.prior, len(block.source)
+    left, sizes, _ = np.linalg.svd(conditional, full_matrices=False)
+    rank = int((sizes > _SINGULAR * sizes[0]).sum())
+    # The equations in the coordinates of the column space: independent ones only.
+    table, right = left[:, :rank].T @ conditional, left[:, :rank].T @ prior
+    sets = np.array(list(combinations(range(useful), rank)), dtype=int)
+    systems = table[:, sets].transpose(1, 0, 2)
+    smallest = np.linalg.svd(systems, compute_uv=False)[:, -1]
+    regular = smallest > _SINGULAR
+    errors = _ROUNDED * (len(conditional) + rank) / smallest[regular]
+    solved = np.linalg.solve(systems[regular], np.broadcast_to(right[:, None], (int(regular.sum()), rank, 1)))[..., 0]
+    kept = solved.min(axis=1) >= -_TRACE - errors
+    symbols, shares = sets[regular][kept], np.where(solved[kept] > _TRACE, solved[kept], 0.0)
+    whole = np.zeros((len(shares), useful))
+    np.put_along_axis(whole, symbols, shares, axis=1)
+    _, one = np.unique(np.round(whole, _DECIMALS) + 0.0, axis=0, return_index=True)
+    one = np.sort(one)
+    symbols, shares = symbols[one], shares[one] / shares[one].sum(axis=1, keepdims=True)
+    values = _values(block.source, symbols, shares)
+    first = np.argsort(-values, kind="stable")[: min(_AT_ONCE, 6 * useful)]
+    moved = errors[kept][one] + 10.0**-_DECIMALS  # of the one that stands for its equals
+    return Vertices(symbols, shares, values, moved, bool((errors <= _POOR).all()), first)
 
 
-def vertices_of(block: Component) -> AbstractVertices | None:
+def vertices_of(block: Component) -> Vertices | None:
     """All vertices of { q : Tq = P_S }; None where there are too many to list."""
     private, useful = block.joint.shape
     if private == 2:
-        return PairVertices(block)
-    if math.comb(useful, min(private, useful)) <= _MOST_BASES:
-        return ListedVertices(block)
-    return None
+        return _pairs(block)
+    return _listed(block) if math.comb(useful, min(private, useful)) <= _MOST_BASES else None
 
 
 def _staircase(
@@ -175,10 +147,6 @@ def _staircase(
     # Every end of one side is a step in it: the pair before and the pair behind.
     cuts = np.concatenate([[0.0], np.sort(np.concatenate(ends))])
     return rows[np.searchsorted(ends[0], cuts, side="right")], columns[np.searchsorted(ends[1], cuts, side="right")]
-
-
-def _log(x: np.ndarray) -> np.ndarray:
-    return np.log(np.where(x > 0, x, 1.0))
 
 
 # Vertices taken into the linear program at once.
@@ -231,16 +199,14 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
     if vertices is None:
         return _searched(block, clock, enough)
     # P_X itself is always there: any mean is reachable.
-    first = vertices.first(min(_AT_ONCE, 6 * len(source)))
-    start = np.vstack([source[None], vertices.rows(first)]), np.concatenate([[0.0], vertices.values[first]])
+    start = _disclosing(source, source[None], np.zeros(1)) + vertices.pool(source, vertices.first)
 
     def listed(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
         gain = vertices.values - vertices.scores(plan.prices[0])
-        best = np.argsort(-gain, kind="stable")[:_AT_ONCE]
-        return -np.inf, _disclosing(source, vertices.rows(best), vertices.values[best])
+        return -np.inf, vertices.pool(source, np.argsort(-gain, kind="stable")[:_AT_ONCE])
 
     found = generate_columns(
-        _disclosing(source, *start),
+        start,
         MOST,
         (listed,),
         closed=lambda *_: False,
@@ -263,13 +229,13 @@ def _perfect(found: GeneratedColumns, bound: float) -> Perfect:
     return Perfect(pool.posteriors, weights, -found.plan.value, bound, found.plan.prices[0])
 
 
-def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -> float:
+def _bound(vertices: Vertices, prices: np.ndarray, source: np.ndarray) -> float:
     if not vertices.sure:
         return np.inf
     # An entry moved by e moves q ln(q/p) by at most e ( ln(1/e) + ln(1/p) + 1 ), and prices.q by e times a price.
     errors = np.maximum(vertices.errors, np.finfo(float).tiny)
     moved = np.log(1.0 / errors) + np.log(1.0 / source.min()) + 1.0 + float(np.abs(prices).max())
-    reach = vertices.values - vertices.scores(prices) + vertices.entries * errors * moved
+    reach = vertices.values - vertices.scores(prices) + vertices.symbols.shape[1] * errors * moved
     size = 2.0 * float(np.abs(prices).max()) + float(vertices.values.max()) + 1.0
     return float(prices @ source) + float(reach.max()) + 1e-12 * size
 

@@ -191,71 +191,38 @@ def convex(part: Part) -> bool:
 
 
 def bottleneck_prices(
-    parts: tuple[Part, ...],
-    atoms: tuple[np.ndarray, ...],
-    weights: tuple[np.ndarray, ...],
+    part: Part,
+    atoms: np.ndarray,
+    weights: np.ndarray,
     lam: float,
     close: float,
     patience: int = 1,
     clock: Clock = ENDLESS,
-) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """(prices of a - lambda b, better atoms) for every block, iterating from `atoms` (K, X_a) with `weights` (K,).
+) -> tuple[np.ndarray, np.ndarray]:
+    """(prices (X_a,) of a - lambda b, better atoms (K', X_a)) of a block from `atoms` (K, X_a) with `weights` (K,).
 
-    All blocks in one batch, those of more private symbols than two by the self-consistent equations: what a block lacks
-    in symbols or outputs is filled up with zeros. The convex program of the others ends where its prices are `close`
-    nats above the line.
+    By iteration of the self-consistent equations. With up to two private symbols it begins at the solution of the
+    convex program, which ends where its prices are `close` nats above the line, and has nothing to add to it.
     """
-    measures = [
-        _likeliest(part, atom, weight, lam, close, clock)
-        if convex(part)
-        else (weight / weight.sum(), atom @ part.block.conditional.T)
-        for part, atom, weight in zip(parts, atoms, weights, strict=True)
-    ]
-    blocks = [part.block for part in parts]
-    private = max(len(block.prior) for block in blocks)
-    useful = max(len(block.source) for block in blocks)
-    outputs = max(len(mass) for mass, _ in measures)
-    conditional = np.zeros((len(blocks), private, useful))
-    source, mass = np.zeros((len(blocks), useful)), np.zeros((len(blocks), outputs))
-    seen = np.zeros((len(blocks), outputs, private))
-    for k, (block, (weight, shown)) in enumerate(zip(blocks, measures, strict=True)):
-        conditional[k, : len(block.prior), : len(block.source)] = block.conditional
-        source[k, : len(block.source)] = block.source
-        mass[k, : len(weight)] = weight
-        seen[k, : len(weight), : len(block.prior)] = shown
-    known = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=1)  # -H(T_x)
-    for _ in range(0 if all(map(convex, parts)) else _MASS_STEPS * patience):
-        share, logs = _shares(conditional, known, mass, seen, lam)
-        joint = share * source[:, None, :]
-        following = joint.sum(axis=2)
-        seen = np.where(
-            following[..., None] > _EMPTY,
-            (joint @ conditional.transpose(0, 2, 1)) / np.maximum(following, _EMPTY)[..., None],
-            seen,
-        )
+    block, conditional = part.block, part.block.conditional
+    if convex(part):
+        mass, seen = _likeliest(part, atoms, weights, lam, close, clock)
+    else:
+        mass, seen = weights / weights.sum(), atoms @ conditional.T
+    known = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=0)  # -H(T_x)
+    apart = known - np.log(block.prior) @ conditional  # D(T_x || P_S)
+    steps = 0 if convex(part) else _MASS_STEPS * patience
+    while True:
+        cross = np.log(np.maximum(seen, _TINY)) @ conditional  # (K, X): sum_s T_sx ln r_ks
+        logs, share = softmax((np.log(np.maximum(mass, _TINY))[:, None] - (known - cross) / lam).T)
+        joint = share.T * block.source
+        following = joint.sum(axis=1)
+        used = following > _EMPTY
         moved = float(np.abs(following - mass).max())
-        mass = np.where(following > _EMPTY, following, 0.0)
-        if moved <= _SETTLED or clock.expired():
-            break
-    share, logs = _shares(conditional, known, mass, seen, lam)
-    joint = share * source[:, None, :]
-    prices, better = [], []
-    for k, block in enumerate(blocks):
-        size = len(block.source)
-        apart = known[k, :size] - np.log(block.prior) @ block.conditional  # D(T_x || P_S)
-        prices.append(apart + lam * logs[k, :size])
-        used = joint[k].sum(axis=1) > _EMPTY
-        atom = joint[k][used][:, :size]
-        better.append(atom / atom.sum(axis=1, keepdims=True))
-    return tuple(prices), tuple(better)
-
-
-def _shares(conditional: np.ndarray, known: np.ndarray, mass: np.ndarray, seen: np.ndarray, lam: float):
-    """(P(k|x), shape (B, K, X); ln Z_x, shape (B, X))."""
-    cross = np.log(np.maximum(seen, _TINY)) @ conditional  # (B, K, X): sum_s T_sx ln r_ks
-    exponent = np.log(np.maximum(mass, _TINY))[..., None] - (known[:, None, :] - cross) / lam
-    logs, shares = softmax(exponent.swapaxes(1, 2))
-    return shares.swapaxes(1, 2), logs
+        joint, mass = joint[used], following[used]
+        if steps == 0 or moved <= _SETTLED or clock.expired():
+            return apart + lam * logs, joint / mass[:, None]
+        seen, steps = joint @ conditional.T / mass[:, None], steps - 1
 
 
 def _likeliest(

@@ -23,6 +23,7 @@ import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, softmax, xlogx
+from jaxpriv.funnels.pricing.shapes import Entropy, Lagrangian
 
 # Simplices that tile a simplex, halved at an edge.
 #
@@ -94,28 +95,23 @@ _SINGULAR = 1e-12
 
 
 def free_energy(
-    conditional: np.ndarray, prices: np.ndarray, lam: float | np.ndarray, theta: np.ndarray
+    lagrangian: Lagrangian, theta: np.ndarray, lam: float | np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(Phi (C,), q (C, X)) at `theta` (C, S); `lam` > 0 a number or one for each cell (C, 1)."""
-    return softmax(-(prices + theta @ conditional), lam)
+    """(Phi (C,), q (C, X)) at `theta` (C, S); another `lam` > 0 is a number or one for each cell (C, 1)."""
+    _, symbols, prices, own = lagrangian
+    return softmax(-(prices + theta @ symbols.T), own if lam is None else lam)
 
 
-def covariance(conditional: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Cov_q(T_x) for q = `weights` (C, X) with `mean` T q (C, S), shape (C, S, S)."""
-    private = len(conditional)
-    products = (conditional[:, None] * conditional[None]).reshape(private * private, -1)
-    second = (weights @ products.T).reshape(-1, private, private)
+def covariance(symbols: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Cov_q(T_x) for q = `weights` (C, X) with `mean` T q (C, S), shape (C, S, S); T' = `symbols` (X, S)."""
+    size, private = symbols.shape
+    products = (symbols[:, :, None] * symbols[:, None]).reshape(size, private * private)
+    second = (weights @ products).reshape(-1, private, private)
     return second - mean[:, :, None] * mean[:, None, :]
 
 
 def tightened(
-    conditional: np.ndarray,
-    prices: np.ndarray,
-    lam: float,
-    vertices: np.ndarray,
-    theta: np.ndarray,
-    level: float,
-    clock: Clock = ENDLESS,
+    lagrangian: Lagrangian, vertices: np.ndarray, theta: np.ndarray, level: float, clock: Clock = ENDLESS
 ) -> tuple[np.ndarray, np.ndarray]:
     """(theta (C, S), upper bounds (C,)) of -H(r) + V(r) on cells with `vertices` (C, k, S), beginning at `theta`.
 
@@ -127,6 +123,7 @@ def tightened(
     loses anyway; Newton's method follows the minimiser. Cells below `level` are left as they are, and
     all of them once the clock has expired.
     """
+    prices, lam = lagrangian.prices, lagrangian.lam
     convex = xlogx(vertices).sum(axis=2)
     centre = vertices.mean(axis=1)
     lost = np.maximum(convex.mean(axis=1) - xlogx(centre).sum(axis=1), 0.0)
@@ -140,7 +137,7 @@ def tightened(
         """A larger lambda gives a bound as well: those on the way may do."""
         here = theta[cells]
         reached = _heights(here, vertices[cells], convex[cells]).max(axis=1)
-        reached += free_energy(conditional, prices, temperature, here)[0]
+        reached += free_energy(lagrangian, here, temperature)[0]
         reached += _error(here, vertices[cells], prices, temperature[:, 0])
         better = reached < bounds[cells]
         bounds[cells[better]], best[cells[better]] = reached[better], here[better]
@@ -149,7 +146,7 @@ def tightened(
         cold = heat[todo]
         hot = np.maximum(lam, cold)
         record(todo, hot)
-        theta[todo], gain = _newton(conditional, prices, theta[todo], vertices[todo], convex[todo], cold, hot)
+        theta[todo], gain = _newton(lagrangian, theta[todo], vertices[todo], convex[todo], cold, hot)
         heat[todo] = np.where(gain[:, None] < cold, np.maximum(target[todo], _COOLER * cold), cold)
         solved = (gain <= _SOLVED * cold[:, 0]) & (cold == target[todo])[:, 0]
         todo = todo[(bounds[todo] > level) & ~solved]
@@ -168,8 +165,7 @@ def _heights(theta: np.ndarray, vertices: np.ndarray, convex: np.ndarray) -> np.
 
 
 def _newton(
-    conditional: np.ndarray,
-    prices: np.ndarray,
+    lagrangian: Lagrangian,
     theta: np.ndarray,
     vertices: np.ndarray,
     convex: np.ndarray,
@@ -181,23 +177,23 @@ def _newton(
     theta_S stays, as a constant in theta changes nothing. A few lengths are tried: the shortest one, which lets no
     exponent change by more than ln(1 + what the whole step would change), always descends.
     """
-    free = theta.shape[1] - 1
+    symbols, free = lagrangian.symbols, theta.shape[1] - 1
     share = softmax(_heights(theta, vertices, convex), cold)[1]
-    weights = free_energy(conditional, prices, hot, theta)[1]
-    at_cell, at_energy = (share[:, None, :] @ vertices)[:, 0], weights @ conditional.T
+    weights = free_energy(lagrangian, theta, hot)[1]
+    at_cell, at_energy = (share[:, None, :] @ vertices)[:, 0], weights @ symbols
     slope = (at_cell - at_energy)[:, :free]
     apart = vertices[:, :, :free] - at_cell[:, None, :free]
     matrix = (apart * (share / cold)[:, :, None]).transpose(0, 2, 1) @ apart
-    matrix += (covariance(conditional, weights, at_energy) / hot[:, :, None])[:, :free, :free]
+    matrix += (covariance(symbols, weights, at_energy) / hot[:, :, None])[:, :free, :free]
     matrix[:, range(free), range(free)] += (_RIDGE * np.trace(matrix, axis1=1, axis2=2) + 1e-13)[:, None]
     step = np.pad(-np.linalg.solve(matrix, slope[:, :, None])[:, :, 0], ((0, 0), (0, 1)))
 
     along_cell = np.ptp((vertices @ step[:, :, None])[:, :, 0], axis=1) / cold[:, 0]
-    change = np.maximum(along_cell, np.ptp(step @ conditional, axis=1) / hot[:, 0])
+    change = np.maximum(along_cell, np.ptp(step @ symbols.T, axis=1) / hot[:, 0])
     safe = np.log1p(change) / np.maximum(change, EPS)
     tried = theta[:, None] + np.minimum(safe[:, None] * _LENGTHS, 1.0)[:, :, None] * step[:, None]  # (C, L, S)
     heights = tried @ vertices.transpose(0, 2, 1) + convex[:, None]
-    value = softmax(heights, cold[:, None])[0] + free_energy(conditional, prices, hot[:, None], tried)[0]
+    value = softmax(heights, cold[:, None])[0] + free_energy(lagrangian, tried, hot[:, None])[0]
     value = np.where(np.isfinite(value), value, np.inf)
     return tried[np.arange(len(theta)), value.argmin(axis=1)], -(step[:, :free] * slope).sum(axis=1)
 
@@ -210,42 +206,34 @@ def _error(theta: np.ndarray, vertices: np.ndarray, prices: np.ndarray, lam: np.
     return EPS * (terms * size + 2 * DEPTH * (2.0 + at_vertices))
 
 
-def risen(
-    conditional: np.ndarray, prices: np.ndarray, lam: float, theta: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def risen(lagrangian: Lagrangian, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(theta, q, values) of local maxima of -H(Tq) + lambda H(q) - nu.q uphill from `theta` (C, S).
 
     Stationary are the fixed points of theta = -ln T q(theta), the alternating iteration of Tishby et al. (1999), which
     only ever rises; Newton's method on the same equation finishes where it rises as well.
     """
+    symbols, lam = lagrangian.symbols, lagrangian.lam
+
+    def alternated(weights: np.ndarray) -> np.ndarray:
+        """-ln Tq."""
+        return -np.log(np.maximum(weights @ symbols, 1e-300))
+
     for _ in range(_FIXED_POINT):
-        theta = _alternate(conditional, free_energy(conditional, prices, lam, theta)[1])
-    weights = free_energy(conditional, prices, lam, theta)[1]
-    values = objective(conditional, prices, lam, weights)
+        theta = alternated(free_energy(lagrangian, theta)[1])
+    weights = free_energy(lagrangian, theta)[1]
+    values = lagrangian.at(weights)
     for _ in range(_NEWTON):
-        mixed = weights @ conditional.T
-        plain = _alternate(conditional, weights)
-        jacobian = covariance(conditional, weights, mixed) / (lam * np.maximum(mixed, 1e-300))[:, :, None]
+        mixed = weights @ symbols
+        plain = alternated(weights)
+        jacobian = covariance(symbols, weights, mixed) / (lam * np.maximum(mixed, 1e-300))[:, :, None]
         # Where all points nearby are stationary the equation is singular: of all solutions the least step is taken.
-        inverse = np.linalg.pinv(np.eye(len(conditional)) - jacobian, rcond=_SINGULAR)
+        inverse = np.linalg.pinv(np.eye(symbols.shape[1]) - jacobian, rcond=_SINGULAR)
         newton = theta - (inverse @ (theta - plain)[:, :, None])[:, :, 0]
-        newton_weights = free_energy(conditional, prices, lam, newton)[1]
-        newton_values = objective(conditional, prices, lam, newton_weights)
-        better = newton_values >= values
+        better = lagrangian.at(free_energy(lagrangian, newton)[1]) >= values
         theta = np.where(better[:, None], newton, plain)
-        weights = free_energy(conditional, prices, lam, theta)[1]
-        values = objective(conditional, prices, lam, weights)
+        weights = free_energy(lagrangian, theta)[1]
+        values = lagrangian.at(weights)
     return theta, weights, values
-
-
-def objective(conditional: np.ndarray, prices: np.ndarray, lam: float, weights: np.ndarray) -> np.ndarray:
-    """-H(Tq) + lambda H(q) - nu.q for q = `weights` (C, X), shape (C,)."""
-    return xlogx(weights @ conditional.T).sum(axis=1) - lam * xlogx(weights).sum(axis=1) - weights @ prices
-
-
-def _alternate(conditional: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """-ln Tq."""
-    return -np.log(np.maximum(weights @ conditional.T, 1e-300))
 
 
 # Local maxima whose surroundings are looked at, best first.
@@ -287,20 +275,19 @@ class BottleneckPricer(AbstractPricer):
             raise ValueError("lambda must be >= 0 and prices finite")
         tolerance = 0.5 * self._tolerance
         used = max(lam, tolerance / (1.0 + log(len(prices))))  # a larger lambda adds at most its share of ln X
-        maxima = _Maxima(self._conditional, prices, lam, used)
+        lagrangian = Lagrangian(Entropy(len(self._conditional)), self._conditional.T, prices, used)
+        maxima = _Maxima(lagrangian)
         maxima.add(-np.log(np.maximum(self._starts, EPS)))
-        bound, exact = self._search(prices, used, tolerance, maxima, clock)
+        bound, exact = self._search(lagrangian, tolerance, maxima, clock)
         return Priced(bound, exact, maxima.weights[:count])
 
-    def _search(
-        self, prices: np.ndarray, lam: float, tolerance: float, maxima: "_Maxima", clock: Clock
-    ) -> tuple[float, bool]:
+    def _search(self, lagrangian: Lagrangian, tolerance: float, maxima: "_Maxima", clock: Clock) -> tuple[float, bool]:
         vertices = self._root[None]
         theta = np.zeros((1, vertices.shape[2]))
         left, budget = -np.inf, self._budget
         for depth in range(DEPTH // 3):
             level = maxima.value + tolerance
-            theta, bounds = tightened(self._conditional, prices, lam, vertices, theta, level, clock)
+            theta, bounds = tightened(lagrangian, vertices, theta, level, clock)
             budget -= len(bounds)
             if clock.expired():
                 left = float(bounds.max())
@@ -320,18 +307,17 @@ class BottleneckPricer(AbstractPricer):
                 break
             for _ in range(3 if len(vertices) < _FEW else 1):
                 vertices, theta = halves(vertices, distances(vertices)), np.concatenate([theta] * 2)
-        level = maxima.value + tolerance
-        slack = 64 * EPS * (2.0 + lam * log(len(prices)) + float(np.abs(prices).max()))
+        level, prices = maxima.value + tolerance, lagrangian.prices
+        slack = 64 * EPS * (2.0 + lagrangian.lam * log(len(prices)) + float(np.abs(prices).max()))
         return max(level, left) + slack, left <= level
 
 
 class _Maxima:
     """Local maxima found so far, best first: weights (n, X), theta (n, S), values (n,)."""
 
-    def __init__(self, conditional: np.ndarray, prices: np.ndarray, lam: float, used: float):
-        self._conditional, self._prices, self._lam, self._used = conditional, prices, lam, used
-        self.weights = np.zeros((0, len(prices)))
-        self.theta = np.zeros((0, len(conditional)))
+    def __init__(self, lagrangian: Lagrangian):
+        self._lagrangian = lagrangian
+        self.weights, self.theta = (np.zeros((0, size)) for size in lagrangian.symbols.shape)
         self._merit = np.zeros(0)
 
     @property
@@ -343,11 +329,11 @@ class _Maxima:
         """What is uphill from `theta` (n, S)."""
         if not len(theta):
             return
-        theta, weights, merit = risen(self._conditional, self._prices, self._used, theta)
+        theta, weights, merit = risen(self._lagrangian, theta)
         theta = np.concatenate([self.theta, theta])
         weights, merit = np.concatenate([self.weights, weights]), np.concatenate([self._merit, merit])
         order = np.argsort(-merit, kind="stable")
-        mixed = weights[order] @ self._conditional.T
+        mixed = weights[order] @ self._lagrangian.symbols
         _, first = np.unique(np.round(mixed / _SAME), axis=0, return_index=True)
         keep = order[np.sort(first)]
         self.theta, self.weights, self._merit = theta[keep], weights[keep], merit[keep]
@@ -356,10 +342,11 @@ class _Maxima:
         """Test 2 for cells (C, k, S) and the best maxima: which ones are done with, shape (C,)."""
         done = np.zeros(len(vertices), dtype=bool)
         free = vertices.shape[2] - 1
+        _, symbols, _, lam = self._lagrangian
         weights = self.weights[:_MAXIMA]
-        mixed = weights @ self._conditional.T
-        apart = (self._conditional.T - mixed[:, None])[:, :, :free]  # centred first: keeps its digits
-        spread = (apart * weights[:, :, None]).transpose(0, 2, 1) @ apart / self._used
+        mixed = weights @ symbols
+        apart = (symbols - mixed[:, None])[:, :, :free]  # centred first: keeps its digits
+        spread = (apart * weights[:, :, None]).transpose(0, 2, 1) @ apart / lam
         for theta, centre, matrix, merit in zip(self.theta, mixed, spread, self._merit, strict=False):
             todo = np.flatnonzero(~done)
             if not len(todo):
@@ -369,7 +356,7 @@ class _Maxima:
                 continue
             apart = vertices[todo] - centre
             moves = np.linalg.solve(matrix, apart[:, :, :free].transpose(0, 2, 1)).transpose(0, 2, 1)
-            swing = np.ptp(moves @ self._conditional[:free], axis=2).max(axis=1) / self._used
+            swing = np.ptp(moves @ symbols.T[:free], axis=2).max(axis=1) / lam
             least = np.minimum(vertices[todo].min(axis=1), centre)
             rise = (apart @ (theta + np.log(np.maximum(centre, 1e-300)))).max(axis=1)
             able = np.flatnonzero((swing < 1.0) & (least > 0).all(axis=1) & (merit + rise <= level))

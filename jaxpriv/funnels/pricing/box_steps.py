@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from jaxpriv.funnels.pricing._base import xlogx
-from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Lagrangian
 
 Three: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -50,12 +50,9 @@ ERROR, ROUGH = 4e-16, 1e-13
 class Search:
     """One search."""
 
-    symbols: np.ndarray  # T' = P(S|X), shape (X, S), C-contiguous
-    prices: np.ndarray  # nu, shape (X,)
-    lam: float  # lambda >= 0
+    lagrangian: Lagrangian  # f
     level: float  # F
     close: float  # relaxations are solved to this at the finest
-    shape: AbstractShape  # phi
 
 
 class Relaxed(NamedTuple):
@@ -74,7 +71,7 @@ class Relaxed(NamedTuple):
 
 def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray) -> Relaxed:
     """Bounds for the boxes l = `low`, u = `high` (N, X), beginning at the points `start` (N, X)."""
-    symbols, prices, lam, shape = search.symbols, search.prices, search.lam, search.shape
+    shape, symbols, prices, lam = search.lagrangian
     count, (size, private) = len(low), symbols.shape
     active, free = high > 0, high > low
     ends = -xlogx(low), -xlogx(high)
@@ -260,7 +257,7 @@ class Boxes:
 
 def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     """`rows` tightened (a copy), with the better of `bounds` and what is proved now."""
-    size, private = search.symbols.shape
+    size, private = search.lagrangian.symbols.shape
     rows, bounds = rows.copy(), bounds.copy()
     values, gap = np.full(len(rows), np.inf), np.zeros((len(rows), size))
     left = np.arange(len(rows))
@@ -285,7 +282,7 @@ def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
         left, found = left[alive], found.of(alive)
         values[left] = np.minimum(values[left], _values(search, found.q))
         margin = search.level - found.bounds
-        rows[left, spans[0]], rows[left, spans[1]] = search.shape.ball(
+        rows[left, spans[0]], rows[left, spans[1]] = search.lagrangian.shape.ball(
             margin, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
         )
         low, high, lost = _reduced(margin, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
@@ -300,7 +297,7 @@ def _tightened(
     search: Search, low: np.ndarray, high: np.ndarray, from_: np.ndarray, to: np.ndarray, bounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(whether anything is left (N,), l, u, gap (N, X)): q_x is 0, or at least gap_x."""
-    symbols, prices, lam, level, shape = search.symbols, search.prices, search.lam, search.level, search.shape
+    (shape, symbols, prices, lam), level = search.lagrangian, search.level
     private, entropy = symbols.shape[1], isinstance(shape, Entropy)
     below, above = low.sum(axis=1), high.sum(axis=1)
     alive = (below <= 1 + 1e-10) & (above >= 1 - 1e-10)
@@ -396,7 +393,8 @@ class _Line:
     def at(self, q: np.ndarray, which: np.ndarray) -> Three:
         """(value, derivative in y, rounding error) at `q` (M,) for the functions `which` (M,)."""
         search, x = self.search, self.x[which]
-        symbols, price, lam = search.symbols[x], search.prices[x], search.lam
+        _, symbols, price, lam = search.lagrangian
+        symbols, price = symbols[x], price[x]
         z = self.rho[which] + q[:, None] * self.slope[which]
         flat = z < self.low[which]
         with np.errstate(divide="ignore"):
@@ -447,8 +445,7 @@ class _Line:
 
 
 def _values(search: Search, q: np.ndarray) -> np.ndarray:
-    value = search.shape.value(q @ search.symbols) - search.lam * xlogx(q).sum(axis=1) - q @ search.prices
-    return np.where(np.abs(q.sum(axis=1) - 1) < 1e-9, value, np.inf)
+    return np.where(np.abs(q.sum(axis=1) - 1) < 1e-9, search.lagrangian.at(q), np.inf)
 
 
 def _reduced(margin: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray) -> Three:
@@ -465,7 +462,8 @@ def _reduced(margin: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarr
 
 def _divided(search: Search, rows: np.ndarray, gap: np.ndarray, bounds: np.ndarray) -> Three:
     """(symbol, cut, gap) where lambda H loses most by its chord."""
-    size = len(search.prices)
+    _, _, prices, lam = search.lagrangian
+    size = len(prices)
     low, high, q = rows[:, :size], rows[:, size : 2 * size], rows[:, 2 * size : 3 * size]
     free = high > low
     at = np.minimum(np.maximum(q, low), high)
@@ -473,7 +471,7 @@ def _divided(search: Search, rows: np.ndarray, gap: np.ndarray, bounds: np.ndarr
     chord = ends[0] + (ends[1] - ends[0]) / np.where(free, high - low, 1.0) * (at - low)
     above = np.where(free, -xlogx(at) - chord, 0.0)
     x, row = above.argmax(axis=1), np.arange(len(rows))
-    helps = (bounds <= search.level) & (search.lam * above[row, x] >= 1e-14)
+    helps = (bounds <= search.level) & (lam * above[row, x] >= 1e-14)
     begin, wide, inner = low[row, x], (high - low)[row, x], q[row, x]
     cut = inner + TO_MIDDLE * (begin + 0.5 * wide - inner)
     cut = np.minimum(np.maximum(cut, begin + INSET * wide), high[row, x] - INSET * wide)

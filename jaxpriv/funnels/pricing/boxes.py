@@ -18,9 +18,9 @@ import numpy as np
 from jaxpriv._runtime import native
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv._runtime.resources import processors
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores, xlogx
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores
 from jaxpriv.funnels.pricing.box_steps import Boxes, Search, stepped
-from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy
+from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Lagrangian
 
 _EPS = float(np.finfo(np.float64).eps)
 # Boxes divided at a time, and numbers (boxes times symbols times S) below which one thread does them all.
@@ -72,14 +72,15 @@ class BoxFunnelPricer(AbstractPricer):
             raise ValueError("lambda must be >= 0 and prices finite")
         best = np.array([group[np.argmax(prices[group])] for group in self._classes])
         symbols = np.ascontiguousarray(self._conditional.T[best])
-        run = _BoxSearch(symbols, prices[best], lam, self._tolerance, aim, self._shape)
+        lagrangian = Lagrangian(self._shape, symbols, prices[best], lam)
+        run = _BoxSearch(lagrangian, self._tolerance, aim)
         run.go(self._budget, clock)
         private = symbols.shape[1]
         size = 3.0 + abs(self._shape.least) + lam * np.log(len(prices)) + float(np.abs(prices).max())
         slack = 8 * _EPS * (sum(symbols.shape) + 16) * size
         if len(best) < len(prices):
             slack += 4 * _EQUAL * (1 + np.log(private))
-        points = descended(self._shape, symbols, prices[best], lam, run.points())
+        points = descended(lagrangian, run.points())
         posteriors = np.zeros((len(points), len(prices)))
         posteriors[:, best] = points
         return Priced(run.bound - slack, not run.left, posteriors[:count], run.done * symbols.size)
@@ -88,20 +89,12 @@ class BoxFunnelPricer(AbstractPricer):
 class _BoxSearch:
     """One search: boxes that wait, the least value known, and what is proved."""
 
-    def __init__(
-        self,
-        symbols: np.ndarray,
-        prices: np.ndarray,
-        lam: float,
-        tolerance: float,
-        aim: float | None,
-        shape: AbstractShape,
-    ):
+    def __init__(self, lagrangian: Lagrangian, tolerance: float, aim: float | None):
+        shape, symbols, prices, _ = lagrangian
         size, private = symbols.shape
-        alone = shape.value(symbols) - prices
-        self._symbols, self._prices, self._lam, self._shape = symbols, prices, lam, shape
-        self._points, self._values = [np.eye(size)], [alone]
-        self.value = float(alone.min())
+        self._lagrangian, self._size = lagrangian, size
+        self._points, self._values = [np.eye(size)], [lagrangian.at(np.eye(size))]
+        self.value = float(self._values[0].min())
         if aim is not None:
             tolerance = max(_FINEST, min(tolerance, _BELOW * abs(aim)))
         self._tolerance, self._aim = tolerance, np.inf if aim is None else aim
@@ -136,8 +129,7 @@ class _BoxSearch:
 
     def go(self, budget: int, clock: Clock) -> None:
         """Divide boxes until none is left; `left` is True where some are."""
-        size = len(self._prices)
-        enough = budget
+        size, enough = self._size, budget
         while self._heap:
             if self.done > enough or clock.expired():
                 self.left = True
@@ -177,8 +169,7 @@ class _BoxSearch:
 
     def _add(self, rows: np.ndarray, bounds: np.ndarray, again: int = _AGAIN) -> None:
         """Step the boxes `rows`, those that cannot be divided `again` times, and keep what is left."""
-        size = len(self._prices)
-        search = Search(self._symbols, self._prices, self._lam, self.level, self._close, self._shape)
+        size, search = self._size, Search(self._lagrangian, self.level, self._close)
         found = _stepped(search, rows, bounds)
         good = np.flatnonzero(found.values <= min(self.value, self._aim) + 10 * self._close)
         if len(good):
@@ -220,24 +211,25 @@ class _BoxSearch:
 
 def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     """`stepped`, by the kernel where there is one: `rows` and `bounds` are then overwritten."""
-    kernel = native.on_host("jaxpriv_boxes") if isinstance(search.shape, Entropy) else None
+    shape, symbols, prices, lam = search.lagrangian
+    kernel = native.on_host("jaxpriv_boxes") if isinstance(shape, Entropy) else None
     if kernel is None:
         return stepped(search, rows, bounds)
     count = len(rows)
     found = Boxes(rows, bounds, np.empty(count), np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
-    prices = np.ascontiguousarray(search.prices)
+    prices = np.ascontiguousarray(prices)
 
     def part(ends: tuple[int, int]) -> int:
         begin, end = ends
         arrays = (rows, bounds, found.values, found.symbol, found.cut, found.gap)
         return kernel(
-            *(ctypes.c_long(number) for number in (end - begin, *search.symbols.shape)),
-            *(ctypes.c_void_p(array.ctypes.data) for array in (search.symbols, prices)),
-            *(ctypes.c_double(number) for number in (search.lam, search.level, search.close)),
+            *(ctypes.c_long(number) for number in (end - begin, *symbols.shape)),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (symbols, prices)),
+            *(ctypes.c_double(number) for number in (lam, search.level, search.close)),
             *(ctypes.c_void_p(array[begin:].ctypes.data) for array in arrays),
         )
 
-    pieces = min(processors(), count) if count * search.symbols.size >= _SHARED else 1
+    pieces = min(processors(), count) if count * symbols.size >= _SHARED else 1
     ends = np.linspace(0, count, pieces + 1).astype(int).tolist()
     done = on_all_cores(part, list(pairwise(ends)))
     if not all(done):
@@ -245,31 +237,25 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     return found
 
 
-def descended(
-    shape: AbstractShape, symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray
-) -> np.ndarray:
+def descended(lagrangian: Lagrangian, points: np.ndarray) -> np.ndarray:
     """Distinct points below `points` (n, X), best first, by the steps q <- q exp( -t (df/dq) ).
 
     For the entropy t = 1 never raises f; where a step does, t is halved.
     """
+    shape, symbols, prices, lam = lagrangian
     with np.errstate(divide="ignore"):
         logs = np.log(points)
     length = np.ones(len(points))[:, None]
-    best = _worth(shape, symbols, prices, lam, points)
+    best = lagrangian.at(points)
     for _ in range(_STEPS):
         plane = shape.gradient(np.maximum(points @ symbols, 1e-300))[0]
         trial = (1 + lam * length) * logs + length * (prices - plane @ symbols.T)
         trial -= trial.max(axis=1, keepdims=True)
         trial -= np.log(np.exp(trial).sum(axis=1, keepdims=True))
-        value = _worth(shape, symbols, prices, lam, np.exp(trial))
+        value = lagrangian.at(np.exp(trial))
         lower = (value <= best)[:, None]
         logs, best = np.where(lower, trial, logs), np.minimum(value, best)
         points, length = np.exp(logs), np.where(lower, length, 0.5 * length)
     found = np.where(points > _TRACE, points, 0.0)
     found /= found.sum(axis=1, keepdims=True)
-    return distinct(found[np.argsort(_worth(shape, symbols, prices, lam, found), kind="stable")])
-
-
-def _worth(shape: AbstractShape, symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray) -> np.ndarray:
-    """f of the rows of `points`."""
-    return shape.value(points @ symbols) - lam * xlogx(points).sum(axis=1) - points @ prices
+    return distinct(found[np.argsort(lagrangian.at(found), kind="stable")])

@@ -24,7 +24,8 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores, xlogx
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
+from jaxpriv.funnels.pricing.shapes import Entropy, Lagrangian
 
 # Processor seconds that compiling the searches takes at most.
 _COMPILING = 4.0
@@ -79,8 +80,7 @@ class LocalPricer(AbstractPricer):
         # Without the time to compile the searches the symbols alone are what is found.
         searched = clock.allows(_COMPILING, (type(self), self._conditional.shape, self._funnel))
         found = self._searched(prices, lam, clock) if searched else np.eye(len(prices))
-        mixed = found @ self._conditional.T
-        values = xlogx(mixed).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
+        values = Lagrangian(Entropy(len(self._conditional)), self._conditional.T, prices, lam).at(found)
         order = np.argsort(values if self._funnel else -values, kind="stable")
         found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
         keep = found[: self._kept]

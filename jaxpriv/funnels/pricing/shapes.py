@@ -18,7 +18,7 @@ the ends of the interval, and at T_sx.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -69,6 +69,19 @@ class AbstractShape(ABC):
         """(low, high) (N, S) of the r at which phi is above its tangent plane at `z` by no more than `margin` (N,)."""
         del margin, z
         return low, high
+
+
+class Lagrangian(NamedTuple):
+    """f(q) = phi(Tq) + lambda H(q) - nu.q of posteriors q of X."""
+
+    shape: AbstractShape  # phi
+    symbols: np.ndarray  # T' = P(S|X), shape (X, S), C-contiguous
+    prices: np.ndarray  # nu, shape (X,)
+    lam: float  # lambda >= 0
+
+    def at(self, q: np.ndarray) -> np.ndarray:
+        """f of the rows of q, (N,)."""
+        return self.shape.value(q @ self.symbols) - self.lam * xlogx(q).sum(axis=1) - q @ self.prices
 
 
 def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
