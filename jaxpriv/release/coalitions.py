@@ -244,6 +244,7 @@ class _Coalitions:
         """The mixture, with so much of a mechanism inside the limits as its excess over one of them takes."""
         if self.budget is not None:
             return mixed
-        over, held = self.excesses(mixed), self.excesses(safe)
+        slack = _ROUNDING * (1.0 + self.limits)  # as at the start: a limit may be what the coalition has already
+        over, held = self.excesses(mixed) - slack, self.excesses(safe) - slack
         share = np.where(over > 0, over / np.where(over > 0, over - held, 1.0), 0.0).max()
         return (1.0 - share) * mixed + share * safe

@@ -130,3 +130,11 @@ def test_the_bound_holds_after_every_number_of_rounds():
         assert early.value >= best.lower_bound - 1e-9
         assert early.rounds <= rounds
         assert all(early.leakages[one] <= limits[one] + 1e-12 for one in COALITIONS)
+
+
+def test_a_limit_that_is_what_the_coalition_has_but_for_rounding():
+    """X says nothing about S: both leakages are zero but for rounding, and the data themselves may be released."""
+    joint = np.outer([0.4, 0.6], [0.27, 0.11, 0.62])
+    found = jp.coalition_release(joint, EARLIER, HAMMING, {(): 0.0, (0,): 0.0})
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(0.0, abs=1e-6)
