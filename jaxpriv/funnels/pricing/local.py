@@ -89,19 +89,20 @@ class LocalPricer(AbstractPricer):
 
     def _searched(self, prices: np.ndarray, lam: float, clock: Clock) -> np.ndarray:
         """Posteriors (n, X) that descents end at, and the symbols alone."""
+        lam = max(lam, 1e-6)
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
-        logs, values = self._descended(prices, max(lam, 1e-6), starts, _SCOUT)
+        logs, values = self._descended(prices, lam, starts, _SCOUT)
         logs = logs[np.argsort(values, kind="stable")[: self._kept]]
         if self._funnel and len(prices) > _MANY:
-            found = np.exp(logs) if clock.expired() else self._finished(prices, max(lam, 1e-6), logs)
+            found = np.exp(logs) if clock.expired() else self._finished(prices, lam, logs)
         else:
-            found = np.exp(logs if clock.expired() else self._descended(prices, max(lam, 1e-6), logs, _FINISH)[0])
+            found = np.exp(logs if clock.expired() else self._descended(prices, lam, logs, _FINISH)[0])
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
         if self._funnel and len(prices) > _MANY and not clock.expired():
-            found = np.vstack([found, self._neighbours(prices, max(lam, 1e-6))])
+            found = np.vstack([found, self._neighbours(prices, lam)])
         return found
 
     def _descended(
