@@ -80,14 +80,13 @@ class Prices:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """What the rounds ended with: atoms, weights, the best bound (of the minimised cost) and its prices."""
+    """What the rounds ended with: atoms, weights, and the prices of the best bound."""
 
     pools: tuple[Pool, ...]
     plan: MasterSolution
-    bound: float
     best: Prices | None
     rounds: int
-    idle: bool = False  # whether a proof that brought nothing ended them
+    idle: bool  # whether a proof that brought nothing ended them
 
 
 def generate(
@@ -118,21 +117,22 @@ def generate(
         run.prove(one)
     if objective.funnel and not run.unaided:
         run.warm()
-    done = 0
+    done, idle = 0, False
     while True:
         plan = best_plan(run.pools, objective)
         if clock.expired() or plan.value - run.bound <= gap:
-            return Generated(run.pools, plan, run.bound, run.best, done)
+            break
         done += 1
         now = run.begun(plan)
         fresh = run.searched(now)
         report(done, plan.value, run.bound)
         if plan.value - run.bound <= gap or done >= rounds:
-            return Generated(run.pools, plan, run.bound, run.best, done)
+            break
         # A proof that brings nothing, where one takes long.
         idle = now.proving and not patient and run.best is not None and run.bound <= now.bound
         if idle or not run.grown(now, fresh):
-            return Generated(run.pools, plan, run.bound, run.best, done, idle)
+            break
+    return Generated(run.pools, plan, run.best, done, idle)
 
 
 Offer: TypeAlias = tuple[tuple[np.ndarray, ...], float]
