@@ -35,9 +35,6 @@ _NEARLY_CLOSED = 0.02
 # A search for a proof allows this share of what is not yet proved, and of that this share below zero. Most boxes of a
 # proof are divided before it is near: of COMPAS at .8 H(X) a tolerance of 4e-5 takes 36,000 boxes, one of 4e-7 42,000.
 _COARSE, _AIM = 1e-4, -0.8
-# While a round lowers the value by more than this share of it, all atoms of its plan are also moved together, by so
-# many steps.
-_FALLING, _MOVES = 0.01, 100
 # Before the first search, plans are moved on wider supports: so often, by so many steps, as long as that lowers the
 # value by more than this share of it.
 _WIDENED, _WIDE_MOVES, _WORTH_WIDENING = 8, 150, 0.1
@@ -150,7 +147,6 @@ class _Round:
         bound: the best one before the round.
         proving: whether it is a proof that follows searches.
         settled: whether that is at the prices for which searches found least.
-        falling: whether searches have lowered the value much.
         expected: the bound that a proof at those prices is presumed to give.
         allowed: how far below the value a proof may end.
         aims: the extremes that are aimed at, of every block, but for what is allowed.
@@ -162,7 +158,6 @@ class _Round:
     bound: float
     proving: bool
     settled: bool
-    falling: bool
     expected: float
     allowed: float
     aims: np.ndarray
@@ -227,7 +222,6 @@ class _Rounds:
         if self.centre is not None:  # atoms found since may lie below the line at those prices
             self.lowest, self.presumed = self._presumed(self.centre, self.lowest)
         expected = self.presumed if self.centre is not None else np.inf
-        falling = funnel and self.mode is Mode.SEARCH and self.value - plan.value > _FALLING * abs(plan.value)
         self.still = self.still + 1 if self.value - plan.value < _NEARLY_CLOSED * gap else 0
         self.value = plan.value
         proving, settled = self.mode is Mode.PROOF, False
@@ -237,21 +231,19 @@ class _Rounds:
             settled, offers, aims = True, [self.centre], np.minimum(0.0, self.lowest)
         elif self.centre is not None and not (proving or self.unaided):
             offers.append(central_prices(self.pools, objective, *self.centre, max(plan.value - self.presumed, gap)))
-        return _Round(plan, self.bound, proving, settled, falling, expected, self._allowed(), aims, offers)
+        return _Round(plan, self.bound, proving, settled, expected, self._allowed(), aims, offers)
 
     def searched(self, now: _Round) -> list[list[np.ndarray]]:
         """The atoms found for every block at all offers; what they say about prices and bound is kept."""
         parts, objective, clock = self.parts, self.objective, self.clock
         plan, lam = now.plan, now.plan.lam
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
-        if lam > _FLAT and (now.falling or not objective.funnel):
-            blocks = zip(parts, self.pools, plan.weights, plan.prices, self.seeds, strict=True)
+        if lam > _FLAT and not objective.funnel:
+            blocks = zip(parts, self.pools, plan.weights, self.seeds, strict=True)
             together = [self._together(*block, lam) for block in blocks]
             prices = tuple(nu for nu, _ in together), lam
-            if objective.funnel:
-                now.offers[0] = prices
-            else:  # prices of a convex program are the best ones of their lambda
-                now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
+            # Prices of a convex program are the best ones of their lambda.
+            now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
             for found, (_, atoms) in zip(fresh, together, strict=True):
                 found.append(atoms)
         for number, offer in enumerate(now.offers):
@@ -369,20 +361,13 @@ class _Rounds:
         return lowest, self.objective.bound(self._line(prices, lowest), lam)
 
     def _together(
-        self, part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, seed: np.ndarray, lam: float
+        self, part: Part, pool: Pool, weights: np.ndarray, seed: np.ndarray, lam: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(prices of a - lambda b, atoms) of a block, whose atoms in the plan are moved together.
-
-        A bottleneck's have a little of every seed.
-        """
-        atoms, weights = pool.posteriors[weights > 0], weights[weights > 0]
-        if not self.objective.funnel:
-            atoms, weights = np.vstack([atoms, seed]), np.append(weights, np.full(len(seed), _SEED_MASS))
-            close = _PRECISE * self.objective.priced(self.gap, lam)
-            return bottleneck_prices(part, atoms, weights, lam, close, self.patience, self.clock)
-        if part.quick is None or not len(weights):
-            return prices, atoms
-        return moved(part.block, atoms, weights, lam, _MOVES, self.clock)
+        """(prices of a - lambda b, atoms) of a block from all atoms of the plan, with a little of every seed."""
+        used, close = weights > 0, _PRECISE * self.objective.priced(self.gap, lam)
+        atoms = np.vstack([pool.posteriors[used], seed])
+        weights = np.append(weights[used], np.full(len(seed), _SEED_MASS))
+        return bottleneck_prices(part, atoms, weights, lam, close, self.patience, self.clock)
 
     def warm(self) -> None:
         """Add atoms of plans that are moved on wider supports, while that lowers the value fast."""
