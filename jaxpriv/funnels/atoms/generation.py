@@ -382,7 +382,7 @@ class _Rounds:
                 used = weights > 0
                 if part.quick is not None and used.sum() > 1:
                     wide = widened(part.block, pool.posteriors[used], weights[used], random)
-                    pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, self.clock)[1])
+                    pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, self.clock))
                 grown.append(pool)
             self.pools = tuple(grown)
 
