@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,12 @@ def _forget_compiled_code():
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
         compilation._PROGRAMS.clear()
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _temporary_files_are_of_this_run(tmp_path_factory) -> None:
+    """Beside the folders of tests, which pytest removes: a worker's process calls nothing at its exit that would."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
 
 
 @pytest.fixture(autouse=True)

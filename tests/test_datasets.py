@@ -13,16 +13,14 @@ import pytest
 from jaxpriv import datasets
 from jaxpriv.errors import IntegrityError, ResourceError
 from tests.cases import ROOT, raised, refused, run_python
+from tests.cases import raw as raw_file
 
 RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, "
 
 
 @pytest.fixture
 def raw(shared) -> Path:
-    folder = Path(shared) / "data"
-    if not (folder / "adult.data").exists():
-        pytest.skip(f"the raw census files are not in {folder}")
-    return folder
+    return raw_file(shared, "adult.data").parent
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from jaxpriv import datasets, watchdog
 from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Edges, Quantiles, count_table
 from tests.cases import raised, refused
+from tests.cases import raw as raw_file
 
 GOOD = {
     "name": "somebody secret",
@@ -32,10 +33,7 @@ GOOD = {
 
 @pytest.fixture(scope="module")
 def raw(shared) -> Path:
-    folder = shared / "data"
-    if not (folder / "compas-scores-two-years.csv").exists():
-        pytest.skip(f"the raw COMPAS file is not in {folder}")
-    return folder
+    return raw_file(shared, "compas-scores-two-years.csv").parent
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ RANDOMISED = {
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("same_draws")  # two draws of 30 rows are equal once in some thousand runs
 @parametrize_with_checks([PrivacyMapping()], expected_failed_checks=lambda _: RANDOMISED)
 def test_what_scikit_learn_asks(estimator, check):
     check(estimator)

@@ -7,6 +7,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.statistics.audit import excess
 from tests.cases import raised
 from tests.cli.conftest import answered, mistaken, printed, refused, run
+from tests.funnels.cases import h
 from tests.release.conftest import order_file, write
 
 
@@ -14,15 +15,11 @@ def triples(joint, mapping, records=4000):
     return np.rint(np.einsum("sx,xy->sxy", joint, mapping) * records).astype(np.int64)
 
 
-def entropy(*p):
-    return -sum(q * np.log(q) for q in p if q > 0)
-
-
 def test_randomised_response_of_a_binary_attribute():
     """S = X uniform and Hamming distortion: a symmetric channel is optimal; a skewed one has an excess."""
     flips = np.array([[0.75, 0.25], [0.25, 0.75]])
     found = excess(triples(0.5 * np.eye(2), flips), distortion=1 - np.eye(2))
-    assert found.leakage == pytest.approx(np.log(2) - entropy(0.25, 0.75))
+    assert found.leakage == pytest.approx(np.log(2) - h(0.25))
     assert found.distortion == 0.25
     assert (found.at, found.status, found.direct) == ("distortion", "optimal", 0)
     assert abs(found.least) < 2e-6

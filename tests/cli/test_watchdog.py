@@ -7,6 +7,7 @@ import pytest
 
 from jaxpriv.statistics.tables import Quantiles, count_table
 from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run
+from tests.frozen.write import people as written
 from tests.release.conftest import write
 
 
@@ -159,7 +160,5 @@ def test_what_is_withheld_has_a_reason(tmp_path):
 
 
 def test_one_symbol_is_one(tmp_path):
-    path = tmp_path / "people.csv"
-    rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}" for i in range(600)]
-    path.write_text("\n".join(["income,age,town", *rows]))
+    (tmp_path / "people.csv").write_text(written(600))
     assert "withheld: 1 symbol, " in printed(f"watchdog people.csv {COLUMNS} --target-leakage 0.5")

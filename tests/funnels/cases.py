@@ -6,6 +6,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from tests.cases import drawn_joint
+from tests.information import information
 
 
 def xlogx(x):
@@ -18,11 +19,6 @@ def entropy(p, axis=None):
 
 def h(p):
     return entropy(np.array([p, 1 - p]))
-
-
-def information(joint):
-    """I(A;B) by three entropies."""
-    return entropy(joint.sum(0)) + entropy(joint.sum(1)) - entropy(joint)
 
 
 def source_of(joint):

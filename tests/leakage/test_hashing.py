@@ -48,26 +48,27 @@ def every():
     ]
 
 
+RELEASE = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
+
+
 def test_equal_measures_have_one_hash_and_one_compiled_function():
-    joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
     ones, others = every(), every()
     for one, other in zip(ones, others, strict=True):
         assert one == other, one
         assert hash(one) == hash(other), one
         assert {one: 1}[other] == 1
     for one, other in zip(ones[-7:], others[-7:], strict=True):  # those with arrays and functions
-        expected = float(one(joint, mechanism))
-        assert float(jax.jit(one)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
-        assert float(jax.jit(other)(joint, mechanism)) == pytest.approx(expected, rel=1e-12)
+        expected = float(one(*RELEASE))
+        assert float(jax.jit(one)(*RELEASE)) == pytest.approx(expected, rel=1e-12)
+        assert float(jax.jit(other)(*RELEASE)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_other_parameters_are_other_keys():
     assert lk.Sibson(2.0) != lk.Sibson(3.0)
     assert lk.Sibson(2.0) != lk.Arimoto(2.0)
-    joint, mechanism = np.array([[0.4, 0.1], [0.2, 0.3]]), np.array([[0.9, 0.1], [0.3, 0.7]])
-    values = {order: float(jax.jit(lk.Sibson(order))(joint, mechanism)) for order in (0.5, 2.0, 7.0)}
+    values = {order: float(jax.jit(lk.Sibson(order))(*RELEASE)) for order in (0.5, 2.0, 7.0)}
     for order, value in values.items():
-        assert value == pytest.approx(value_of(lk.Sibson(order), joint, mechanism), rel=1e-12)
+        assert value == pytest.approx(value_of(lk.Sibson(order), *RELEASE), rel=1e-12)
     assert Weighted(np.array([1.0, 2.0])) != Weighted(np.array([1.0, 3.0]))
 
 

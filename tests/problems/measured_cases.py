@@ -48,6 +48,13 @@ AVERAGE = {
     "gain-brier": lk.AverageCostGain(lk.BrierLoss()),
     "gain-losses": lk.AverageCostGain(lk.LossMatrix(LOSSES)),
 }
+SMOOTH = {
+    name: AVERAGE[name]
+    for name in (
+        *("sibson-0.5", "sibson-2", "arimoto-3", "chi-squared", "reverse-kl", "hellinger", "jensen-shannon"),
+        "gain-brier",
+    )
+}
 WORST = {
     "max-information": lk.MaxInformation(),
     "max-gain-log-loss": lk.MaxCostGain(lk.LogLoss()),

@@ -26,10 +26,15 @@ def table_of(problem, noise, offsets=None):
     return table
 
 
+def problem_on(offsets, budget):
+    """The cost of each z and the problem."""
+    cost = CYCLIC if offsets is None else np.abs(offsets).astype(float)
+    return cost, jp.NoiseProblem(JOINT, cost, budget=budget, offsets=offsets)
+
+
 @pytest.mark.parametrize("offsets", [None, [-1, 0, 1], [0, 3], [2, -2, 0]], ids=str)
 def test_mechanism_noise_and_columns(offsets):
-    cost = CYCLIC if offsets is None else np.abs(offsets).astype(float)
-    problem = jp.NoiseProblem(JOINT, cost, budget=1.0, offsets=offsets)
+    cost, problem = problem_on(offsets, 1.0)
     noise = np.random.default_rng(1).dirichlet(np.ones(len(cost)))
     table = table_of(problem, noise, offsets)
     assert_allclose(problem.mechanism(noise), table, atol=1e-16)
@@ -39,8 +44,7 @@ def test_mechanism_noise_and_columns(offsets):
 
 @pytest.mark.parametrize("offsets", [None, [-1, 0, 1]], ids=str)
 def test_no_random_noise_leaks_less(offsets):
-    cost = CYCLIC if offsets is None else np.abs(offsets).astype(float)
-    problem = jp.NoiseProblem(JOINT, cost, budget=0.4, offsets=offsets)
+    cost, problem = problem_on(offsets, 0.4)
     solution = jp.solve(problem)
     assert solution.status == "optimal"
     assert solution.solver == "barrier-newton"

@@ -40,6 +40,13 @@ def stated(name, form):
     return lambda joint, table, level: jp.DistortionProblem(joint, table, leakage=MEASURES[name], **{form: level})
 
 
+def agree_with_differences(name, solver, rtol, joint=None, **level):
+    """The problem of a measure by its name, `JOINT` and the first table."""
+    ((form, number),) = level.items()
+    parts = JOINT if joint is None else joint, TABLES[0], np.array(number)
+    agree(stated(name, form), parts, solver, rtol)
+
+
 def slope_of(found, place):
     names = (found.budget, found.multiplier, found.leakage_budget)
     return (found.joint, found.distortion, next(one for one in names if one is not None), found.limits)[place]
@@ -70,14 +77,14 @@ def agree(build, parts, solver, rtol, atol=1e-8):
 
 @pytest.mark.parametrize("name", further(LINEAR, ONE_OF_A_KIND))
 def test_piecewise_linear_measures_have_the_slopes_of_their_rules(name):
-    agree(stated(name, "budget"), (JOINT, TABLES[0], np.array([0.08])), "linear-program", 2e-5)
-    agree(stated(name, "leakage_budget"), (JOINT, TABLES[0], np.array(LINEAR[name])), "linear-program", 1e-6)
+    agree_with_differences(name, "linear-program", 2e-5, budget=[0.08])
+    agree_with_differences(name, "linear-program", 1e-6, leakage_budget=LINEAR[name])
 
 
 def test_a_set_of_joints_has_the_slopes_of_the_joints_that_decide():
     both = np.stack([JOINT, OTHER])
-    for form, level in (("budget", [0.08]), ("leakage_budget", 0.2)):
-        agree(stated("maximal-leakage", form), (both, TABLES[0], np.array(level)), "linear-program", 1e-6)
+    for level in ({"budget": [0.08]}, {"leakage_budget": 0.2}):
+        agree_with_differences("maximal-leakage", "linear-program", 1e-6, both, **level)
 
 
 def test_limits_and_several_budgets_have_slopes():
@@ -96,25 +103,25 @@ def test_limits_and_several_budgets_have_slopes():
 
 @pytest.mark.parametrize("name", further(SMOOTH, ["sibson-2"]))
 def test_smooth_measures_have_their_own_slopes(name):
-    agree(stated(name, "budget"), (JOINT, TABLES[0], np.array([0.08])), "auto", 1e-4)
+    agree_with_differences(name, "auto", 1e-4, budget=[0.08])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", further(SMOOTH, ["hellinger"]))
 def test_limits_on_smooth_measures(name):
-    agree(stated(name, "leakage_budget"), (JOINT, TABLES[0], np.array(0.05)), "auto", 1e-4)
+    agree_with_differences(name, "auto", 1e-4, leakage_budget=0.05)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["max-information", "max-gain-brier"])
 def test_smooth_worst_outcomes(name):
-    for form, level in (("budget", [0.08]), ("leakage_budget", 0.1)):
-        agree(stated(name, form), (JOINT, TABLES[0], np.array(level)), "auto", 1e-4)
+    for level in ({"budget": [0.08]}, {"leakage_budget": 0.1}):
+        agree_with_differences(name, "auto", 1e-4, **level)
 
 
 @pytest.mark.slow
 def test_multipliers_of_other_measures():
-    agree(stated("chi-squared", "multiplier"), (JOINT, TABLES[0], np.array([0.3])), "auto", 1e-4)
+    agree_with_differences("chi-squared", "auto", 1e-4, multiplier=[0.3])
 
 
 def test_the_slope_of_a_logarithm_is_no_multiplier():

@@ -15,18 +15,11 @@ COALITIONS = [(), (0,), (1,), (0, 1)]
 
 
 def information(joint, earlier, mechanism, coalition, f=lambda t: t * np.log(t)):
-    """I(S; Z_A, Y) from P(s, x, z0, z1, y), symbol by symbol."""
-    full = np.einsum("sx,xab,xaby->sxaby", joint, earlier, mechanism)
-    table = {}
-    for (s, _, *z, y), mass in np.ndenumerate(full):
-        key = s, tuple(z[one] for one in coalition), y
-        table[key] = table.get(key, 0.0) + mass
-    private, seen = {}, {}
-    for (s, *rest), mass in table.items():
-        private[s] = private.get(s, 0.0) + mass
-        seen[tuple(rest)] = seen.get(tuple(rest), 0.0) + mass
-    products = [(mass, private[s] * seen[tuple(rest)]) for (s, *rest), mass in table.items()]
-    return sum(q * f(mass / q) for mass, q in products if mass > 0)
+    """I(S; Z_A, Y) from P(s, x, z0, z1, y)."""
+    seen = "".join("ab"[one] for one in coalition)
+    masses = np.einsum(f"sx,xab,xaby->s{seen}y", joint, earlier, mechanism).reshape(len(joint), -1)
+    products = np.outer(masses.sum(axis=1), masses.sum(axis=0))
+    return (products * f(masses / products))[masses > 0].sum()
 
 
 def limits_above(amount):

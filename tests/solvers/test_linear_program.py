@@ -49,18 +49,20 @@ def vertex(name):
     return found
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_the_interior_point_method_brackets_the_vertex(name):
-    found = jp.solve(PROBLEMS[name], "interior-point", tol=1e-8)
+def assert_brackets_the_vertex(name, solver):
+    found = jp.solve(PROBLEMS[name], solver, tol=1e-8)
     assert_proved(PROBLEMS[name], found, 1e-8)
     assert_one_optimum(found, vertex(name), 1e-12)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_interior_point_method_brackets_the_vertex(name):
+    assert_brackets_the_vertex(name, "interior-point")
 
 
 @pytest.mark.parametrize("name", further(PROBLEMS, ALWAYS))
 def test_the_first_order_method_brackets_the_vertex(name):
-    found = jp.solve(PROBLEMS[name], "hybrid-gradient", tol=1e-8)
-    assert_proved(PROBLEMS[name], found, 1e-8)
-    assert_one_optimum(found, vertex(name), 1e-12)
+    assert_brackets_the_vertex(name, "hybrid-gradient")
 
 
 @pytest.mark.parametrize(("n", "ceiling"), [(3, 1.0), (3, 1.5), (5, 2.5), (5, 4.5), (8, 1.0), (8, 3.25), (8, 7.5)])

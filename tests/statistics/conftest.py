@@ -22,6 +22,11 @@ JOINTS = {
 }
 
 
+def sampled(joint, draws, repeats, seed=0):
+    """Counts of `repeats` samples."""
+    return np.random.default_rng(seed).multinomial(draws, joint.ravel(), size=repeats).reshape(-1, *joint.shape)
+
+
 def read(source, *names):
     """The columns of a table as the readers give them, by name."""
     return read_columns(source, list(names))

@@ -14,7 +14,7 @@ from jaxpriv.statistics.audit._information import entropy_change
 from jaxpriv.statistics.confidence import population
 from tests.cases import drawn_joint, raised, value_of
 from tests.information import information
-from tests.statistics.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
+from tests.statistics.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL, sampled
 
 BETA = 0.05
 # A test of R coverages errs by chance with probability below this.
@@ -29,7 +29,7 @@ def uppers(counts, measures, mechanism=MECHANISM, **options):
 
 
 def samples(joint, draws, repeats=200):
-    return np.random.default_rng(draws).multinomial(draws, joint.ravel(), size=repeats).reshape(-1, *joint.shape)
+    return sampled(joint, draws, repeats, draws)
 
 
 def too_many_misses(misses, repeats, beta=BETA):

@@ -18,7 +18,7 @@ from jaxpriv.statistics.audit import (
 )
 from jaxpriv.statistics.audit.evidence import permuted_tables
 from tests.information import information
-from tests.statistics.conftest import JOINTS, MECHANISM
+from tests.statistics.conftest import JOINTS, MECHANISM, sampled
 
 ALPHA = 1e-8
 TABLE = np.array([[30, 10, 5, 5], [10, 30, 5, 5], [8, 8, 20, 4]])
@@ -26,10 +26,6 @@ TABLE = np.array([[30, 10, 5, 5], [10, 30, 5, 5], [8, 8, 20, 4]])
 
 def pairs(name):
     return JOINTS[name] @ MECHANISM
-
-
-def tables(joint, draws, repeats, seed=0):
-    return np.random.default_rng(seed).multinomial(draws, joint.ravel(), size=repeats).reshape(-1, *joint.shape)
 
 
 # -- independence ----------------------------------------------------------------------------------
@@ -67,7 +63,7 @@ def test_the_permutation_p_value_of_a_small_table():
 
 def test_permutation_p_values_are_valid_even_for_sparse_tables():
     """10 x 20 symbols and 200 pairs, where the chi-squared approximation rejects nearly half the time."""
-    sparse = tables(np.full((10, 20), 1 / 200), 200, 100)
+    sparse = sampled(np.full((10, 20), 1 / 200), 200, 100)
     p = np.array([permutation_test(one, permutations=99, seed=k).p_value for k, one in enumerate(sparse)])
     for level in (0.05, 0.2, 0.5):
         assert (p <= level).sum() <= binom.isf(ALPHA, 100, level)
@@ -81,7 +77,7 @@ def test_leakage_is_found():
     """A 1 percent identity leak in 400 000 pairs; one private symbol of three that differs."""
     prior, release = np.full(4, 0.25), np.array([0.4, 0.3, 0.2, 0.1])
     leak = prior[:, None] * (0.99 * release + 0.01 * np.eye(4))
-    for k, one in enumerate(tables(leak, 400_000, 20)):
+    for k, one in enumerate(sampled(leak, 400_000, 20)):
         test = permutation_test(one, permutations=999, seed=k)
         assert test.p_value == 0.001
         assert g_test(one) < 1e-6
@@ -136,7 +132,7 @@ def test_estimates():
 def test_the_correction_removes_the_bias_where_cells_are_full():
     joint = pairs("strong")
     value = information(joint)
-    found = [estimate_information(one) for one in tables(joint, 1000, 400)]
+    found = [estimate_information(one) for one in sampled(joint, 1000, 400)]
     plug_in, corrected = (np.array([getattr(one, name) for one in found]) for name in ("plug_in", "miller_madow"))
     error = np.std(plug_in) / np.sqrt(len(found))
     assert plug_in.mean() - value == pytest.approx(6 / 2000, abs=6 * error)
@@ -146,7 +142,7 @@ def test_the_correction_removes_the_bias_where_cells_are_full():
 def test_the_asymptotic_interval_where_it_is_given():
     joint = np.full((3, 4), 0.02) + 0.76 / 3 * np.eye(3, 4)
     value = information(joint)
-    intervals = [estimate_information(one).interval for one in tables(joint, 3000, 300)]
+    intervals = [estimate_information(one).interval for one in sampled(joint, 3000, 300)]
     inside = sum(low <= value <= high for low, high in intervals)
     assert 300 - inside <= binom.isf(ALPHA, 300, 0.07)  # asymptotic: near 5 percent
     assert 300 - inside >= binom.ppf(ALPHA, 300, 0.03)  # and not far too wide
@@ -169,7 +165,7 @@ def test_lower_bounds_cover(measures, truth, name, draws):
     joint = pairs(name)
     values = truth(joint, np.eye(4))
     wrong = 0
-    for k, one in enumerate(tables(joint, draws, 100)):
+    for k, one in enumerate(sampled(joint, draws, 100)):
         bounds = SampleLowerBounds(*split(one, k), 0.05)
         found = [measure.lower_bound(bounds) for measure in measures]
         wrong += any(low is not None and low > value + 1e-12 for low, value in zip(found, values, strict=True))

@@ -25,6 +25,7 @@ from jaxpriv.statistics.audit.populations import _contracted_ratio, held_out_inf
 from jaxpriv.statistics.confidence import clopper_pearson, divergence_radius, population
 from jaxpriv.statistics.confidence.sets import relative_entropy_limit
 from tests.information import information
+from tests.statistics.conftest import sampled
 
 BETA = 0.05
 QUICK = {"permutations": 1, "bootstrap": 0}
@@ -53,8 +54,7 @@ def of_pairs(table):
 
 
 def drawn(name, records, repeats, seed=0):
-    joint = POPULATIONS[name]
-    return np.random.default_rng(seed).multinomial(records, joint.ravel(), size=repeats).reshape(-1, *joint.shape)
+    return sampled(POPULATIONS[name], records, repeats, seed)
 
 
 @pytest.mark.parametrize("divergence", [KL, CHI_SQUARED])

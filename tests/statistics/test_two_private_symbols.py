@@ -9,6 +9,7 @@ from jaxpriv.data.probability import mutual_information
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
 from jaxpriv.statistics.audit.likelihood_ratio import from_pairs
+from tests.statistics.conftest import sampled
 from tests.statistics.test_sharper_bounds import POPULATIONS
 
 BETA = 0.05
@@ -112,7 +113,7 @@ OWN = np.array([[0.26, 0.1, 0.04], [0.2, 0.2, 0.2]])  # whose information is clo
 def test_coverage(joint, records, samples, beta, most, finite):
     """At failure probabilities where a bound that is too small shows; more misses have a chance below 1e-6."""
     truth = float(mutual_information(joint))
-    tables = np.random.default_rng(3).multinomial(records, joint.ravel(), size=samples).reshape(-1, *joint.shape)
+    tables = sampled(joint, records, samples, 3)
     values = bounds(tables, beta)
     assert (values < truth - 1e-12).sum() <= most
     assert np.isfinite(values).sum() >= finite

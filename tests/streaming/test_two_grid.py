@@ -128,23 +128,25 @@ def test_halving_the_cells_quarters_the_gap_on_smooth_data():
     assert 3.0 < gaps[0] / gaps[1] < 5.5
 
 
-def test_rough_data_keeps_a_valid_interval():
+@pytest.fixture
+def rough():
+    joint = drawn_joint(RNG, 3, SIZE, 0.5)
+    return jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
+
+
+def test_rough_data_keeps_a_valid_interval(rough):
     """Roughness within the cells shows as a gap that stops falling; the interval stays valid."""
-    joint = drawn_joint(RNG, 3, SIZE, 0.5)
-    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
-    solution = jp.solve(problem, CELLS, tol=1e-4)
+    solution = jp.solve(rough, CELLS, tol=1e-4)
     assert solution.status == "not_certified"
-    check(problem, solution)
+    check(rough, solution)
 
 
-def test_auto_falls_back_and_says_so(no_tables, few_cells):
-    joint = drawn_joint(RNG, 3, SIZE, 0.5)
-    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
-    solution = jp.solve(problem, tol=1e-4)
+def test_auto_falls_back_and_says_so(rough, no_tables, few_cells):
+    solution = jp.solve(rough, tol=1e-4)
     assert solution.status == "optimal"
     assert solution.notes[0].startswith("auto: two-grid first")
     assert any("auto: accelerated next" in note for note in solution.notes)
-    check(problem, solution)
+    check(rough, solution)
 
 
 def test_auto_ends_with_the_interior_point_where_it_fits(no_tables, monkeypatch):

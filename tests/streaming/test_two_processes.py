@@ -1,5 +1,6 @@
 """One problem shared by two processes of two devices each: one proof, one end and one checkpoint."""
 
+import contextlib
 import json
 import os
 import signal
@@ -149,12 +150,19 @@ _HALVES = """
 """
 
 
+def _free_port():
+    """Below those that the system itself gives to connections, which may be any before the first process listens."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_768):
+        with contextlib.suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("no port is free")
+
+
 def _started(scripts, *arguments):
     """Two processes of one script, which find one another."""
     code = textwrap.dedent(_BEGIN) + QUICKLY + "".join(map(textwrap.dedent, scripts))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return [
         subprocess.Popen(

@@ -397,7 +397,7 @@ def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done, most
         def counted(work):
             with open({str(log)!r}, "a") as file:
                 file.write(f"{{work.chunk.positions}}\\n")
-            time.sleep(0.2)  # long enough that children are killed
+            time.sleep(0.3)  # longer than until the first child is killed, all chunks together
             return original(work)
         running.compute = counted
         running.sweep({DECLARED!r}, {str(tmp_path / "out")!r}, progress=lambda record: print(record.done, flush=True))

@@ -143,24 +143,25 @@ def test_certificates_are_those_of_the_library(name, form):
         least(name, released, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form)
 
 
+def of_two(name, costs, multiplier):
+    """A release of two symbols as they are, its costs and scores that are ones."""
+    columns = 4 if name in ("lift", "ldp", "inferential") else 2
+    scores = Scores(whole(np.ones((2, columns))), [1.0, 1.0], multiplier)
+    return counted([[3, 1], [2, 5]], IDENTITY), *as_integers(whole(costs)), scores
+
+
 @pytest.mark.parametrize("name", [*LINEAR, *WORST])
 def test_limits_beyond_every_number_of_symbols_bind_nothing(name):
     """A design may state any limit: e^limit overflowed above 10^18 nats."""
-    released = counted([[3, 1], [2, 5]], IDENTITY)
-    rows, unit = as_integers(whole(1 - np.eye(2)))
-    columns = 4 if name in ("lift", "ldp", "inferential") else 2
-    rules = Scores(whole(np.ones((2, columns))), [1.0, 1.0], 0.0)
+    given = of_two(name, 1 - np.eye(2), 0.0)
     for limit in (699.0, 701.0, 1e19, 1e308):
-        assert least(name, released, rows, unit, rules, limit, "leakage-budget") == 0
+        assert least(name, *given, limit, "leakage-budget") == 0
 
 
 @pytest.mark.parametrize("name", WORST)
 def test_a_budget_that_no_finite_value_meets_has_a_bound(name):
     """Every output costs more than the budget: any bound holds, and none is no number."""
-    released = counted([[3, 1], [2, 5]], IDENTITY)
-    rows, unit = as_integers(whole(np.full((2, 2), 1e308)))
-    rules = Scores(whole(np.ones((2, 4 if name in ("lift", "ldp", "inferential") else 2))), [1.0, 1.0], 1.0)
-    assert least_worst(released, rows, unit, rules, 0.1, "budget", name) > 0
+    assert least_worst(*of_two(name, np.full((2, 2), 1e308), 1.0), 0.1, "budget", name) > 0
 
 
 @pytest.mark.parametrize("name", ["mutual-information", *LINEAR, *WORST])

@@ -14,7 +14,7 @@ from jaxpriv.verifier import read_audit, read_design, verify
 from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
 from tests.cases import raised
 from tests.cli.conftest import printed
-from tests.information import information
+from tests.funnels.cases import entropy, information
 from tests.release.conftest import COLUMNS, people, saved, write
 from tests.verifier.conftest import ONE
 from tests.verifier.conftest import counted as released
@@ -22,11 +22,6 @@ from tests.verifier.conftest import counted as released
 
 def counted(counts):
     return released(counts, np.eye(np.shape(counts)[1], dtype=int) * ONE)
-
-
-def entropy(masses):
-    masses = masses[masses > 0]
-    return -float(masses @ np.log(masses))
 
 
 def drawn(seed, size):
