@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.cases import Case, Instance
 from benchmarks.solvers._base import Accuracy, Run, Solver
-from jaxpriv.funnels.bounds import at_disclosure
+from jaxpriv.funnels.bounds import Target, crossing_at
 
 _PRICES = np.array([0.003, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9])
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -54,7 +54,7 @@ class Data:
         size = len(self.source)
         pool = [np.ones((size, 1)), np.eye(size), *mechanisms]
         points = np.array([self.point(mechanism) for mechanism in pool])
-        edge = at_disclosure(points[:, 0], points[:, 1], self.disclosure)
+        edge = crossing_at(points[:, 0], points[:, 1], Target("disclosure", self.disclosure))
         return np.hstack([(1 - edge.share) * pool[edge.first], edge.share * pool[edge.second]])
 
     def point(self, mechanism: np.ndarray) -> tuple[float, float]:

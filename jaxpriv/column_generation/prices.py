@@ -1,4 +1,4 @@
-"""Prices other than the duals of a basic solution: between all columns, or lowered until no column violates them.
+"""Prices other than the duals of a basic solution: between all columns.
 
 Any prices prove a bound. Those of a basic solution are a corner of the dual, which jumps from round to round.
 """
@@ -69,29 +69,3 @@ def central_prices(
         mu = float(point[-1])
     priced = [objective.duals(nu, mu) for nu in np.split(point[: ends[-1]], ends[:-1])]
     return tuple(nu for nu, _ in priced), priced[0][1]
-
-
-def mended_prices(pools: tuple[Pool, ...], prices: tuple, lam: float) -> tuple:
-    """Prices nu of a funnel, lowered from `prices` so that the bound over the atoms of `pools` is best.
-
-    The maximum of P_X.nu + (the least of 0 and of all a - lambda b - nu.q) over lower prices. No a - lambda b - nu.q
-    falls, since q >= 0: what was no violation stays none. An atom below the line by v costs at most v times the least
-    p_x/q_x of its symbols, where it would lower the bound by v.
-    """
-    from scipy.optimize import linprog  # costs a third of a second: imported where needed
-
-    mended = []
-    for pool, nu in zip(pools, prices, strict=True):
-        slack = pool.reduced(nu, lam)
-        violated = np.flatnonzero(slack < 0)
-        lowered = np.zeros(len(nu))
-        if len(violated):
-            # In units of the largest violation: the backend's tolerances are absolute.
-            unit, atoms = -float(slack.min()), pool.posteriors[violated]
-            cost = np.append(pool.source, 1.0)
-            table = np.hstack([-atoms, -np.ones((len(violated), 1))])
-            result = linprog(cost, A_ub=table, b_ub=slack[violated] / unit, bounds=(0, None), method="highs-ds")
-            if result.status == 0:
-                lowered = unit * np.maximum(result.x[:-1], 0.0)
-        mended.append(nu - lowered)
-    return tuple(mended)

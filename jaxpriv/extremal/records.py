@@ -1,14 +1,15 @@
 """The most informative mechanism about a database within a limit on what it discloses of each record."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import ProgressLike, clock_of
-from jaxpriv._runtime.numerics import entropy, information_below
+from jaxpriv._runtime.numerics import entropy
 from jaxpriv._runtime.validation import scalar
-from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors
+from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors, result_of
 from jaxpriv.models.databases import information_privacy, sequences
 from jaxpriv.models.databases.universe import prior_over, record_limits, universe_sizes
 
@@ -63,17 +64,13 @@ def record_utility(
     relative, cap = np.reshape(lifts, (-1, len(used))), np.array(caps)
     with clock_of(time_limit, progress) as clock:
         vertices = posteriors(relative / cap[:, None], 0.0, 1.0, clock=clock, most=most)
-        rows, weights, upper, method = among(vertices, source, tol, clock)
-    mechanism = mechanism_of(rows, weights)
+        best = among(vertices, source, tol, clock)
+    mechanism = mechanism_of(best.lifts, best.weights)
     masses = source @ mechanism
     found = relative @ (source[:, None] * mechanism) / masses
     over = found - cap[:, None] * (1.0 - 16 * _EPS)
     share = float((over / np.where(over > 0, found - 1.0, 1.0)).max(initial=0.0))  # of a release that discloses nothing
     mechanism = (1.0 - share) * mechanism + share * masses
-    value = information_below(mechanism, source)
-    upper = max(min(upper, entropy(source) * (1 + 1e-14)), value)
-    full = np.broadcast_to(mechanism[np.argmax(source)], (len(whole), mechanism.shape[1])).copy()
-    full[used] = mechanism
-    left = tuple(information_privacy(full, whole, sizes).per_record.tolist())
-    status = "optimal" if upper - value <= tol else "best_known"
-    return MaximumUtility(value, upper, full, left, status, method, int(clock.stop))
+    upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
+    found = result_of(whole, mechanism, (), upper, best.method, tol, clock)
+    return replace(found, leakage=tuple(information_privacy(found.mechanism, whole, sizes).per_record.tolist()))

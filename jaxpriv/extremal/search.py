@@ -16,7 +16,6 @@ end are so nearly divisible that the bounds meet the target before the last leve
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer, chord_at_one, defect
 from jaxpriv.extremal.types import (
     AbstractTypesPricer,
+    Design,
     Recipe,
     Split,
     columns_of,
@@ -302,10 +302,8 @@ _STARTS = 100_000
 _PATIENCE = 4
 
 
-def polish(
-    lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, clock: Clock
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """(lifts, weights, value, upper bound) from the columns given, exchanges and branch and bound.
+def polish(lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, clock: Clock) -> Design:
+    """A better design from the columns given, exchanges and branch and bound.
 
     At most X columns are used. The starts are drawn from a fixed seed: the same input gives the same result.
     """
@@ -345,7 +343,7 @@ def polish(
         always=0,
     )
     pool, weights = found.used
-    return pool.lifts, weights, -found.plan.value, upper
+    return Design(pool.lifts, weights, upper, "exchanges and branch and bound")
 
 
 # Limits on X itself: the plan over types, the rotation back to symbols, and the polish.
@@ -364,17 +362,6 @@ _POLISHED = 400
 _UNMET = 1e-10
 
 
-@dataclass(frozen=True)
-class Design:
-    """Posteriors of symbols with their weights, the value, a proved bound, and how they were found."""
-
-    lifts: np.ndarray
-    weights: np.ndarray
-    value: float
-    upper_bound: float
-    method: str
-
-
 def design(search: AbstractSearch, tol: float, clock: Clock) -> Design:
     """The best measure over posteriors of `search.source` for its limits.
 
@@ -384,21 +371,22 @@ def design(search: AbstractSearch, tol: float, clock: Clock) -> Design:
     whole = split_at(source, _PATTERNS)
     if not len(whole.light):
         return attempt(search.pricer(whole), tol, clock)
-    best, upper, pool = None, np.inf, []
+    best, value, upper, pool = None, -np.inf, np.inf, []
     for level in _LEVELS:
         split = split_at(source, _PATTERNS, level)
         found = attempt(search.pricer(split), tol, clock)
         upper = min(upper, found.upper_bound)
         pool.append(found.lifts)
-        if best is None or found.value > best.value:
-            best = found
-        if upper - best.value <= tol or len(split.members) < level or clock.expired():
+        reached = float(found.weights @ divergence(found.lifts, source))
+        if reached > value:
+            best, value = found, reached
+        if upper - value <= tol or len(split.members) < level or clock.expired():
             break
     assert best is not None
-    if upper - best.value <= tol or len(source) > _POLISHED or clock.expired():
-        return replace(best, upper_bound=upper)
-    lifts, weights, value, upper = polish(np.vstack(pool), search, upper, tol, clock)
-    return Design(lifts, weights, value, upper, f"{best.method}, then exchanges and branch and bound")
+    if upper - value <= tol or len(source) > _POLISHED or clock.expired():
+        return best._replace(upper_bound=upper)
+    found = polish(np.vstack(pool), search, upper, tol, clock)
+    return found._replace(method=f"{best.method}, then {found.method}")
 
 
 def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> Design:
@@ -406,7 +394,7 @@ def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> 
     split = pricer.split
     exact = not len(split.light)
     few = exact and combinations_of(split) <= _LISTED
-    generated = priced_columns(_independent(split), pricer, gap=tol * 1e-3, clock=clock)
+    generated = priced_columns(_independent(split), pricer.price, gap=tol * 1e-3, clock=clock)
     lifts, weights = _unrolled(generated, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
         # The columns are symbols' only up to rounding, which is much of a rare symbol: with p itself a plan exists.
@@ -414,10 +402,9 @@ def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> 
             lifts = np.vstack([lifts, np.ones(lifts.shape[1])])
         weights = best_plan((columns_of(lifts, split.source),), MOST).weights[0]
         lifts, weights = lifts[weights > 0], weights[weights > 0]
-    value = float(weights @ divergence(lifts, split.source))
     heavy = len(split.members)
     method = "all vertices" if few else "column generation" if exact else f"{heavy} types exact, the rest pooled"
-    return Design(lifts, weights, value, -generated.bound, method)
+    return Design(lifts, weights, -generated.bound, method)
 
 
 def _independent(split: Split) -> Pool:

@@ -14,7 +14,9 @@ because sum_n m_n = 1. The maximum is what a pricer computes: exactly, or from a
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -252,25 +254,34 @@ def columns_of(
     return Pool(mass, lifts * mass, values, np.zeros(len(lifts)), origins=origins)
 
 
-class AbstractPosteriorSet(ABC):
-    """Knows all posteriors that are allowed."""
-
-    @abstractmethod
-    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
-        """(an upper bound on max_q D(q||p) - nu.q, at most `count` good posteriors), for nu = `prices` (G,)."""
+# From nu (G,) and a number n: (an upper bound on max_q D(q||p) - nu.q of what is allowed, n good posteriors at most).
+Price: TypeAlias = Callable[[np.ndarray, int], tuple[float, Pool]]
 
 
-class AbstractTypesPricer(AbstractPosteriorSet):
+class AbstractTypesPricer(ABC):
     """The posteriors over the types of a split, the pool divisible."""
 
     def __init__(self, split: Split):
         self.split, self.pooled = split, len(split.light) > 0
         self.heavy = split.mass[: len(split.sizes)]
 
+    @abstractmethod
+    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
+        """`Price` of the posteriors over types."""
+
     def over_pool(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
         """(lambda, the price of the pool or 0; nu - lambda of the heavy types)."""
         base = float(prices[-1]) if self.pooled else 0.0
         return base, prices[: len(self.heavy)] - base
+
+
+class Design(NamedTuple):
+    """Posteriors with their weights, a proved bound on the disclosure of every release, and how they were found."""
+
+    lifts: np.ndarray
+    weights: np.ndarray
+    upper_bound: float
+    method: str
 
 
 def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:
@@ -282,9 +293,7 @@ def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:
     return float(prices @ mass) + highest + rounding
 
 
-def priced_columns(
-    start: Pool, pricer: AbstractPosteriorSet, *, gap: float, clock: Clock = ENDLESS
-) -> GeneratedColumns:
+def priced_columns(start: Pool, price: Price, *, gap: float, clock: Clock = ENDLESS) -> GeneratedColumns:
     """Column generation from `start` until the bound is within `gap` of the value; of less than a nat that share.
 
     Each round prices the current duals and their mean with the best ones so far: the mean damps the
@@ -296,7 +305,7 @@ def priced_columns(
         nonlocal upper, centre
         prices, found = plan.prices[0], pool.take(np.arange(0))
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
-            highest, extra = pricer.price(candidate, 2 * len(mass))
+            highest, extra = price(candidate, 2 * len(mass))
             bound = proved_bound(candidate, mass, highest)
             if bound < upper:
                 upper, centre = bound, candidate

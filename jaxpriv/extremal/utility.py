@@ -17,7 +17,7 @@ from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.sampled import MOST_BASES, rays
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
-from jaxpriv.extremal.types import AbstractPosteriorSet, columns_of, priced_columns
+from jaxpriv.extremal.types import Design, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
 from jaxpriv.leakage.pointwise import LiftEnd
 from jaxpriv.program.solution import SearchResult
@@ -176,21 +176,6 @@ def _met(lifts: np.ndarray, limits: Limits) -> bool:
     with np.errstate(divide="ignore"):
         spread = float((np.log(most) - np.log(least)).max())
     return raised <= limits.raised and lowered <= limits.lowered and spread <= limits.spread
-
-
-# Pricing over posteriors that are all listed.
-
-
-class ListedPricer(AbstractPosteriorSet):
-    """A table of columns; its maximum is exact if the table holds every vertex."""
-
-    def __init__(self, columns: Pool):
-        self.columns = columns
-
-    def price(self, prices: np.ndarray, count: int) -> tuple[float, Pool]:
-        gain = self.columns.reduced(prices, 0.0)
-        top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
-        return float(gain.max()), self.columns.take(top)
 
 
 # Vertices of { q in simplex : T q within the limits }, T = P(S|X), by counting out their bases.
@@ -394,40 +379,47 @@ def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) 
     if inequalities is not None:
         if not same:
             raise InputError("limit: a measure of a population takes P(X), shape (X,), where its counts have S too")
-        lifts, weights, upper, method = among(rays(source, inequalities, clock) * source, source, tol, clock)
+        best = among(rays(source, inequalities, clock) * source, source, tol, clock)
     elif limits.is_void(float(prior.min())) or len(prior) == 1:
-        lifts, weights, upper, method = _everything(source)
+        best = Design(np.diag(1.0 / source), source, math.inf, "identity")
     elif same:
-        lifts, weights, upper, method = _on_itself(source, limits, tol, clock)
+        best = _on_itself(source, limits, tol, clock)
     else:
-        lifts, weights, upper, method = _on_private(core, limits, tol, clock)
-    met = within_limits(mechanism_of(lifts, weights), core, limits)
+        best = _on_private(core, limits, tol, clock)
+    met = within_limits(mechanism_of(best.lifts, best.weights), core, limits)
     if met is None:  # the vertices are too ill conditioned for this eps: what discloses nothing is always allowed
-        mechanism, leakage, method = np.ones((len(source), 1)), (0.0,) * len(limits.pairs), "independent release"
-    else:
-        mechanism, leakage = met
+        best = _nothing(source, best.upper_bound)
+        met = np.ones((len(source), 1)), (0.0,) * len(limits.pairs)
+    upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
+    return result_of(joint.sum(axis=0), *met, upper, best.method, tol, clock)
+
+
+def result_of(
+    masses: np.ndarray,
+    mechanism: np.ndarray,
+    leakage: tuple[float, ...],
+    upper: float,
+    method: str,
+    tol: float,
+    clock: Clock,
+) -> MaximumUtility:
+    """The result of `mechanism` (X', Y) of the symbols with mass; `masses` is P(X), up to a factor, of all of them."""
+    used = masses > 0
+    source = masses[used] / masses.sum()
     value = information_below(mechanism, source)
-    ceiling = min(upper, entropy(source) * (1 + 1e-14))
-    upper = max(ceiling, value)
-    whole = np.empty((joint.shape[1], mechanism.shape[1]))
+    upper = max(upper, value)
+    whole = np.empty((len(masses), mechanism.shape[1]))
     whole[:] = mechanism[np.argmax(source)]  # a row for symbols without mass, within LDP
     whole[used] = mechanism
     status = "optimal" if upper - value <= tol else "best_known"
     return MaximumUtility(value, upper, whole, leakage, status, method, int(clock.stop))
 
 
-Found = tuple[np.ndarray, np.ndarray, float, str]
+def _nothing(source: np.ndarray, upper: float) -> Design:
+    return Design(np.ones((1, len(source))), np.ones(1), upper, "independent release")
 
 
-def _everything(source: np.ndarray) -> Found:
-    return np.diag(1.0 / source), source, entropy(source) * (1 + 1e-14), "identity"
-
-
-def _nothing(source: np.ndarray, upper: float) -> Found:
-    return np.ones((1, len(source))), np.ones(1), upper, "independent release"
-
-
-def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Found:
+def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Design:
     """Limits on X: D(q || p) is at most the largest ln(q/p)."""
     ceiling = min(limits.raised, limits.spread)
     if limits.independent:
@@ -439,10 +431,10 @@ def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
         if high - low < _NARROW:
             return _nothing(source, ceiling)
         found = design(BoxSearch(source, low, high), tol, clock)
-    return found.lifts, found.weights, min(found.upper_bound, ceiling), found.method
+    return found._replace(upper_bound=min(found.upper_bound, ceiling))
 
 
-def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Found:
+def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Design:
     """Limits on S: every vertex of the polytope of posteriors of X, and X's own posterior as a start."""
     source, prior = joint.sum(axis=0), joint.sum(axis=1)
     relative = joint / (prior[:, None] * source)
@@ -451,13 +443,19 @@ def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     return among(posteriors(relative, low, high, ratio, clock), source, tol, clock)
 
 
-def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) -> Found:
+def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) -> Design:
     """The best measure over these posteriors (n, X), all the vertices unless the clock has expired, and P_X itself."""
     lifts = np.vstack([np.ones(len(source)), vertices / source])
     columns = columns_of(lifts, source)
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))
     # Once the clock has expired the list may lack vertices: nothing is proved by pricing it.
     whole = not clock.expired()
-    found = priced_columns(few, ListedPricer(columns), gap=1e-3 * tol, clock=clock)
+
+    def listed(prices: np.ndarray, count: int) -> tuple[float, Pool]:
+        gain = columns.reduced(prices, 0.0)
+        top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
+        return float(gain.max()), columns.take(top)
+
+    found = priced_columns(few, listed, gap=1e-3 * tol, clock=clock)
     (pool, weights), upper = found.used, -found.bound if whole else math.inf
-    return pool.lifts, weights, upper, f"{'all ' if whole else ''}{len(vertices)} vertices"
+    return Design(pool.lifts, weights, upper, f"{'all ' if whole else ''}{len(vertices)} vertices")

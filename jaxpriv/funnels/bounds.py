@@ -272,41 +272,28 @@ class Target(NamedTuple):
 
 
 def crossing_at(disclosures: np.ndarray, costs: np.ndarray, target: Target) -> Crossing:
-    """The edge of the hull at the target; at a price the best point, twice."""
-    if target.form == "disclosure":
-        return at_disclosure(disclosures, costs, target.value)
-    if target.form == "cost":
-        return at_cost(disclosures, costs, target.value, rising=target.rising)
-    best = int(np.argmin(costs - target.value * disclosures))
-    return Crossing(best, best, 0.0, target.value, (target.value, target.value))
+    """The edge of the hull at the target; at a price the best point, twice.
 
-
-def at_disclosure(disclosures: np.ndarray, costs: np.ndarray, target: float) -> Crossing:
-    """The hull at I(X;Y) = target (at its end where it does not reach so far)."""
-    hull = lower_hull(disclosures, costs)
-    right = int(np.clip(np.searchsorted(disclosures[hull], target), 1, len(hull) - 1))
-    return _between(disclosures, costs, hull, right, target, disclosures)
-
-
-def at_cost(disclosures: np.ndarray, costs: np.ndarray, target: float, *, rising: bool) -> Crossing:
-    """The hull where its cost is `target`: the most disclosure on a rising hull, the least on a falling one."""
-    hull = lower_hull(disclosures, costs)
-    # A funnel's hull may dip before it rises (and a bottleneck's rise after it fell): only the monotone part counts.
-    lowest = int(np.argmin(costs[hull]))
-    part = hull[lowest:] if rising else hull[: lowest + 1]
-    if len(part) == 1:
-        return Crossing(int(part[0]), int(part[0]), 0.0, 0.0, (0.0, 0.0))
-    order = costs[part] if rising else -costs[part]
-    right = int(np.clip(np.searchsorted(order, target if rising else -target), 1, len(part) - 1))
-    return _between(disclosures, costs, part, right, target, costs)
-
-
-def _between(
-    disclosures: np.ndarray, costs: np.ndarray, hull: np.ndarray, right: int, target: float, scale: np.ndarray
-) -> Crossing:
+    At I(X;Y) = target, or at its end where it does not reach so far; at a cost the most disclosure on a rising hull,
+    the least on a falling one.
+    """
+    form, value, rising = target
+    if form == "price":
+        best = int(np.argmin(costs - value * disclosures))
+        return Crossing(best, best, 0.0, value, (value, value))
+    hull, scale = lower_hull(disclosures, costs), disclosures
+    if form == "cost":
+        # A funnel's hull may dip before it rises (and a bottleneck's rise after it fell): only the monotone part
+        # counts.
+        lowest = int(np.argmin(costs[hull]))
+        hull = hull[lowest:] if rising else hull[: lowest + 1]
+        scale, value = (costs, value) if rising else (-costs, -value)
+    if len(hull) == 1:
+        return Crossing(int(hull[0]), int(hull[0]), 0.0, 0.0, (0.0, 0.0))
+    right = int(np.clip(np.searchsorted(scale[hull], value), 1, len(hull) - 1))
     first, second = int(hull[right - 1]), int(hull[right])
     run = float(scale[second] - scale[first])  # 0 where both ends of an edge cost the same
-    share = min(max(float(target - scale[first]) / run, 0.0), 1.0) if run != 0 else 1.0
+    share = min(max(float(value - scale[first]) / run, 0.0), 1.0) if run != 0 else 1.0
     slopes = np.diff(costs[hull]) / np.diff(disclosures[hull])
     slope = float(slopes[right - 1])
     before = float(slopes[right - 2]) if right > 1 else slope - 0.5 * abs(slope)

@@ -24,12 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.numerics import information_below
 from jaxpriv.column_generation import MOST, MasterSolution, Pool
 from jaxpriv.column_generation.rounds import generate_columns
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.types import columns_of, proved_bound
-from jaxpriv.extremal.utility import MaximumUtility, mechanism_of
+from jaxpriv.extremal.utility import MaximumUtility, mechanism_of, result_of
 from jaxpriv.funnels.gains import curved_of
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage import AbstractLeakage
@@ -79,10 +78,11 @@ class _Cells(NamedTuple):
 
 
 class CurvedSet:
-    """The posteriors of `joint` (S, X), whose x have mass, within a limit on `measure`, and columns known so far."""
+    """The posteriors of the x with mass of `joint` (S, X) within a limit on `measure`, and columns known so far."""
 
     def __init__(self, joint: np.ndarray, measure: AbstractLeakage):
-        mass = joint.sum(axis=0)
+        self.masses = joint.sum(axis=0)
+        joint, mass = joint[:, self.masses > 0], self.masses[self.masses > 0]
         (term,) = terms_of(measure, joint, Role.WORST, 0.0)
         curved = curved_of(term, mass)
         if curved is None:
@@ -150,13 +150,9 @@ class CurvedSet:
         pool, weights = found.used
         self.posteriors = pool.posteriors
         mechanism = mechanism_of(pool.lifts, weights)
-        value = information_below(mechanism, source)
         seen = (source[:, None] * mechanism / (source @ mechanism)).T @ self.curved.conditional.T
-        leakage = self.curved.at(seen).max() + self.least
-        status = "optimal" if upper - value <= tol else "best_known"
-        return MaximumUtility(
-            value, max(upper, value), mechanism, (float(leakage),), status, "cells of posteriors", int(clock.stop)
-        )
+        leakage = float(self.curved.at(seen).max()) + self.least
+        return result_of(self.masses, mechanism, (leakage,), upper, "cells of posteriors", tol, clock)
 
     def _share(self, seen: np.ndarray, level: float) -> np.ndarray:
         """The largest t of which P_S + t (r - P_S) is within the limit, for the rows r."""

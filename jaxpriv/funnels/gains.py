@@ -134,8 +134,7 @@ class Gains:
     @property
     def largest(self) -> float:
         """At least |C_a.q| of every q, of actions that are taken each on its own in all."""
-        seen = self.mass > 0
-        return float(np.abs(self.rows[:, seen] / self.mass[seen]).sum(axis=0).max())
+        return float(np.abs(self.table(np.flatnonzero(self.mass > 0))).sum(axis=0).max())
 
     @property
     def rate(self) -> float:

@@ -167,17 +167,7 @@ class Greedy(AbstractFunnelSolver):
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
-        core, measure = problem.reduction, problem.leakage
-        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
-        table = PairTable(core.joint, measure)
-        rule = Rule.RATIO if self.ratio else Rule.PRIVACY
-        if problem.form == "disclosure":
-            return _alone(core.source, table.run(rule, problem.target))
-        run = table.run(rule, 0.0)
-        limited = problem.limits_leakage
-        inner = total_at(measure, problem.target) if limited else problem.target
-        release = _on_hull(core.source, table, [run], Target("cost" if limited else "price", inner), 1.0)
-        return PosteriorMeasure(*release, steps=len(run.merges), notes=_notes([run]))
+        return _released(problem, Rule.RATIO if self.ratio else Rule.PRIVACY, [0.0])
 
 
 @dataclass(frozen=True)
@@ -193,20 +183,27 @@ class GreedyBottleneck(AbstractFunnelSolver):
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):
             raise InputError("solver: greedy-bottleneck is for bottleneck problems; greedy is the one for funnels")
-        core, measure = problem.reduction, problem.leakage
-        assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
-        table = PairTable(core.joint, measure)
-        if problem.form == "relevance":
-            return _alone(core.source, table.run(Rule.RELEVANCE, problem.target))
-        runs = [table.run(Rule.RELEVANCE, k / self.points * table.most_leakage) for k in range(self.points)]
-        direct = problem.form == "disclosure"
-        target = Target("disclosure", problem.target) if direct else Target("price", -problem.target)
-        release = _on_hull(core.source, table, runs, target, -1.0)
-        return PosteriorMeasure(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
+        return _released(problem, Rule.RELEVANCE, [k / self.points for k in range(self.points)])
 
 
-def _alone(source: np.ndarray, run: Merging) -> PosteriorMeasure:
-    return PosteriorMeasure(*posteriors_of(source, run.labels), steps=len(run.merges), notes=_notes([run]))
+def _released(problem: FunnelOrBottleneck, rule: Rule, shares: list[float]) -> PosteriorMeasure:
+    """The release of a run to the target of `problem`, or on the hull of runs to these shares of the most leakage."""
+    core, measure, form = problem.reduction, problem.leakage, problem.form
+    assert isinstance(measure, AbstractAverageLeakage)  # `pick_funnel_solver` asked
+    table, sign = PairTable(core.joint, measure), 1.0 if problem.minimises_leakage else -1.0
+    if form == ("disclosure" if sign > 0 else "relevance"):
+        runs = [table.run(rule, problem.target)]
+        release = posteriors_of(core.source, runs[0].labels)
+    else:
+        runs = [table.run(rule, share * table.most_leakage) for share in shares]
+        if form == "disclosure":
+            target = Target("disclosure", problem.target)
+        elif form == "multiplier":
+            target = Target("price", sign * problem.target)
+        else:
+            target = Target("cost", total_at(measure, problem.target))
+        release = _on_hull(core.source, table, runs, target, sign)
+    return PosteriorMeasure(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
 
 
 def _notes(runs: list[Merging]) -> tuple[str, ...]:

@@ -90,16 +90,6 @@ def channel(joint: ArrayLike) -> Channel:
     return Channel(joint, joint.sum(axis=1), jnp.maximum(joint.sum(axis=0), jnp.finfo(joint.dtype).tiny))
 
 
-def total_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -> Arr:
-    """sum_y phi(w_y) of output joints (S, Y): what time sharing mixes, and what `outer` makes the value of."""
-    return jax.vmap(measure.column, in_axes=(1, None))(outputs, private).sum()
-
-
-def value_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -> Arr:
-    """The measure's value, outer( sum_y phi(w_y) )."""
-    return measure.outer(total_leakage(measure, private, outputs))
-
-
 def log_rows(logits: Arr) -> Arr:
     """Rows that sum to one, as logarithms (X, Y)."""
     rows = logits - logsumexp(logits, axis=1, keepdims=True)
@@ -114,11 +104,16 @@ def ratios_of(given: Channel, log_mechanism: Arr) -> tuple[Arr, Arr]:
 
 def balance(given: Channel, measure: AbstractAverageLeakage, log_mechanism: Arr, whole: bool = False) -> Balance:
     """Disclosure, leakage and their gradients at one mechanism (X, Y); `whole` as for `survey`."""
-    kind = value_leakage if whole else total_leakage
+
+    def leakage(outputs: Arr) -> Arr:
+        """sum_y phi(w_y) of output joints (S, Y), which time sharing mixes, or the value that `outer` makes of it."""
+        total = jax.vmap(measure.column, in_axes=(1, None))(outputs, given.private).sum()
+        return measure.outer(total) if whole else total
+
     ratios, log_masses = ratios_of(given, log_mechanism)
     mechanism = jnp.exp(log_mechanism)
     outputs = jnp.matmul(given.joint, mechanism, precision=lax.Precision.HIGHEST)
-    value, gradient = jax.value_and_grad(lambda outputs: kind(measure, given.private, outputs))(outputs)
+    value, gradient = jax.value_and_grad(leakage)(outputs)
     costs = jnp.matmul(given.joint.T, gradient, precision=lax.Precision.HIGHEST) / given.source[:, None]
     disclosure = (given.source[:, None] * mechanism * ratios).sum()
     return Balance(disclosure, value, ratios, costs, log_masses)
@@ -194,11 +189,6 @@ class _DescentState(eqx.Module):
     steps: Arr
 
 
-def difference_step(log_mechanism: Arr, now: Balance, lam: ScalarLike, step: ScalarLike) -> Arr:
-    """The closed-form step from W (logarithms), shape (X, Y)."""
-    return log_rows(log_mechanism - step * (now.costs - lam * now.ratios))
-
-
 def _descend(
     given: Channel,
     measure: AbstractAverageLeakage,
@@ -223,7 +213,7 @@ def _descend(
 
     def once(state: _DescentState) -> _DescentState:
         old, now = state.log_mechanism, state.now
-        new = difference_step(old, now, lam, state.step)
+        new = log_rows(old - state.step * (now.costs - lam * now.ratios))
         after = at(new)
         if bottleneck:
             return _DescentState(new, after, state.step, state.steps + 1)

@@ -280,31 +280,24 @@ def closed_form(problem: FunnelOrBottleneck) -> PosteriorMeasure | None:
     nothing = PosteriorMeasure(source[None], np.ones(1), notes=("nothing may be disclosed",))
     everything = PosteriorMeasure(np.eye(len(source)), source, notes=("X itself",))
     form, target = problem.form, problem.target
-    if isinstance(problem, FunnelProblem):
-        if form == "disclosure":
-            if target == 0:
-                return nothing
-            return everything if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
-        if problem.limits_leakage:
-            least = _nothing(problem)
-            if not least[0] <= target:
-                raise InfeasibleError(
-                    f"{form} is below what is leaked when nothing is released", {form: target, "least": least[0]}
-                )
-            _, leakage = measured(problem, _identity(problem))
-            return everything if leakage[2] <= target else None
-        if target == 0:
-            return nothing
-        return everything if target >= 1 and isinstance(problem.leakage, MutualInformation) else None
-    if form == "disclosure":
-        if target == 0:
-            return nothing
-        return everything if target >= whole_entropy(problem.joint) else None
-    if form == "relevance":
-        return nothing if target == 0 else None
+    if form == "leakage_budget":
+        floor, _, _ = _nothing(problem)
+        if not floor <= target:
+            raise InfeasibleError(
+                f"{form} is below what is leaked when nothing is released", {form: target, "least": floor}
+            )
+        _, leakage = measured(problem, _identity(problem))
+        return everything if leakage[2] <= target else None
+    # The more is asked for the more is disclosed, but for a price of what a bottleneck discloses.
+    least, most = nothing, everything
+    if form == "multiplier" and not problem.minimises_leakage:
+        least, most = most, least
     if target == 0:
-        return everything
-    return nothing if target >= 1 else None
+        return least
+    if form == "disclosure":
+        return most if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
+    steep = form == "multiplier" and target >= 1 and isinstance(problem.leakage, MutualInformation)
+    return most if steep else None
 
 
 # Whether the numbers of a solution of a funnel or bottleneck are true: measured again, and its bound proved again.

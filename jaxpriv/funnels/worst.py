@@ -12,7 +12,7 @@ and a search for the root of U(eps) = R has a proof on both of its sides.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -67,17 +67,13 @@ def _utility(problem: FunnelProblem, clock: Clock) -> Callable[..., MaximumUtili
     Without `proof` the upper bound of a smooth measure may be infinite.
     """
     joint, measure = problem.joint, problem.leakage
-    used = joint.sum(axis=0) > 0
-    smooth = CurvedSet(joint[:, used], measure) if measure.smooth else None
+    smooth = CurvedSet(joint, measure) if measure.smooth else None
 
     def at(limit: float, tol: float, enough: float = math.inf, proof: bool = True) -> MaximumUtility:
         with clock.quiet():
             if smooth is None or limit == 0:  # without leakage all measures are one
                 return utility_within(joint, parse_limits((measure if smooth is None else Lift(), limit)), tol, clock)
-            found = smooth.utility(limit, tol, clock, enough, proof)
-        whole = np.empty((len(used), found.mechanism.shape[1]))
-        whole[:], whole[used] = joint[:, used].sum(axis=0) @ found.mechanism, found.mechanism
-        return replace(found, mechanism=whole)
+            return smooth.utility(limit, tol, clock, enough, proof)
 
     return at
 

@@ -77,27 +77,26 @@ class VertexGeneration(AbstractFunnelSolver):
     budget: int = field(default=_BUDGET, kw_only=True)
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
-        return self._program(problem, goal.start).solve_form(problem, goal, self)
+        return self._program(problem, goal.start).solve_form(problem, goal)
 
     def prepare(self, problem: FunnelOrBottleneck) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; vertices found for one of them serve the next."""
-        program = self._program(problem)
-        return lambda other, goal: program.solve_form(other, goal, self)
+        return self._program(problem).solve_form
 
     def _program(self, problem: FunnelOrBottleneck, start: np.ndarray | None = None) -> "VertexProgram":
         gains = gains_of(problem)
         if gains is None:
             raise InputError(f"solver: {type(problem.leakage).__name__} has neither finitely many actions nor a shape")
-        return VertexProgram(problem, gains, start)
+        return VertexProgram(problem, gains, self.budget, start)
 
 
 class VertexProgram:
     """The vertices known for a joint: shared by the points of a curve."""
 
-    def __init__(self, problem: FunnelOrBottleneck, gains: Gains, start: np.ndarray | None = None):
+    def __init__(self, problem: FunnelOrBottleneck, gains: Gains, budget: int, start: np.ndarray | None = None):
         source = problem.reduction.source
         self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
-        self.source = source
+        self.source, self.budget = source, max(1000, budget // max(1, self.worth.table.size))
         self._first = first_atoms(whole_block(problem.core))
         if start is not None:
             self._first = np.vstack([self._first, measure_of(start, source)[0]])
@@ -106,7 +105,7 @@ class VertexProgram:
         self._left = 0  # rounds
         self._informed: set[float] = set()  # disclosures whose releases of least mutual information are in the pool
 
-    def solve_form(self, problem: FunnelOrBottleneck, goal: FunnelGoal, solver: VertexGeneration) -> PosteriorMeasure:
+    def solve_form(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The release for any target: for the multiplier of a logarithm by programs at disclosures."""
         assert isinstance(problem, FunnelProblem)
         if self.gains.strict and problem.limits_leakage and problem.target == 0:  # Y is independent of S
@@ -114,16 +113,14 @@ class VertexProgram:
         if self.worth.curved is not None:
             self._inform(problem, goal)
         if problem.form != "multiplier" or self.gains.scale.proportional:
-            return self.solve(problem, goal, solver)
-        return least_lagrangian(
-            problem, goal, self.gains, self.worth, lambda asked, fine: self.solve(asked, fine, solver)
-        )
+            return self.solve(problem, goal)
+        return least_lagrangian(problem, goal, self.gains, self.worth, self.solve)
 
-    def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal, solver: VertexGeneration) -> PosteriorMeasure:
+    def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint and the measure that this was made for."""
         objective = self._objective(problem)
         self._left = _ROUNDS if goal.max_steps is None else goal.max_steps
-        rounds, budget = self._left, max(1000, solver.budget // max(1, self.worth.table.size))
+        rounds = self._left
 
         def shown(done: int, value: float, proof: Proof | None) -> None:
             if goal.clock.reports:
@@ -131,17 +128,15 @@ class VertexProgram:
                 goal.clock.report(NAME, rounds - self._left + done, self._value(problem, value), bound)
 
         with goal.clock.share(_FIRST):
-            found, proof, end = self._run(problem, objective, goal, budget, None, shown)
+            found, proof, end = self._run(problem, objective, goal, None, shown)
         first, value = end, found.plan.value
         for factor in _STEEPER:
             if end is End.CLOSED or self._left <= 0 or goal.clock.expired():
                 break
             steeper = Objective(True, "multiplier", min(1.0, factor * found.plan.lam))
-            _, proof, end = self._run(
-                problem, steeper, goal, budget, proof, lambda done, _, proof: shown(done, value, proof)
-            )
+            _, proof, end = self._run(problem, steeper, goal, proof, lambda done, _, proof: shown(done, value, proof))
         if first is End.CUT and not goal.clock.expired():
-            found, proof, _ = self._run(problem, objective, goal, budget, proof, shown)
+            found, proof, _ = self._run(problem, objective, goal, proof, shown)
         pool, weights = found.used
         return PosteriorMeasure(pool.posteriors, weights, proof, rounds - self._left)
 
@@ -150,7 +145,6 @@ class VertexProgram:
         problem: FunnelOrBottleneck,
         objective: Objective,
         goal: FunnelGoal,
-        budget: int,
         proof: Proof | None,
         shown: Callable[[int, float, Proof | None], None],
     ) -> tuple[GeneratedColumns, Proof | None, End]:
@@ -176,7 +170,7 @@ class VertexProgram:
         def searched(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
             nonlocal proof, complete
             prices = self._prices(plan)
-            found = _searched(worth, prices, plan.lam, -aim(plan), budget, goal.clock)
+            found = _searched(worth, prices, plan.lam, -aim(plan), self.budget, goal.clock)
             proof = _better(problem, proof, self._proof(plan, found.bound))
             complete, points = found.closed, found.points
             if worth.curved is None:

@@ -27,6 +27,7 @@ from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.actions.vertices import least_linear, least_on_faces
 from jaxpriv.funnels.gains import best
 from jaxpriv.funnels.pricing._base import xlogx
+from jaxpriv.funnels.pricing.box_steps import knapsack
 
 _EPS = float(np.finfo(np.float64).eps)
 # Cells divided at a time.
@@ -313,11 +314,11 @@ class ActionSearch:
         live = np.arange(count)
         for step in range(steps):
             reduced = mu @ self._table + linear[live]
-            q, cut = _knapsack(reduced, low[live], high[live])
+            q, cut, _ = knapsack(reduced, low[live], high[live])
             dual = (reduced * q).sum(axis=1) + constant[live]
             better = dual > bound[live]
             at = live[better]
-            bound[at], best_mu[at], costs[at] = dual[better], mu[better], (reduced - cut)[better]
+            bound[at], best_mu[at], costs[at] = dual[better], mu[better], (reduced - cut[:, None])[better]
             share = 1.0 if step >= 3 else 1e-3
             mean[live], heft[live] = _FORGET * mean[live] + share * q, _FORGET * heft[live] + share
             middle = mean[live] / heft[live]
@@ -350,7 +351,7 @@ class ActionSearch:
             ends = weights[0][one : one + 1], weights[1][one : one + 1]
             mu = self._projected(solved[0][None], *ends)
             reduced = mu @ self._table + linear[one]
-            q, cut = _knapsack(reduced, low[one : one + 1], high[one : one + 1])
+            q, cut, _ = knapsack(reduced, low[one : one + 1], high[one : one + 1])
             dual = float((reduced * q).sum() + constant[one])
             point[one] = 0.0
             point[one, seen] = solved[1]
@@ -369,18 +370,6 @@ class ActionSearch:
         level = excess[np.arange(len(mu)), used - 1] / used
         found = np.where(most > 0, np.maximum(mu - level[:, None], 0.0), 0.0)
         return found / found.sum(axis=1, keepdims=True)
-
-
-def _knapsack(costs: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(q (N, X), the cost (N, 1) at which it is full): the least costs.q with low <= q <= high and sum 1."""
-    order = np.argsort(costs, axis=1)
-    room = np.take_along_axis(high - low, order, axis=1)
-    ends = np.cumsum(room, axis=1)
-    rest = 1.0 - low.sum(axis=1, keepdims=True)
-    added = np.empty_like(low)
-    np.put_along_axis(added, order, np.clip(rest - (ends - room), 0.0, room), axis=1)
-    last = np.minimum((ends < rest).sum(axis=1, keepdims=True), costs.shape[1] - 1)
-    return low + added, np.take_along_axis(costs, np.take_along_axis(order, last, axis=1), axis=1)
 
 
 # Columns that agree to this are one symbol; phi changes by no more.

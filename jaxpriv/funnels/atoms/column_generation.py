@@ -187,15 +187,15 @@ class BlockProgram:
             given = self.equal.summed(measure_of(start, problem.reduction.source)[0])
             known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
         self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
-        masses = np.array([block.mass for block in self.blocks])
-        self.attribute = entropy(masses) if len(masses) > 1 else 0.0
-        self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
+        self.masses = np.array([block.mass for block in self.blocks])
+        self.attribute = entropy(self.masses) if len(self.masses) > 1 else 0.0
+        self.hidden = float(self.masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
         self.size = problem.core.shape[0] + 4 * problem.core.shape[1]  # terms of the sums that are measured
         self.proved: list[Prices] = []
         self._perfect: tuple[Perfect, ...] | None = None
         self._descended = False
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
-        self.leakable = float(masses @ each)  # I(S;X|A)
+        self.leakable = float(self.masses @ each)  # I(S;X|A)
 
     def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
@@ -299,7 +299,7 @@ class BlockProgram:
             return True
         if form == "side":
             return target <= _SILENT * self.leakable
-        return target <= _TOLD * sum(block.mass * silent_bound(block.joint) for block in self.blocks)
+        return target <= _TOLD * float(self.masses @ [silent_bound(block.joint) for block in self.blocks])
 
     def _silence(self, clock: Clock, target: float = np.inf) -> tuple[Perfect, ...]:
         """The best releases of every block that are independent of S; with one block no more than `target` is tried."""
@@ -311,13 +311,12 @@ class BlockProgram:
 
     def _reach(self, clock: Clock) -> float:
         """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
-        parts = zip(self.blocks, self._silence(clock), strict=True)
-        return float(sum(block.mass * one.value for block, one in parts))
+        return float(self.masses @ [one.value for one in self._silence(clock)])
 
     def _kept(self, run: Generated, limit: float) -> float:
         """What is left of I(X;Y) once the release is mixed with nothing until it leaks no more than `limit`."""
-        parts = zip(self.blocks, run.pools, run.plan.weights, strict=True)
-        leakage = float(sum(block.mass * (weights @ pool.a) for block, pool, weights in parts))
+        each = [weights @ pool.a for pool, weights in zip(run.pools, run.plan.weights, strict=True)]
+        leakage = float(self.masses @ each)
         return -run.plan.value * min(1.0, limit / max(leakage, np.finfo(float).tiny))
 
     def _silent(self, target: float | None, clock: Clock) -> PosteriorMeasure:
@@ -327,10 +326,7 @@ class BlockProgram:
         for block, one in zip(self.blocks, self._silence(clock), strict=True):
             atoms.append(np.vstack([one.posteriors, block.source[None]]))
             weights.append(np.append(share * one.weights, 1.0 - share))
-        bound = None
-        if target is None:
-            parts = zip(self.blocks, self._silence(clock), strict=True)
-            bound = float(sum(block.mass * one.bound for block, one in parts))
+        bound = float(self.masses @ [one.bound for one in self._silence(clock)]) if target is None else None
         return PosteriorMeasure(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
 
     def _found(self, run: Generated, limit: int) -> PosteriorMeasure:

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
-from jaxpriv.column_generation.prices import central_prices, mended_prices
+from jaxpriv.column_generation.prices import central_prices
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of
 from jaxpriv.funnels.atoms.stationary import bottleneck_prices, convex, moved, widened
 from jaxpriv.funnels.pricing import Priced
@@ -35,11 +35,6 @@ _NEARLY_CLOSED = 0.02
 # A search for a proof allows this share of what is not yet proved, and of that this share below zero. Most boxes of a
 # proof are divided before it is near: of COMPAS at .8 H(X) a tolerance of 4e-5 takes 36,000 boxes, one of 4e-7 42,000.
 _COARSE, _AIM = 1e-4, -0.8
-# Atoms of a proof near which quick searches look where they had missed some.
-_VIOLATORS = 64
-# While a round lowers the value by more than this share of it, all atoms of its plan are also moved together, by so
-# many steps.
-_FALLING, _MOVES = 0.01, 100
 # Before the first search, plans are moved on wider supports: so often, by so many steps, as long as that lowers the
 # value by more than this share of it.
 _WIDENED, _WIDE_MOVES, _WORTH_WIDENING = 8, 150, 0.1
@@ -47,9 +42,6 @@ _WIDENED, _WIDE_MOVES, _WORTH_WIDENING = 8, 150, 0.1
 _LITTLE, _PROVING = 0.3, 0.5
 # No finer proof follows at prices that are presumed to leave more than this share of the gap.
 _USELESS = 0.4
-# A proof is repeated at mended prices that are presumed to leave no more than this share of the gap: once, and again as
-# long as that raises the bound.
-_MENDED = 0.1
 # Proofs take the place of quick searches while one computes with no more entries of T than this for each useful
 # symbol: it then takes no longer (about 15 ns an entry against 2 ms a symbol, one core).
 _LIGHT = 15_000
@@ -80,14 +72,13 @@ class Prices:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """What the rounds ended with: atoms, weights, the best bound (of the minimised cost) and its prices."""
+    """What the rounds ended with: atoms, weights, and the prices of the best bound."""
 
     pools: tuple[Pool, ...]
     plan: MasterSolution
-    bound: float
     best: Prices | None
     rounds: int
-    idle: bool = False  # whether a proof that brought nothing ended them
+    idle: bool  # whether a proof that brought nothing ended them
 
 
 def generate(
@@ -118,21 +109,22 @@ def generate(
         run.prove(one)
     if objective.funnel and not run.unaided:
         run.warm()
-    done = 0
+    done, idle = 0, False
     while True:
         plan = best_plan(run.pools, objective)
         if clock.expired() or plan.value - run.bound <= gap:
-            return Generated(run.pools, plan, run.bound, run.best, done)
+            break
         done += 1
         now = run.begun(plan)
         fresh = run.searched(now)
         report(done, plan.value, run.bound)
         if plan.value - run.bound <= gap or done >= rounds:
-            return Generated(run.pools, plan, run.bound, run.best, done)
+            break
         # A proof that brings nothing, where one takes long.
         idle = now.proving and not patient and run.best is not None and run.bound <= now.bound
         if idle or not run.grown(now, fresh):
-            return Generated(run.pools, plan, run.bound, run.best, done, idle)
+            break
+    return Generated(run.pools, plan, run.best, done, idle)
 
 
 Offer: TypeAlias = tuple[tuple[np.ndarray, ...], float]
@@ -155,26 +147,22 @@ class _Round:
         bound: the best one before the round.
         proving: whether it is a proof that follows searches.
         settled: whether that is at the prices for which searches found least.
-        falling: whether searches have lowered the value much.
         expected: the bound that a proof at those prices is presumed to give.
         allowed: how far below the value a proof may end.
         aims: the extremes that are aimed at, of every block, but for what is allowed.
         offers: prices that are searched at.
         priced: what was found at the last of them.
-        missed: whether that is below its aim.
     """
 
     plan: MasterSolution
     bound: float
     proving: bool
     settled: bool
-    falling: bool
     expected: float
     allowed: float
     aims: np.ndarray
     offers: list[Offer]
     priced: list[Priced] = field(default_factory=list)
-    missed: bool = False
 
 
 @dataclass(eq=False)
@@ -189,7 +177,6 @@ class _Rounds:
             of the blocks then.
         value, still: the last value, and how many rounds in a row have hardly moved it.
         left, patience: the last gap; how many times as many steps the self-consistent equations take.
-        mends: proofs repeated at mended prices.
         mode: how the next round prices.
         seeds: of every block the atoms that violated the last prices most.
     """
@@ -208,7 +195,6 @@ class _Rounds:
     still: int = 0
     left: float = np.inf
     patience: int = 1
-    mends: int = 0
 
     def __post_init__(self) -> None:
         self.unaided = all(part.quick is None for part in self.parts)
@@ -230,11 +216,12 @@ class _Rounds:
         """A round, with its offers of prices."""
         objective, gap, funnel = self.objective, self.gap, self.objective.funnel
         if funnel:
-            self._keep([pool.posteriors[weights > 0] for pool, weights in zip(self.pools, plan.weights, strict=True)])
+            for part, pool, weights in zip(self.parts, self.pools, plan.weights, strict=True):
+                if part.quick is not None:  # later searches begin near the atoms of the plan, too
+                    part.quick.keep(pool.posteriors[weights > 0])
         if self.centre is not None:  # atoms found since may lie below the line at those prices
             self.lowest, self.presumed = self._presumed(self.centre, self.lowest)
         expected = self.presumed if self.centre is not None else np.inf
-        falling = funnel and self.mode is Mode.SEARCH and self.value - plan.value > _FALLING * abs(plan.value)
         self.still = self.still + 1 if self.value - plan.value < _NEARLY_CLOSED * gap else 0
         self.value = plan.value
         proving, settled = self.mode is Mode.PROOF, False
@@ -244,21 +231,19 @@ class _Rounds:
             settled, offers, aims = True, [self.centre], np.minimum(0.0, self.lowest)
         elif self.centre is not None and not (proving or self.unaided):
             offers.append(central_prices(self.pools, objective, *self.centre, max(plan.value - self.presumed, gap)))
-        return _Round(plan, self.bound, proving, settled, falling, expected, self._allowed(), aims, offers)
+        return _Round(plan, self.bound, proving, settled, expected, self._allowed(), aims, offers)
 
     def searched(self, now: _Round) -> list[list[np.ndarray]]:
         """The atoms found for every block at all offers; what they say about prices and bound is kept."""
         parts, objective, clock = self.parts, self.objective, self.clock
         plan, lam = now.plan, now.plan.lam
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
-        if lam > _FLAT and (now.falling or not objective.funnel):
-            blocks = zip(parts, self.pools, plan.weights, plan.prices, self.seeds, strict=True)
+        if lam > _FLAT and not objective.funnel:
+            blocks = zip(parts, self.pools, plan.weights, self.seeds, strict=True)
             together = [self._together(*block, lam) for block in blocks]
             prices = tuple(nu for nu, _ in together), lam
-            if objective.funnel:
-                now.offers[0] = prices
-            else:  # prices of a convex program are the best ones of their lambda
-                now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
+            # Prices of a convex program are the best ones of their lambda.
+            now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
             for found, (_, atoms) in zip(fresh, together, strict=True):
                 found.append(atoms)
         for number, offer in enumerate(now.offers):
@@ -292,7 +277,6 @@ class _Rounds:
         # The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove.
         found = (pool_of(part.block, one.posteriors[:1]) for part, one in zip(parts, now.priced, strict=True))
         best_found = np.array([float(one.reduced(nu, lam)[0]) for one, nu in zip(found, prices, strict=True)])
-        now.missed = bool((best_found < below).any())
         likely = objective.bound(self._line(prices, best_found), lam)
         if likely > self.presumed:
             self.presumed, self.centre, self.lowest = likely, offer, best_found
@@ -312,14 +296,13 @@ class _Rounds:
         light = self._light(now)
         if self.light_proofs and self.mode is not Mode.SEARCH and light != (self.mode is Mode.DIRECT):
             self._anew(Mode.DIRECT if light else Mode.SEARCH)
-        elif not (now.settled and now.missed and self._mended(now, raised)):
-            allowed = self._allowed()
-            useless = plan.value - now.expected > _USELESS * (plan.value - self.bound)
-            if now.proving and (now.allowed <= self.gap or not raised or allowed > 0.5 * now.allowed or useless):
-                self._anew(Mode.SEARCH if any_new else Mode.PROOF)
-                self.mends = 0
-            elif self.mode is not Mode.DIRECT:
-                self._after_search(any_new, allowed)
+            return True
+        allowed = self._allowed()
+        useless = plan.value - now.expected > _USELESS * (plan.value - self.bound)
+        if now.proving and (now.allowed <= self.gap or not raised or allowed > 0.5 * now.allowed or useless):
+            self._anew(Mode.SEARCH if any_new else Mode.PROOF)
+        elif self.mode is not Mode.DIRECT:
+            self._after_search(any_new, allowed)
         return True
 
     def _after_search(self, any_new: bool, allowed: float) -> None:
@@ -335,19 +318,6 @@ class _Rounds:
         if self.mode is Mode.PROOF and not self.objective.funnel:
             self.presumed, self.centre = -np.inf, None
 
-    def _mended(self, now: _Round, raised: bool) -> bool:
-        """Whether the proof is repeated at mended prices, because it found atoms that no search had found."""
-        self._keep([one.posteriors[:_VIOLATORS] for one in now.priced])
-        assert self.centre is not None
-        offered, lam = self.centre
-        mended = mended_prices(self.pools, offered, lam), lam
-        least, likely = self._presumed(mended, np.zeros(len(self.parts)))
-        again = self.value - likely <= _MENDED * (self.value - self.bound) and (raised or not self.mends)
-        if again:
-            self.mends += 1
-            self.presumed, self.centre, self.lowest = likely, mended, least
-        return again
-
     def _light(self, now: _Round) -> bool:
         """Whether the proofs of the round took no longer than searches."""
         return self.mode is not Mode.SEARCH and all(
@@ -358,12 +328,6 @@ class _Rounds:
     def _anew(self, mode: Mode) -> None:
         """The next rounds are in this mode, and know of no good prices."""
         self.mode, self.still, self.presumed, self.centre = mode, 0, -np.inf, None
-
-    def _keep(self, atoms: list[np.ndarray]) -> None:
-        """Later searches begin near these atoms of every block, too."""
-        for part, known in zip(self.parts, atoms, strict=True):
-            if part.quick is not None:
-                part.quick.keep(known)
 
     def _allowed(self) -> float:
         """How far below the value the next proof may end: proofs go on from coarse ones, which change the prices."""
@@ -397,20 +361,13 @@ class _Rounds:
         return lowest, self.objective.bound(self._line(prices, lowest), lam)
 
     def _together(
-        self, part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, seed: np.ndarray, lam: float
+        self, part: Part, pool: Pool, weights: np.ndarray, seed: np.ndarray, lam: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(prices of a - lambda b, atoms) of a block, whose atoms in the plan are moved together.
-
-        A bottleneck's have a little of every seed.
-        """
-        atoms, weights = pool.posteriors[weights > 0], weights[weights > 0]
-        if not self.objective.funnel:
-            atoms, weights = np.vstack([atoms, seed]), np.append(weights, np.full(len(seed), _SEED_MASS))
-            close = _PRECISE * self.objective.priced(self.gap, lam)
-            return bottleneck_prices(part, atoms, weights, lam, close, self.patience, self.clock)
-        if part.quick is None or not len(weights):
-            return prices, atoms
-        return moved(part.block, atoms, weights, lam, _MOVES, self.clock)
+        """(prices of a - lambda b, atoms) of a block from all atoms of the plan, with a little of every seed."""
+        used, close = weights > 0, _PRECISE * self.objective.priced(self.gap, lam)
+        atoms = np.vstack([pool.posteriors[used], seed])
+        weights = np.append(weights[used], np.full(len(seed), _SEED_MASS))
+        return bottleneck_prices(part, atoms, weights, lam, close, self.patience, self.clock)
 
     def warm(self) -> None:
         """Add atoms of plans that are moved on wider supports, while that lowers the value fast."""
@@ -425,7 +382,7 @@ class _Rounds:
                 used = weights > 0
                 if part.quick is not None and used.sum() > 1:
                     wide = widened(part.block, pool.posteriors[used], weights[used], random)
-                    pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, self.clock)[1])
+                    pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, self.clock))
                 grown.append(pool)
             self.pools = tuple(grown)
 

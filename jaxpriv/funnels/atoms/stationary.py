@@ -1,7 +1,7 @@
-"""Prices and better atoms from a whole plan near its stationary point: all atoms together, where pricing moves one.
+"""Better atoms from a whole plan near its stationary point: all of them together, where pricing moves one at a time.
 
-The linear program over given atoms cannot move them, and pricing moves one at a time, at prices that belong to the old
-ones. The funnel's are moved by a joint descent, the bottleneck's by its self-consistent equations.
+The linear program over given atoms cannot move them, and pricing moves one at prices that belong to the old ones. The
+funnel's are moved by a joint descent, the bottleneck's by its self-consistent equations, which give prices, too.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,7 @@ from jaxpriv.funnels.pricing.binary import angles
 #     ln W'[x,y] = ( ln W[x,y] - lambda ln m_y - c[x,y] )/(1 - lambda) + a constant of x
 #
 # never raises F (`column_generation` begins with such descents). It is short along a fibre { q : Tq = r } where lambda
-# is small: it is lengthened as long as that lowers F. Zeros stay. At a stationary point
-#
-#     nu_x = c[x,y] - lambda ln( q_y(x)/p_x )
-#
-# is one price vector of a - lambda b for all y with W[x,y] > 0, and F = nu.P_X; elsewhere its mean over P(y|x) is
-# taken, which leaves that sum as it is.
+# is small: it is lengthened as long as that lowers F. Zeros stay.
 
 
 # Entries of W below the first and outputs of less mass than the second are left out.
@@ -51,8 +46,8 @@ _OUTPUTS, _SHARE, _SHAPE = 10, 0.3, 0.3
 
 def moved(
     block: Component, atoms: np.ndarray, weights: np.ndarray, lam: float, steps: int, clock: Clock = ENDLESS
-) -> tuple[np.ndarray, np.ndarray]:
-    """(prices (X_a,) of a - lambda b, atoms (K', X_a)) after `steps` from `atoms` (K, X_a) with `weights` (K,) > 0.
+) -> np.ndarray:
+    """Atoms (K', X_a) after `steps` from `atoms` (K, X_a) with `weights` (K,) > 0.
 
     0 <= lambda < 1. The atoms are to average to P(X | A = a), but for rounding.
     """
@@ -70,7 +65,7 @@ def moved(
             if last - here.value <= _IDLE or clock.expired():
                 break
             last = here.value
-    return support.prices(here, lam), support.atoms(here)
+    return support.atoms(here)
 
 
 def widened(
@@ -125,11 +120,6 @@ class _Support:
         slope = (columns * np.log(np.maximum(lifts, 1e-300))[:, each]).sum(axis=0)
         of_output = np.log(masses)[each]
         return _Point(logs, of_output, slope, float(mass @ (slope - lam * (logs - of_output))))
-
-    def prices(self, point: _Point, lam: float) -> np.ndarray:
-        """The means of c - lambda ln(q/p) over P(y|x); q_y(x)/p_x = W[x,y]/m_y."""
-        each = point.slope - lam * (point.logs - point.masses)
-        return np.bincount(self.symbol, np.exp(point.logs) * each, len(self.block.source))
 
     def atoms(self, point: _Point) -> np.ndarray:
         """The posteriors of the outputs."""

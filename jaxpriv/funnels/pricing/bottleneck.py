@@ -16,7 +16,6 @@ to be below the best value known plus the tolerance:
    and cells about a maximum need not be halved until they vanish.
 """
 
-import itertools
 from math import log
 
 import numpy as np
@@ -44,7 +43,7 @@ def distances(points: np.ndarray) -> np.ndarray:
 
     Twice the loss of -H between its chord and its value at the middle of the edge, to leading order.
     """
-    first, second = _edges(points.shape[1])
+    first, second = np.triu_indices(points.shape[1], 1)
     total = points[:, first] + points[:, second]
     square = (points[:, first] - points[:, second]) ** 2
     return np.divide(square, total, out=np.zeros_like(total), where=total > 0).sum(axis=2)
@@ -52,7 +51,7 @@ def distances(points: np.ndarray) -> np.ndarray:
 
 def halves(vertices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Cells (C, k, d) halved at their longest edge, shape (2 C, k, d): all first halves, then all second halves."""
-    first, second = _edges(vertices.shape[1])
+    first, second = np.triu_indices(vertices.shape[1], 1)
     edge = lengths.argmax(axis=1)
     row, one, other = np.arange(len(vertices)), first[edge], second[edge]
     middle = 0.5 * (vertices[row, one] + vertices[row, other])
@@ -60,11 +59,6 @@ def halves(vertices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     pair[row, one] = middle
     pair[len(vertices) + row, other] = middle
     return pair
-
-
-def _edges(size: int) -> tuple[np.ndarray, np.ndarray]:
-    pairs = np.array(list(itertools.combinations(range(size), 2)), dtype=int).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
 
 
 # The concave half of bottleneck pricing: V(r) = max { lambda H(q) - nu.q : Tq = r } and its dual.

@@ -113,7 +113,7 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
         seen = np.maximum(r, 1e-12)
         plane, steepness = shape.gradient(seen)
         c = np.where(active[todo], own[todo] + plane @ symbols.T, 0.0)
-        point, mu, full = _knapsack(c, low[todo], high[todo])
+        point, mu, full = knapsack(c, low[todo], high[todo])
         d = np.where(active[todo], c - mu[:, None], 0.0)
         terms = np.where(d > 0, d * low[todo], d * high[todo])
         bound = mu + terms.sum(axis=1) + fixed[todo]
@@ -214,7 +214,7 @@ def _newton(
     return best, best_r, best_value
 
 
-def _knapsack(c: np.ndarray, low: np.ndarray, high: np.ndarray) -> Three:
+def knapsack(c: np.ndarray, low: np.ndarray, high: np.ndarray) -> Three:
     """(q (N, X), marginal cost (N,), whether the box reaches the simplex (N,)) of min c.q, l <= q <= u, sum q = 1."""
     width = high - low
     order = np.argsort(np.where(width > 0, c, np.inf), axis=1, kind="stable")

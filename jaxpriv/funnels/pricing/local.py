@@ -89,19 +89,20 @@ class LocalPricer(AbstractPricer):
 
     def _searched(self, prices: np.ndarray, lam: float, clock: Clock) -> np.ndarray:
         """Posteriors (n, X) that descents end at, and the symbols alone."""
+        lam = max(lam, 1e-6)
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
-        logs, values = self._descended(prices, max(lam, 1e-6), starts, _SCOUT)
+        logs, values = self._descended(prices, lam, starts, _SCOUT)
         logs = logs[np.argsort(values, kind="stable")[: self._kept]]
         if self._funnel and len(prices) > _MANY:
-            found = np.exp(logs) if clock.expired() else self._finished(prices, max(lam, 1e-6), logs)
+            found = np.exp(logs) if clock.expired() else self._finished(prices, lam, logs)
         else:
-            found = np.exp(logs if clock.expired() else self._descended(prices, max(lam, 1e-6), logs, _FINISH)[0])
+            found = np.exp(logs if clock.expired() else self._descended(prices, lam, logs, _FINISH)[0])
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
         if self._funnel and len(prices) > _MANY and not clock.expired():
-            found = np.vstack([found, self._neighbours(prices, max(lam, 1e-6))])
+            found = np.vstack([found, self._neighbours(prices, lam)])
         return found
 
     def _descended(
@@ -110,7 +111,7 @@ class LocalPricer(AbstractPricer):
         """(logarithms (n, X), values (n,)) after `steps` from the logarithms `starts` (n, X); n is even."""
 
         def part(half: np.ndarray) -> tuple[Array, Array]:
-            return _descended(self._conditional, prices, np.asarray(lam), half, steps, funnel=self._funnel)
+            return _descended(self._conditional, prices[:, None], np.asarray(lam), half.T, steps, funnel=self._funnel)
 
         return _on_parts(part, np.split(starts, 2))
 
@@ -150,7 +151,7 @@ class LocalPricer(AbstractPricer):
 
         def part(begin: int) -> tuple[Array, Array]:
             of, begun = (table[begin : begin + _AT_ONCE].T for table in (symbols, starts))
-            return _descended_within(self._conditional[:, of], prices[of], np.asarray(lam), begun, steps)
+            return _descended(self._conditional[:, of], prices[of], np.asarray(lam), begun, steps)
 
         return _on_parts(part, range(0, len(starts), _AT_ONCE))
 
@@ -169,70 +170,39 @@ def _on_parts(part: Callable[..., tuple[Array, Array]], parts: Sequence) -> tupl
 
 @partial(jax.jit, static_argnames="funnel")
 def _descended(
-    conditional: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int, *, funnel: bool
+    columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int, *, funnel: bool = True
 ) -> tuple[Arr, Arr]:
-    """(logarithms (N, X), values (N,)) after `steps` from `starts` (N, X), given as logarithms; less is better."""
+    """(logarithms (N, k), values (N,)) after `steps` from `starts` (k, N), given as logarithms; less is better.
+
+    Starts are the last axis, so that every operation works on vectors of them. `columns` (S, k) and `prices` (k, 1) are
+    those of all starts, or (S, k, N) and (k, N) of each start's own symbols.
+    """
+    own = columns.ndim == 3
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
         """(logarithms, slopes of -H(Tq), value) of the distributions proportional to exp(raw)."""
-        logs, atoms = _normalised(raw, 1)
-        mixed = jnp.matmul(atoms, conditional.T, precision="highest")
+        raw = jnp.maximum(raw - jnp.max(raw, axis=0), _DEEP)
+        atoms = jnp.exp(raw)
+        total = jnp.sum(atoms, axis=0)
+        logs, atoms = raw - jnp.log(total), atoms / total
+        mixed = jnp.sum(atoms * columns, axis=1) if own else jnp.matmul(columns, atoms, precision="highest")
         seen = jnp.log(mixed)
-        value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
-        return logs, jnp.matmul(seen, conditional, precision="highest"), value if funnel else -value
-
-    def target(logs: Array, slope: Array) -> Array:
-        return jnp.asarray((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
-
-    return _lengthened(at, target, starts, steps, 1)
-
-
-@jax.jit
-def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int) -> tuple[Arr, Arr]:
-    """The same for funnels, each start with its own symbols: `columns` (S, k, N), `prices` and `starts` (k, N).
-
-    Starts are the last axis, so that every operation works on vectors of them.
-    """
-
-    def at(raw: Array) -> tuple[Array, Array, Array]:
-        logs, atoms = _normalised(raw, 0)
-        mixed = jnp.sum(atoms * columns, axis=1)
-        seen = jnp.log(mixed)
+        slope = jnp.sum(columns * seen[:, None], axis=0) if own else jnp.matmul(columns.T, seen, precision="highest")
         value = jnp.sum(mixed * seen, axis=0) - jnp.sum(atoms * (lam * logs + prices), axis=0)
-        return logs, jnp.sum(columns * seen[:, None], axis=0), value
-
-    logs, values = _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps, 0)
-    return logs.T, values
-
-
-def _normalised(raw: Array, axis: int) -> tuple[Array, Array]:
-    """(logarithms, probabilities) of the distributions proportional to exp(raw) along an axis."""
-    raw = jnp.maximum(raw - jnp.max(raw, axis=axis, keepdims=True), _DEEP)
-    atoms = jnp.exp(raw)
-    total = jnp.sum(atoms, axis=axis, keepdims=True)
-    return raw - jnp.log(total), atoms / total
-
-
-def _lengthened(at: Callable, target: Callable, starts: Array, steps: int, axis: int) -> tuple[Arr, Arr]:
-    """(logarithms, values) after `steps` from `starts` to `target`, and further on where that is better still.
-
-    The symbols are along `axis` of `starts`, two-dimensional.
-    """
+        return logs, slope, value if funnel else -value
 
     def step(_: ScalarLike, carry: PyTree) -> PyTree:
+        """To the next point, and further on where that is better still."""
         (logs, slope, _value), length = carry
-        plain = at(target(logs, slope))
-        longer = at(logs + jnp.expand_dims(length, axis) * (plain[0] - logs))
+        plain = at((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
+        longer = at(logs + length * (plain[0] - logs))
         ahead = longer[2] <= plain[2]
+        better = jax.tree.map(lambda one, other: jnp.where(ahead, one, other), longer, plain)
+        return better, jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
 
-        def better(ahead_: Array, behind: Array) -> Array:
-            return jnp.where(ahead if ahead_.ndim == 1 else jnp.expand_dims(ahead, axis), ahead_, behind)
-
-        return jax.tree.map(better, longer, plain), jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
-
-    lengths = jnp.full(starts.shape[1 - axis], 1.5)
+    lengths = jnp.full(starts.shape[1], 1.5)
     (logs, _, value), _ = lax.fori_loop(0, steps, step, (at(starts), lengths))
-    return logs, value
+    return logs.T, value
 
 
 def _starts(size: int, random: np.random.Generator) -> np.ndarray:
