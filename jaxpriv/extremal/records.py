@@ -72,5 +72,5 @@ def record_utility(
     share = float((over / np.where(over > 0, found - 1.0, 1.0)).max(initial=0.0))  # of a release that discloses nothing
     mechanism = (1.0 - share) * mechanism + share * masses
     upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
-    found = result_of(whole, mechanism, (), upper, best.method, tol, clock)
-    return replace(found, leakage=tuple(information_privacy(found.mechanism, whole, sizes).per_record.tolist()))
+    result = result_of(whole, mechanism, (), upper, best.method, tol, clock)
+    return replace(result, leakage=tuple(information_privacy(result.mechanism, whole, sizes).per_record.tolist()))
