@@ -159,6 +159,17 @@ def test_what_comes_often_is_compiled(monkeypatch, no_compiler, now):
     jp.solve(problem(budget=0.5))
 
 
+def test_an_executable_that_is_there_is_loaded_sooner(monkeypatch, no_compiler, now):
+    """As soon as NumPy has taken about as long as loading takes, which is long before compiling is worth it."""
+    now.tick = 0.6 * loops._ENOUGH_KEPT
+    for budget in (0.2, 0.3, 0.4):
+        jp.solve(problem(budget=budget))
+    monkeypatch.setattr(loops, "is_ready", lambda *_: True)
+    with pytest.raises(CompilerError):  # in place of loading
+        jp.solve(problem(budget=0.5))
+    jp.solve(problem(lk.Sibson(3.0), joint=SMALLER, budget=0.3))  # another shape has its own account
+
+
 class Program(NamedTuple):
     terms: tuple = ()
 

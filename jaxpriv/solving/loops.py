@@ -3,7 +3,7 @@
 Compiling takes seconds for every new shape, NumPy takes ten milliseconds for a solve of 8 symbols where compiled code
 takes one. So a small program is run by NumPy, or many of them side by side (`iterate_lanes`), and the seconds of single
 ones are added up by what an executable is kept by (structure and shapes, never numbers): past `_ENOUGH` of them it is
-compiled.
+compiled, and past `_ENOUGH_KEPT` of them loaded where there is one on disk.
 
 XLA cannot be interrupted. A compiled run that is predicted to be short, and that has neither time limit nor progress
 function, is one call. Any other is cut into portions whose length follows from the time that the last one took; the
@@ -70,6 +70,8 @@ WHOLE = 1.5e-3
 # compiling takes (6 with all cores busy), so that together they are seldom more than twice what the better of the two
 # would have taken alone. A batch takes twice as long.
 _ENOUGH = 4.0
+# The same where an executable is kept on disk: about what loading it takes, 0.1 to 0.5 s.
+_ENOUGH_KEPT = 0.4
 # Processor seconds that compiling takes at most: 6 to 9 with other work on all cores. Work of which so much is known to
 # lie ahead is worth compiling.
 _COMPILING = 10.0
@@ -212,9 +214,10 @@ def suits(
     key = _key(solver, program)
     seconds = spent(key)
     worth = ahead is None or ahead.worth_compiling(key, seconds)
-    if seconds >= _ENOUGH and (worth or ready()):
+    if seconds >= _ENOUGH and worth:
         return False
-    return by_kernel or step <= SMALL or not ready()
+    small = by_kernel or step <= SMALL
+    return (small and seconds < _ENOUGH_KEPT) or not ready()
 
 
 def iterate_uncompiled(
