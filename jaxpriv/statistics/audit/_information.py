@@ -21,6 +21,11 @@ def entropy(distribution: np.ndarray) -> np.ndarray:
     return entr(distribution).sum(axis=-1)
 
 
+def negative_entropy(shares: np.ndarray) -> np.ndarray:
+    """q ln q, entry by entry."""
+    return xlogy(shares, shares)
+
+
 def mutual_information(joint: np.ndarray) -> np.ndarray:
     """I of joints (..., a, b), not below 0; terms p ln(p/q) - p + q, none of them negative."""
     product = joint.sum(axis=-1, keepdims=True) * joint.sum(axis=-2, keepdims=True)
