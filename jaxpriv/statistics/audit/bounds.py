@@ -310,13 +310,12 @@ class SampleUpperBounds:
         """max over y and pairs s != s' of ln( high(s,y)/low(s',y) )."""
         low, high = self.outputs.given_low, self.outputs.given_high
         worst = np.ones((*self.batch, self.released))
-        for s in range(self.private):
-            asked = np.ones(self.private, bool) if neighbours is None else np.asarray(neighbours)[s].copy()
-            asked[s] = False
-            if asked.any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    ratio = high[:, :, s] / low[:, :, asked].min(axis=2)
-                worst = np.maximum(worst, np.where(high[:, :, s] > 0, ratio, 0.0))
+        asked = np.full((self.private, self.private), True) if neighbours is None else np.asarray(neighbours)
+        asked = asked & ~np.eye(self.private, dtype=bool)
+        for s in np.flatnonzero(asked.any(axis=1)):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = high[:, :, s] / low[:, :, asked[s]].min(axis=2)
+            worst = np.maximum(worst, np.where(high[:, :, s] > 0, ratio, 0.0))
         return np.log(np.where(self.occurring, worst, 1.0).max(axis=-1))
 
     @cached_property
@@ -335,9 +334,7 @@ class SampleUpperBounds:
         by_output = self.expected(np.moveaxis(terms, 2, 3))  # (R, M, Y)
         low, high = self.posterior
         prior = self.outputs.private_low[:, None, None, :]
-        with np.errstate(divide="ignore"):
-            logs = xlogy(high, np.where(high > 0, np.maximum(prior, 1e-300), 1.0))
-        cross = np.where(high > 0, -logs, 0.0).sum(axis=-1)
+        cross = -xlogy(high, np.maximum(prior, 1e-300)).sum(axis=-1)
         negative = chord_sum(low, high, negative_entropy)
         by_posterior = np.where(((high > 0) & (prior <= 0)).any(axis=-1), np.inf, cross + negative)
         return {

@@ -26,7 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, rel_entr
+from scipy.special import betaincinv, rel_entr, xlogy
 
 from jaxpriv._runtime.counts import UP, failure
 from jaxpriv._runtime.validation import truth_array, whole
@@ -280,13 +280,8 @@ class DivergenceBall(AbstractConfidenceSet):
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
         best = top + scale * (u - kept * geometric + ROUND * u)
-        return np.minimum(best, self._at_top(top, below, kept))
-
-    def _at_top(self, top: np.ndarray, below: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """The bound for the level v = max_i c_i; it is max_i c_i itself if that symbol was seen."""
-        seen = (self.centre[:, None, :] > 0) & (below <= 0)
-        logs = np.where(below > 0, np.log(np.where(below > 0, below, 1.0)), 0.0)
-        return top - np.where(seen.any(axis=-1), 0.0, kept * np.exp((self.centre[:, None, :] * logs).sum(axis=-1)))
+        # For the level v = max_i c_i: the bound is max_i c_i itself if that symbol was seen.
+        return np.minimum(best, top - kept * np.exp(xlogy(centre, below).sum(axis=-1)))
 
 
 @dataclass(frozen=True, eq=False)
