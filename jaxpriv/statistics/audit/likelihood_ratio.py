@@ -113,7 +113,9 @@ class Divergence:
     range: Callable[[float], float]  # the largest value with so many private or released symbols
 
 
+# The third value is f''(1): of r ln r - r + 1, and of (r - 1)^2.
 KL = Divergence(lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0, entr, math.log)
+# f'' = 2.
 CHI_SQUARED = Divergence(
     lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0
 )
