@@ -31,7 +31,9 @@ def bound(case: Case) -> float:
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        pytest.param(name, case, id=f"{name}-{case.name}", marks=pytest.mark.thorough if (name, case) in FURTHER else ())
+        pytest.param(
+            name, case, id=f"{name}-{case.name}", marks=pytest.mark.thorough if (name, case) in FURTHER else ()
+        )
         for name, solver in SOLVERS.items()
         for case in (BUDGET, SOURCE, WORST, *LINEAR)
         if solver.supports(case)
