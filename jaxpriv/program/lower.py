@@ -310,7 +310,7 @@ def interval_of(
 def streamed_program(
     problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Arr
 ) -> tuple[StreamedProgram, Scale, float]:
-    """(program, scale, shift) of a problem that streams, over operators: like `scale_and_shift`, from the prior (S,)."""
+    """(program, scale, shift) of a streamed problem, over operators: like `scale_and_shift`, from the prior (S,)."""
     prior = np.asarray(prior)
     measure, alone = problem.leakage, prior[:, None]
     (term,) = terms_of(measure, alone, Role.OBJECTIVE, whole=True)

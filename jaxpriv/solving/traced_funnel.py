@@ -167,7 +167,7 @@ def _best(
         ends = [best_before]
         for end, place in ((descended, ranks[0]), (again, 0)):
             mechanism = widened(jnp.exp(end.log_mechanism[place]), width)
-            ends.append(_Best(mechanism, end.value[place], end.residual[place]))
+            ends.append(_BestEnd(mechanism, end.value[place], end.residual[place]))
         best = _best_of(sign, ends)
         improved = first | (abs(best.value - best_before.value) > tol)
         steps = search.steps + descended.steps.max() + again.steps[0]
@@ -177,7 +177,7 @@ def _best(
     best_plain = _best_of(
         sign,
         [
-            _Best(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
+            _BestEnd(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
             for plain_mechanism in plain
         ],
     )
@@ -194,7 +194,7 @@ def _best(
     return mechanism, search.best.residual, search.steps
 
 
-class _Best(NamedTuple):
+class _BestEnd(NamedTuple):
     """The best mechanism of the rounds so far."""
 
     mechanism: Arr  # (X, Y)
@@ -205,13 +205,13 @@ class _Best(NamedTuple):
 class _Search(NamedTuple):
     """The state of the search."""
 
-    best: _Best
+    best: _BestEnd
     rounds: Arr
     idle: Arr  # rounds since one that improved the value by more than the tolerance
     steps: Arr
 
 
-def _best_of(sign: float, ends: list[_Best]) -> _Best:
+def _best_of(sign: float, ends: list[_BestEnd]) -> _BestEnd:
     """The end of the least value, or the largest where `sign` is -1."""
     chosen = _ranks(sign * jnp.stack([end.value for end in ends]))[0]
     return jax.tree.map(lambda *parts: jnp.stack(parts)[chosen], *ends)
