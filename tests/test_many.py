@@ -123,7 +123,7 @@ def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others():
         assert other.status == "optimal"
         assert_one_optimum(other, one)
     with raised(InfeasibleError, r"problems\[1\]: budget") as error:
-        jp.solve_many([problems[0], impossible, problems[1]], throw=True)
+        jp.solve_many([problems[0], impossible, *problems[1:]], throw=True)
     assert error.value.proof["bound"] > error.value.proof["allowed"]
 
 
