@@ -34,6 +34,7 @@ from jaxpriv.statistics.confidence.sets import (
     Box,
     DivergenceBall,
     Intersection,
+    Interval,
     L1Ball,
     bernstein_interval,
     chernoff_interval,
@@ -226,7 +227,7 @@ def seen_through(known: Population, mechanism: ArrayLike) -> Outputs:
     count, _, outputs = stack.shape
     columns = np.moveaxis(stack, 1, 2).reshape(-1, useful)  # (M Y, X)
 
-    def limits(chosen: AbstractConfidenceSet, samples: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    def limits(chosen: AbstractConfidenceSet, samples: np.ndarray, beta: float) -> Interval:
         low, high = chosen.lower(columns), chosen.upper(columns)
         if known.held_out:
             means = mean_interval(samples, columns, beta)
