@@ -152,9 +152,8 @@ def distribution_set(counts: np.ndarray, possible: np.ndarray, beta: float) -> I
     possible = np.broadcast_to(possible, counts.shape)
     centre, n, cells = _frequencies(counts, possible), counts.sum(axis=-1), possible.sum(axis=-1)
     share = beta / 3
-    pairs = list(zip(cells.tolist(), n.tolist(), strict=True))
-    radii = {pair: (l1_radius(*pair, share), divergence_radius(*pair, share)) for pair in set(pairs)}
-    l1, divergence = (np.array([radii[pair][k] for pair in pairs]) for k in (0, 1))
+    pairs = zip(cells.tolist(), n.tolist(), strict=True)
+    l1, divergence = np.array([(l1_radius(*pair, share), divergence_radius(*pair, share)) for pair in pairs]).T
     low, high = clopper_pearson(counts, n[:, None], share / (2 * cells[:, None]))
     alone = np.asarray(cells == 1)[:, None]  # the only possible symbol has probability 1
     low, high = np.where(possible, np.where(alone, 1.0, low), 0.0), np.where(possible, high, 0.0)
