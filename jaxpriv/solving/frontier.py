@@ -21,7 +21,7 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.candidate import CertifiedCandidate
-from jaxpriv.program.certificates import certify_program
+from jaxpriv.program.certificates import certify_program, least_limit
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
@@ -362,7 +362,7 @@ def _answer(stages: Stages, one: _Waiting, run: Run | None) -> CertifiedCandidat
 def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution]) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
     if each_stages[i].problem.form.minimax:
-        return _of_other_budgets(i, points, found, each_stages[i].goal)
+        return _of_other_budgets(i, points, found, each_stages[i])
     place = points.reshape(len(points), -1)
     known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]
     near = sorted(known, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
@@ -389,23 +389,26 @@ def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, foun
     return stages.joined(best.mechanism, proof)
 
 
-def _of_other_budgets(i: int, points: np.ndarray, found: list[Solution], goal: Goal) -> Solution:
+def _of_other_budgets(i: int, points: np.ndarray, found: list[Solution], stages: Stages) -> Solution:
     """A mechanism for budgets that are no larger meets these too, and no mechanism for budgets that are no smaller does
-    better than theirs.
+    better than theirs. The rules of either may prove more within these budgets.
     """
-    own = found[i]
     met = [j for j, one in enumerate(found) if one.status in ("optimal", "best_known")]
-    smaller = [found[j] for j in met if (points[j] <= points[i]).all()]
-    larger = [found[j] for j in met if (points[j] >= points[i]).all()]
-    best = min(smaller, key=lambda one: one.value)
-    proof = max(larger, key=lambda one: one.lower_bound)
+    best = min((found[j] for j in met if (points[j] <= points[i]).all()), key=lambda one: one.value)
+    larger = max((found[j] for j in met if (points[j] >= points[i]).all()), key=lambda one: one.lower_bound)
+
+    def proved(one: Solution) -> float:
+        duals = one.scores[0], one.weights, one.multipliers
+        return least_limit(stages.problem, *duals, float(larger.lower_bound), float(best.value))
+
+    proof = max((larger, best), key=proved)
     names = ("mechanism", "value", "leakage", "distortion")
     joined = dataclasses.replace(
-        own,
-        lower_bound=proof.lower_bound,
+        found[i],
+        lower_bound=np.float64(proved(proof)),
         scores=proof.scores,
         weights=proof.weights,
         multipliers=proof.multipliers,
         **{name: getattr(best, name) for name in names},
     )
-    return dataclasses.replace(joined, code=np.int32(Status.OPTIMAL)) if goal.met(joined) else joined
+    return dataclasses.replace(joined, code=np.int32(Status.OPTIMAL)) if stages.goal.met(joined) else joined
