@@ -99,7 +99,7 @@ _MOST_OF_BUDGETS = 1e-3
 _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
-def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
+def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
     if valued and not program.cost.any():
@@ -217,7 +217,7 @@ def _share_of_budgets(program: Program, mechanism: np.ndarray, feasible_point: n
     """
     if program.shares:
         return []
-    used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (mechanism, feasible_point))
+    used, least = ((program.constraints * table).sum(axis=(1, 2)) for table in (mechanism, feasible_point))
     over = (used > program.budgets) & (used > least)
     share = (1.0 + 1e-6) * float(((used - program.budgets)[over] / (used - least)[over]).max(initial=0.0))
     return [share] if ROUNDING_SHARES[-1] < share <= _MOST_OF_BUDGETS else []
@@ -229,7 +229,7 @@ def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray
     return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
 
 
-def inside(
+def repaired(
     program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
     """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak
@@ -237,6 +237,8 @@ def inside(
     rounding.
     """
     tried = mixtures(program, mechanism, np.asarray(program.feasible_point))
-    examined = ((one, certify_program(program, one, *duals), excess(one)) for one in tried)
+    examined = ((mixture, certify_program(program, mixture, *duals), excess(mixture)) for mixture in tried)
     unmixed = next(examined)
-    return next((one for one in itertools.chain([unmixed], examined) if one[1].violation == 0 and one[2] == 0), unmixed)
+    return next(
+        (trial for trial in itertools.chain([unmixed], examined) if trial[1].violation == 0 and trial[2] == 0), unmixed
+    )

@@ -312,7 +312,7 @@ def load_compas(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[
     rows = _compas_records(_COMPAS.read(folder, _COMPAS_FILE, verify=verify), path)
     columns: dict[str, list] = {name: [] for name in (*COMPAS_PRIVATE, *COMPAS_USEFUL)}
     for line, row in rows:
-        if not _kept(row):
+        if not _passes_filters(row):
             continue
         where = f"{path}, line {line}"
         if row["sex"] not in _GENDERS:
@@ -343,11 +343,11 @@ def compas_arrays(columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.nda
 
 
 def _coded_pair(columns: Mapping[str, np.ndarray], name: str, values: tuple[str, ...]) -> np.ndarray:
-    known = columns[name][:, None] == np.array(values)
-    unknown = np.flatnonzero(~known.any(axis=1))
+    matches = columns[name][:, None] == np.array(values)
+    unknown = np.flatnonzero(~matches.any(axis=1))
     if unknown.size:
         raise InputError(f"column {name!r}, record {unknown[0]} is neither of the two values of `load_compas`")
-    return known.argmax(axis=1).astype(np.int64)
+    return matches.argmax(axis=1).astype(np.int64)
 
 
 def _compas_records(content: bytes, path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -371,7 +371,7 @@ def _compas_records(content: bytes, path: Path) -> list[tuple[int, dict[str, str
     return rows
 
 
-def _kept(row: dict[str, str]) -> bool:
+def _passes_filters(row: dict[str, str]) -> bool:
     days = row["days_b_screening_arrest"]
     return (
         _WHOLE.fullmatch(days) is not None

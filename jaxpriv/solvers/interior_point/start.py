@@ -30,7 +30,7 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
     # Row sums are 1 to 1e-10 where float64 allows it: `_moved` normalises them, and the first Newton step corrects
     # what is left of the row's price. At most 80 of Newton's steps. A price stays below its pole, where the sum is
     # infinite, by what one entry of the row is worth less 1e-6 of it.
-    inside, height = data.inside(costs, xp.inf), mu * h.max(axis=0)
+    inside, height = data.on_support(costs, xp.inf), mu * h.max(axis=0)
     lowest = inside.min(axis=0)
 
     def unfinished(carry: tuple[Arr, ScalarLike, ScalarLike]) -> BoolLike:
@@ -39,14 +39,14 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
     def newton(carry: tuple[Arr, ScalarLike, ScalarLike]) -> tuple[Arr, ScalarLike, ScalarLike]:
         nu, _, count = carry
-        q = data.inside(mu * h / (inside - nu), 0.0)
+        q = data.on_support(mu * h / (inside - nu), 0.0)
         f = q.sum(axis=0)
-        slope = data.inside(q / (inside - nu), 0.0).sum(axis=0)
+        slope = data.on_support(q / (inside - nu), 0.0).sum(axis=0)
         new = xp.minimum(nu - (f - 1.0) * f / slope, lowest - 0.999999 * height)
         return new, abs(f - 1.0).max(), count + 1
 
     nu, _, _ = xp.while_loop(unfinished, newton, (lowest - height, xp.full((), xp.inf, like=lowest), np.array(0)))
-    z = data.inside(costs - nu, 1.0)
+    z = data.on_support(costs - nu, 1.0)
     return nu, z, mu * h / z
 
 
@@ -114,7 +114,7 @@ def first_mechanism(data: Data) -> Arr:
 
 def _rows(data: Data, x: Arr) -> Arr:
     """Numbers (Y, X) as a mechanism on the support."""
-    x = data.inside(x, 0.0)
+    x = data.on_support(x, 0.0)
     return x / x.sum(axis=0)
 
 
@@ -161,7 +161,7 @@ def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
     """(mechanism (Y, X), prices (Y,)) after steps from the first mechanism and the price of the whole distortion."""
     (term,) = data.terms
     outside = xp.where(data.support, 0.0, -xp.inf)
-    span = data.inside(data.cost, 0.0).max(axis=0).sum()
+    span = data.on_support(data.cost, 0.0).max(axis=0).sum()
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
         log_x, x, eta = carry
@@ -234,8 +234,8 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     if limits:
         costs = costs + xp.weigh(nearer.price[:limits], data.c)
     most = (1.0 + _gap(data, uniform(data), costs)) * (point.x * point.z).sum()
-    found = (nearer.x * nearer.z).sum() <= most
-    return xp.chosen(found, nearer, point)
+    usable = (nearer.x * nearer.z).sum() <= most
+    return xp.chosen(usable, nearer, point)
 
 
 def _blank(data: Data) -> Point:
@@ -252,8 +252,8 @@ def _blank(data: Data) -> Point:
 def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
     program, blank = data.program, _blank(data)
-    own = any(term.rule_set.users for term in data.terms)
-    coarse = data if own else in_precision(data, np.float32)
+    has_user_rules = any(term.rule_set.users for term in data.terms)
+    coarse = data if has_user_rules else in_precision(data, np.float32)
     x, lam, weights = in_precision(average_steps(coarse, steps), data.cost.dtype)
     spread = _SPREAD if program.start is None else 0.0
     x = (1.0 - spread) * x + spread * uniform(data)
@@ -278,7 +278,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
 
 def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
     """What a mechanism costs beyond the cheapest entries, (Y, X) each."""
-    return data.inside(x * costs, 0.0).sum() - data.inside(costs, xp.inf).min(axis=0).sum()
+    return data.on_support(x * costs, 0.0).sum() - data.on_support(costs, xp.inf).min(axis=0).sum()
 
 
 def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
@@ -351,16 +351,20 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.limit is not None:
             shared = term.role is Role.PEAK
-            own = term.bound + (peak if shared else 0.0) - sums[place.limit]
+            limit_slack = term.bound + (peak if shared else 0.0) - sums[place.limit]
             # An independent release has all of the slack of a limit, however small: a slack of mu in its place
             # would put the first steps far outside, where the rules follow a leakage many times the limit.
-            own = xp.maximum(own, mu) if shared else xp.where(own > 0.0, own, mu)
-            price = xp.append(price, 1.0 / sharing if shared else mu / own)
-            slack = xp.append(slack, own)
+            limit_slack = xp.maximum(limit_slack, mu) if shared else xp.where(limit_slack > 0.0, limit_slack, mu)
+            price = xp.append(price, 1.0 / sharing if shared else mu / limit_slack)
+            slack = xp.append(slack, limit_slack)
         if place.worst is not None:
-            own = xp.maximum(abs(worst[:, place.worst]), _LEAST_OF_OUTPUT)
-            sigma.append(own)
-            shared = mu / own if term.rate is None else xp.ones_like(own) / (data.rates.sum(axis=0) @ x.sum(axis=0))
+            worst_slack = xp.maximum(abs(worst[:, place.worst]), _LEAST_OF_OUTPUT)
+            sigma.append(worst_slack)
+            shared = (
+                mu / worst_slack
+                if term.rate is None
+                else xp.ones_like(worst_slack) / (data.rates.sum(axis=0) @ x.sum(axis=0))
+            )
             eta.append(shared)
     wide = (outputs, 0)
     sigma_array = xp.stack(sigma, axis=1) if sigma else xp.zeros(wide, like=a)
@@ -390,7 +394,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         k, s = xp.put(k, np.s_[:, at], own_k), xp.put(s, np.s_[:, at], gap)
     costs = reduced_costs(data, k, eta_array, xp.zeros(inputs, like=a), price, peak)
     nu = _row_prices(data, costs, mu)
-    z = data.inside(costs - nu, 1.0)
+    z = data.on_support(costs - nu, 1.0)
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
 
 
@@ -432,9 +436,9 @@ def _within_budgets(data: Data, x: Arr) -> Arr:
 def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
     count = data.support.astype(costs.dtype).sum(axis=0)
-    inside = data.inside(costs, 0.0).sum(axis=0) / count
-    lowest = data.inside(costs, xp.inf).min(axis=0)
-    height = data.inside(data.h, 0.0).max(axis=0)
+    inside = data.on_support(costs, 0.0).sum(axis=0) / count
+    lowest = data.on_support(costs, xp.inf).min(axis=0)
+    height = data.on_support(data.h, 0.0).max(axis=0)
     # At most a tenth of an entry's share from the pole: no reduced cost is smaller than that, whatever the mean asks
     # for.
     return xp.minimum(inside - mu * height * count, lowest - 0.1 * mu * height * count)
