@@ -23,7 +23,7 @@ from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
-from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism
+from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism, shares
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
@@ -252,8 +252,8 @@ class FitRequest(DesignRequest, MeasureRequest):
         if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
             raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
         asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
-        by_name(**dict[str, Any](asked.leakage))
-        fault = Measure(**dict[str, Any](asked.leakage)).fault
+        by_name(**vars(asked.measure))
+        fault = asked.measure.fault
         if fault is not None:  # a measure, or a divergence, that a user entered
             raise InputError(f"leakage: a design {fault}: no verifier could compute it")
         return asked
@@ -418,13 +418,12 @@ class _Work:
 
     @cached_property
     def measure(self) -> AbstractLeakage:
-        return by_name(**dict[str, Any](self.asked.leakage))
+        return by_name(**vars(self.asked.measure))
 
     @cached_property
     def computed(self) -> Measure | None:
         """The measure, if it is one that the verifier computes."""
-        stated = Measure(**dict[str, Any](self.asked.leakage))
-        return stated if stated.computed else None
+        return self.asked.measure if self.asked.measure.computed else None
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -519,8 +518,7 @@ class _Work:
             return found.mechanism, _prices(asked_of, found), found.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
         if self.earlier is not None and self.prices is not None:
-            draws = np.array([[entry / sum(row) for entry in row] for row in self.earlier])
-            best = least_after(joint, draws, self.prices, problem, target, self.request.tol, self.clock)
+            best = least_after(joint, shares(self.earlier), self.prices, problem, target, self.request.tol, self.clock)
             price = np.array([best.price])
             weights, multipliers = (np.ones((1, 1)), price) if problem == "budget" else (1 / price[None], price[:0])
             duals = {"scores": best.scores[None], "weights": weights, "multipliers": multipliers}

@@ -98,8 +98,8 @@ class GroupedMechanism(Shown):
     def from_bytes(cls, data: bytes, name: str = "the design") -> "GroupedMechanism":
         """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
         stated = read_groups(data, name)
-        members = archive.unpack(data, name)
-        parts = tuple(Mechanism.from_bytes(members[own], f"{name}: {own}") for own in group_names(len(stated.parts)))
+        members = zip(group_names(len(stated.parts)), stated.parts, strict=True)
+        parts = tuple(Mechanism.of_file(part, f"{name}: {member}") for member, part in members)
         return cls(parts, stated.record["commitment"])
 
     def verify(self) -> GroupsFile:

@@ -7,7 +7,7 @@ here is a statement about a population. Standard library only.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, Inexact
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, e, floor, inf, isfinite, isqrt, log2
@@ -24,11 +24,14 @@ from jaxpriv.verifier.archive import Json, Table
 
 
 # Logarithms are whole numbers of 1/SCALE.
-SCALE = 10**40
+_PLACES = 40
+SCALE = 10**_PLACES
 # Values of e^x for x <= 0 are whole numbers of 1/_FINE: with 60 digits they are wrong by less than 10^-56.
 _FINE = 10**55
 # 60 digits, and no exponent that could overflow.
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+# Sums and products of such numbers have fewer digits than this: what is rounded here is an error.
+_EXACT = Context(prec=1000, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 # Significant digits of the numbers that are stated, which are rounded outwards.
 _DIGITS = 12
 
@@ -61,10 +64,9 @@ def _exp(power: int) -> tuple[int, int]:
 
 
 def _widened(value: Decimal) -> tuple[int, int]:
-    exact = Fraction(value)
-    slack = (1 + abs(exact)) / 10**50
-    low, high = (exact - slack) * SCALE, (exact + slack) * SCALE
-    return low.numerator // low.denominator, -(-high.numerator // high.denominator)
+    slack = _EXACT.scaleb(_EXACT.add(1, value.copy_abs()), -50)
+    low, high = (_EXACT.scaleb(end, _PLACES) for end in (_EXACT.subtract(value, slack), _EXACT.add(value, slack)))
+    return int(low.to_integral_value(ROUND_FLOOR)), int(high.to_integral_value(ROUND_CEILING))
 
 
 def down(value: Fraction) -> str:
@@ -580,13 +582,12 @@ _COMPUTED: Mapping[str, Callable[[_Outputs, Measure], Ends | None]] = {
 }
 
 
-def as_integers(costs: Table) -> tuple[list[list[int]], Fraction]:
+def as_integers(costs: Table) -> tuple[Matrix, Fraction]:
     """A table of floats (X, Y) as whole multiples of one power of two, exactly."""
-    fractions = [Fraction(value) for value in costs.numbers]
-    below = max(value.denominator for value in fractions)
-    width = costs.shape[1]
-    whole = [value.numerator * (below // value.denominator) for value in fractions]
-    return [whole[start : start + width] for start in range(0, len(whole), width)], Fraction(1, below)
+    ratios = [value.as_integer_ratio() for value in costs.numbers]
+    whole = max(below for _, below in ratios)
+    numbers = [above * (whole // below) for above, below in ratios]
+    return list(Table(costs.shape, numbers).rows()), Fraction(1, whole)
 
 
 def number(text: Json, name: str) -> float:
