@@ -31,8 +31,13 @@ from jaxpriv.statistics.audit._information import ball_information, entropy, ent
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND as ROUND_OUT
-from jaxpriv.statistics.confidence.sets import chord_sum, clopper_pearson, divergence_radius, relative_entropy_limit
+from jaxpriv.statistics.confidence.sets import (
+    ROUND as ROUND_OUT,
+    chord_sum,
+    clopper_pearson,
+    divergence_radius,
+    relative_entropy_limit,
+)
 
 NO_BOUND = "no sound bound is known for this measure"
 
