@@ -225,7 +225,9 @@ class _Shapes(NamedTuple):
         """The matrix of a tree's leaves, zero where it is filled up; a stack of matrices for axes in front."""
         rows = [leaf.reshape(*lead, -1, leaf.shape[-1]) for leaf in leaves]
         room = [(0, 0)] * (len(lead) + 1)
-        return jnp.concatenate([jnp.pad(one, [*room, (0, self.width - one.shape[-1])]) for one in rows], axis=len(lead))
+        return jnp.concatenate(
+            [jnp.pad(block, [*room, (0, self.width - block.shape[-1])]) for block in rows], axis=len(lead)
+        )
 
     def unpacked(self, matrix: Arr) -> PyTree:
         counts = [int(np.prod(shape[:-1])) for shape in self.shapes]
@@ -249,7 +251,7 @@ class _Convex(Module):
     def closed(self, x: Arr) -> "_Convex":
         """The same with what f uses beside its arguments as a part of it, so that derivatives reach it."""
         f = eqx.filter_closure_convert(self.f, self.rows.unpacked(x), *self.args)
-        return eqx.tree_at(lambda one: one.f, self, f, is_leaf=lambda leaf: leaf is self.f)
+        return eqx.tree_at(lambda owner: owner.f, self, f, is_leaf=lambda leaf: leaf is self.f)
 
     def used(self, x: Arr) -> Arr:
         """<a_k, x>, (K,)."""
@@ -472,7 +474,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     back = jnp.where(mask, state.logs - logs, 0.0)
     divergence = (z * (jnp.expm1(back) - back)).sum()  # KL(z || z_old) as a sum of terms none of which is negative
     numbers = (value_y, slope_y, value, slope)
-    sound = jnp.stack([jnp.isfinite(one).all() for one in numbers]).all()
+    sound = jnp.stack([jnp.isfinite(array).all() for array in numbers]).all()
     passed = problem.met(z) & sound & (rise <= gain * theta**2 * divergence)
 
     # Bounds, and proofs that nothing is feasible: of the zero function the least value within the constraints is zero.
@@ -491,7 +493,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     best = jnp.where(better, value, state.value)
     gap = best - state.bound
     again = (gap <= _SHARE * state.restart_gap) | ((slope_y * (x - state.x)).sum() > 0.0)
-    kept = {name: getattr(state, name) for name in ("x", "logs", "control", "cut", "weight", "roundings")}
+    before = {name: getattr(state, name) for name in ("x", "logs", "control", "cut", "weight", "roundings")}
     moved = {
         "x": x,
         "logs": jnp.where(again, jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), -jnp.inf), logs),
@@ -500,7 +502,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
         "weight": jnp.where(again, 0.0, weight),
         "roundings": roundings,
     }
-    chosen = jax.tree.map(lambda new, old: jnp.where(passed, new, old), moved, kept)
+    chosen = jax.tree.map(lambda new, old: jnp.where(passed, new, old), moved, before)
     return _Descent(
         **chosen,
         gain=jnp.where(passed, jnp.maximum(gain / _DOWN, state.least_gain), _UP * gain),
@@ -535,15 +537,15 @@ def _bounded(problem: _Convex, state: _Descent, cut: _Cut, roundings: ScalarLike
 @eqx.filter_jit
 def _minimum(problem: _Convex, goal: Goal, state: _Descent) -> Minimum:
     """The result, which moves with the problem as the optimum does."""
-    found = _Optimum(state.point, state.value, state.bound, state.prices)
-    found = _optimum(problem.closed(state.x), found)
+    optimum = _Optimum(state.point, state.value, state.bound, state.prices)
+    optimum = _optimum(problem.closed(state.x), optimum)
     certified = goal.met(state)
     code = jnp.where(certified, np.int32(Status.OPTIMAL), np.int32(Status.NOT_CERTIFIED))
     return Minimum(
-        x=problem.rows.unpacked(found.x),
-        value=found.value,
-        lower_bound=found.bound,
-        prices=found.prices,
+        x=problem.rows.unpacked(optimum.x),
+        value=optimum.value,
+        lower_bound=optimum.bound,
+        prices=optimum.prices,
         code=jnp.where(state.infeasible, np.int32(Status.INFEASIBLE), code),
         steps=state.steps,
     )
@@ -557,17 +559,17 @@ class _Optimum(NamedTuple):
 
 
 @eqx.filter_custom_jvp
-def _optimum(problem: _Convex, found: _Optimum) -> _Optimum:
+def _optimum(problem: _Convex, optimum: _Optimum) -> _Optimum:
     """What was found, as a function of the problem."""
     del problem
-    return found
+    return optimum
 
 
 @_optimum.def_jvp
 def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]:
-    problem, found = primals
-    found = _optimum(problem, found)  # differentiated once more, what was found moves too
-    x, prices = found.x, found.prices
+    problem, optimum = primals
+    optimum = _optimum(problem, optimum)  # differentiated once more, what was found moves too
+    x, prices = optimum.x, optimum.prices
 
     def lagrangian(problem: _Convex, x: Arr) -> Arr:
         return problem.value(x) + (prices * (problem.used(x) - problem.b)).sum()
@@ -577,7 +579,7 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
 
     (value, slope, excess), moved = eqx.filter_jvp(conditions, (problem,), (tangents[0],))
     change, force, over = (
-        jnp.zeros_like(one) if by is None else by for one, by in zip((value, slope, excess), moved, strict=True)
+        jnp.zeros_like(part) if by is None else by for part, by in zip((value, slope, excess), moved, strict=True)
     )
     # At the optimum x (slope - nu) = 0 entry by entry, nu the least slope of a row, and prices (<a, x> - b) = 0. Their
     # derivatives are linear in those of x, nu and the prices.
@@ -597,7 +599,7 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
     right = -jnp.concatenate([(x * force).ravel(), jnp.zeros_like(x[:, 0]), prices * over])
     moved = lax.custom_linear_solve(system, right, _dense_solve, _dense_solve)
     dx, _, dprices = jnp.split(moved, sizes)
-    return found, _Optimum(dx.reshape(x.shape), change, change, dprices)
+    return optimum, _Optimum(dx.reshape(x.shape), change, change, dprices)
 
 
 def _dense_solve(system: Callable[[Arr], Arr], right: Arr) -> Arr:

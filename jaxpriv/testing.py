@@ -50,11 +50,11 @@ def random_joint(
     """
     rng = np.random.default_rng(seed)
     table = rng.dirichlet(np.full(private * useful, concentration)).reshape(private, useful)
-    kept = rng.random((private, useful)) >= zeros
+    present = rng.random((private, useful)) >= zeros
     cell = np.arange(max(private, useful))
-    kept[rng.permutation(private)[cell % private], rng.permutation(useful)[cell % useful]] = True
+    present[rng.permutation(private)[cell % private], rng.permutation(useful)[cell % useful]] = True
     # A cell that a small concentration rounded to nothing would lose its symbol.
-    table = np.maximum(table, 1e-6) * kept
+    table = np.maximum(table, 1e-6) * present
     return table / table.sum()
 
 
@@ -378,8 +378,8 @@ def binary_funnel_at(p: float, delta: float, disclosure: float) -> BinaryFunnel:
     elif rate == 0:
         alpha = 1.0
     else:
-        found: Any = brentq(lambda a: most - a * binary_entropy(p / a) - rate, 2 * p, 1.0, xtol=1e-16)
-        alpha = float(found)  # SciPy annotates the pair that other arguments give
+        root: Any = brentq(lambda a: most - a * binary_entropy(p / a) - rate, 2 * p, 1.0, xtol=1e-16)
+        alpha = float(root)  # SciPy annotates the pair that other arguments give
     return binary_funnel(p, delta, alpha)
 
 

@@ -71,7 +71,8 @@ def arguments(*arrays: ArrLike) -> tuple[Arr, ...]:
         return tuple(jnp.asarray(array) for array in arrays)
     # What is of a batch passes for an array of NumPy (`lanes`).
     return tuple(
-        lanes.with_lanes(one.lanes) if isinstance(one, LaneArray) else np.asarray(one, np.float64) for one in arrays
+        lanes.with_lanes(array.lanes) if isinstance(array, LaneArray) else np.asarray(array, np.float64)
+        for array in arrays
     )
 
 
@@ -82,8 +83,8 @@ def in_double(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         of_jax = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf  # noqa: E731
-        found = function(*jax.tree.map(of_jax, args))
-    return jax.tree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else np.asarray(leaf), found)
+        results = function(*jax.tree.map(of_jax, args))
+    return jax.tree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else np.asarray(leaf), results)
 
 
 def double_on_host(function: Callable[..., T]) -> Callable[..., T]:
@@ -102,11 +103,11 @@ def called(function: Callable[..., PyTree], *args: Arr) -> PyTree:
     Where it is given arrays of NumPy the results are such too: what is computed from arrays of JAX outside of a program
     is compiled operation by operation.
     """
-    found = function(*args)
+    results = function(*args)
     if any(_JAX[type(arg)] for arg in args):
-        return found
-    parts = found if isinstance(found, tuple) else (found,)
-    return jax.tree.map(np.asarray, found) if any(_JAX[type(part)] for part in parts) else found
+        return results
+    parts = results if isinstance(results, tuple) else (results,)
+    return jax.tree.map(np.asarray, results) if any(_JAX[type(part)] for part in parts) else results
 
 
 def _either(name: str) -> Callable[..., Arr]:
@@ -166,9 +167,9 @@ def stack(arrays: Sequence[ArrLike], axis: int = 0) -> Arr:
     """Arrays of one shape along a new axis."""
     if of(*arrays) is jnp:
         return jnp.stack(arrays, axis=axis)
-    one: Any = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
-    parts = [array[one] if isinstance(array, LaneArray) else np.asarray(array)[one] for array in arrays]
-    return np.concatenate(parts, axis=len(one) - 1)
+    index: Any = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
+    parts = [array[index] if isinstance(array, LaneArray) else np.asarray(array)[index] for array in arrays]
+    return np.concatenate(parts, axis=len(index) - 1)
 
 
 def broadcast_to(a: Arr, shape: tuple[int, ...]) -> Arr:
@@ -201,9 +202,9 @@ def ones(shape: int | tuple[int, ...], like: Arr) -> Arr:
     """Ones with the dtype of `like`."""
     if of(like) is jnp:
         return jnp.ones(shape, like.dtype)
-    one = np.empty(shape, like.dtype)
-    one.fill(1)
-    return one
+    filled = np.empty(shape, like.dtype)
+    filled.fill(1)
+    return filled
 
 
 def full(shape: int | tuple[int, ...], value: ArrLike, like: Arr) -> Arr:
@@ -277,13 +278,13 @@ def einsum(subscripts: str, *arrays: Arr) -> Arr:
     a, b = arrays
     if isinstance(a, LaneArray) or isinstance(b, LaneArray):
         return lanes.einsum(subscripts, a, b, einsum)
-    to_a, to_b, back, shared, own = _contraction(subscripts)
+    to_a, to_b, back, shared, left_axes = _contraction(subscripts)
     a, b = a.transpose(to_a), b.transpose(to_b)
-    if own == 1 and a.ndim == b.ndim == shared + 2:  # matrices as they are
+    if left_axes == 1 and a.ndim == b.ndim == shared + 2:  # matrices as they are
         return np.matmul(a, b).transpose(back)
-    lead, left = a.shape[:shared], a.shape[shared : shared + own]
-    summed = math.prod(a.shape[shared + own :])
-    right = b.shape[shared + a.ndim - shared - own :]
+    lead, left = a.shape[:shared], a.shape[shared : shared + left_axes]
+    summed = math.prod(a.shape[shared + left_axes :])
+    right = b.shape[shared + a.ndim - shared - left_axes :]
     c = np.matmul(a.reshape(*lead, math.prod(left), summed), b.reshape(*lead, summed, math.prod(right)))
     return c.reshape(*lead, *left, *right).transpose(back)
 
@@ -313,8 +314,8 @@ def inverse_root(g: Arr) -> Arr:
     if of(g) is jnp:
         # g is symmetric; its transpose has the column-major layout that LAPACK takes, without a copy.
         root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
-        one = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
-        return lax.linalg.triangular_solve(root, one, left_side=True, lower=True)
+        identity = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
+        return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
     if isinstance(g, LaneArray):
         return lanes.with_lanes(inverse_root(g.lanes))
     try:
@@ -322,7 +323,7 @@ def inverse_root(g: Arr) -> Arr:
         # Elimination in an upper triangular matrix exchanges no rows and leaves it as it is: a triangular solve.
         return np.swapaxes(np.linalg.inv(np.swapaxes(root, -1, -2)), -1, -2)
     except np.linalg.LinAlgError:  # for the whole stack, if one of them has no factor
-        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([inverse_root(one) for one in g])
+        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([inverse_root(matrix) for matrix in g])
 
 
 def cholesky(g: Arr) -> Arr:
@@ -334,7 +335,7 @@ def cholesky(g: Arr) -> Arr:
     try:
         return np.linalg.cholesky(g)
     except np.linalg.LinAlgError:
-        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([cholesky(one) for one in g])
+        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([cholesky(matrix) for matrix in g])
 
 
 def solve_lower(root: Arr, rhs: Arr, transposed: bool = False) -> Arr:
@@ -354,7 +355,7 @@ def solve(matrix: Arr, rhs: Arr) -> Arr:
         return np.linalg.solve(matrix, rhs)
     except np.linalg.LinAlgError:  # for the whole stack, if one of them is singular
         if matrix.ndim > 2:
-            return np.stack([solve(one, side) for one, side in zip(matrix, rhs, strict=True)])
+            return np.stack([solve(block, side) for block, side in zip(matrix, rhs, strict=True)])
         return np.full_like(rhs, np.nan)
 
 
@@ -405,7 +406,7 @@ def chosen(which: BoolLike, new: T, old: T) -> T:
     if isinstance(which, LaneArray):
         return lanes.chosen(which, new, old)
     if _JAX[type(which)]:
-        return jax.tree.map(lambda one, other: jnp.where(which, one, other), new, old)
+        return jax.tree.map(lambda after, before: jnp.where(which, after, before), new, old)
     return new if which else old
 
 

@@ -104,7 +104,9 @@ def describe(value: PyTree, device: jax.Device, static: bool = False) -> Descrip
     if kind is functools.partial:
         return "partial", *(describe(part, device, static) for part in (value.func, value.args, value.keywords))
     if dataclasses.is_dataclass(kind):
-        fields = [(one.name, static or bool(one.metadata.get("static", False))) for one in dataclasses.fields(value)]
+        fields = [
+            (field.name, static or bool(field.metadata.get("static", False))) for field in dataclasses.fields(value)
+        ]
         parts = ((name, describe(getattr(value, name), device, fixed)) for name, fixed in fields)
         return "object", _name(kind), *parts
     return "name", _name(value)
@@ -115,10 +117,10 @@ def _name(thing: object) -> str:
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.split(".")[0] not in _KNOWN:
         raise NoKeyError(f"a {type(thing).__name__} of the caller's")
-    found: object = sys.modules.get(module)
+    named: object = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not thing:
+        named = getattr(named, part, None)
+    if named is not thing:
         raise NoKeyError(f"a {type(thing).__name__} without a name of its own")
     return f"{module}:{name}"
 
@@ -239,14 +241,14 @@ def _options(backend: str) -> dict[str, int | bool | str]:
     """Those of our options that this XLA has: each is tried on an empty program, for an unknown one is an error."""
     if backend != "cpu":
         return {}
-    empty, known = jax.jit(lambda: 0).lower(), {}
+    empty, accepted = jax.jit(lambda: 0).lower(), {}
     for name, value in _OPTIONS.items():
         try:
             empty.compile({name: value})
         except jax.errors.JaxRuntimeError:
             continue
-        known[name] = value
-    return known
+        accepted[name] = value
+    return accepted
 
 
 class _Program:
@@ -329,8 +331,8 @@ class Placement:
             InputError: it is no device and no sharding, or not one of this process.
         """
         if device is None:
-            known = (leaf for leaf in jax.tree.leaves(problems) if isinstance(leaf, jax.Array))
-            places = {leaf.sharding for leaf in known if not isinstance(leaf, Tracer) and leaf.committed}
+            arrays = (leaf for leaf in jax.tree.leaves(problems) if isinstance(leaf, jax.Array))
+            places = {leaf.sharding for leaf in arrays if not isinstance(leaf, Tracer) and leaf.committed}
             if len(places) != 1:
                 return Placement()
             (device,) = places
@@ -340,7 +342,7 @@ class Placement:
         elif isinstance(device, NamedSharding) and isinstance(device.mesh, Mesh):
             devices = list(device.mesh.devices.flat)
         elif isinstance(device, Sharding):
-            devices = sorted(device.device_set, key=lambda one: one.id)
+            devices = sorted(device.device_set, key=lambda member: member.id)
         else:
             raise InputError(f"device must be a jax.Device or a jax.sharding.Sharding, not {type(device).__name__}")
         if len(devices) > 1:
@@ -447,13 +449,13 @@ def compiled(
         if program.run is None:
             begun = time.perf_counter()
 
-            def own(*arguments: PyTree) -> PyTree:  # JAX's caches hold a program as long as its function lives
+            def wrapper(*arguments: PyTree) -> PyTree:  # JAX's caches hold a program as long as its function lives
                 return function(*arguments)
 
             name = _kept_name(function, args, backend) if donated is None else None
 
             def compile_it() -> jax.stages.Compiled:
-                lowered = jax.jit(own, donate_argnums=donated).lower(*args)
+                lowered = jax.jit(wrapper, donate_argnums=donated).lower(*args)
                 with nullcontext() if backend == "cpu" else executables.by_jax():
                     executable = lowered.compile(_options(backend))
                 if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise

@@ -147,12 +147,12 @@ def clear() -> Contents:
     Raises `UnusableError` as `folder`, and for a folder that is not ours.
     """
     with _opened(create=False, safe=False) as place:
-        found = [*_kept_by_jax(place), *_files(place)]
-        for name in [*(name for _, _, name in found), _SECRET, _MARK]:
+        files = [*_kept_by_jax(place), *_files(place)]
+        for name in [*(name for _, _, name in files), _SECRET, _MARK]:
             _remove(place, name)
         with suppress(OSError):  # there is none, or it has files of others
             os.rmdir(_FOLDER_OF_JAX, dir_fd=place)
-    return Contents(len(found), sum(size for _, size, _ in found))
+    return Contents(len(files), sum(size for _, size, _ in files))
 
 
 def has(key: str) -> bool:
@@ -390,25 +390,25 @@ def _files(place: int, inner: str = ".", names: re.Pattern[str] = _OURS) -> list
         inside = os.open(inner, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
     except OSError:
         return []
-    found = []
+    files = []
     try:
         for name in filter(names.fullmatch, os.listdir(inside)):
             with suppress(FileNotFoundError):  # another process removed it
                 status = os.stat(name, dir_fd=inside, follow_symlinks=False)
-                found.append(_File(status.st_mtime, status.st_size, os.path.join(inner, name)))
+                files.append(_File(status.st_mtime, status.st_size, os.path.join(inner, name)))
     finally:
         os.close(inside)
-    return found
+    return files
 
 
 def _evict(place: int, files: list[_File]) -> None:
     """Remove the least recently used executables beyond the limit, and what killed processes have left behind."""
     size = 0
-    for used, one, name in sorted(files, reverse=True):
+    for used, length, name in sorted(files, reverse=True):
         if name.endswith(_TEMPORARY):
             goes = time.time() - used > _ABANDONED
         else:
-            size += one
+            size += length
             goes = size > MOST_BYTES
         if goes:
             _remove(place, name)

@@ -102,17 +102,17 @@ def write_together(
                     _second_name(*old[-1])
                 os.replace(temporary, target)
     except BaseException:
-        for target, kept in old:
+        for target, second_name in old:
             with contextlib.suppress(OSError):  # if this fails too the old file is left under its second name
-                os.replace(kept, target)
-                kept.unlink(missing_ok=True)  # two names of one file: such a rename does nothing
+                os.replace(second_name, target)
+                second_name.unlink(missing_ok=True)  # two names of one file: such a rename does nothing
         for path in [*new, *(temporary for _, _, temporary in staged)]:
             with contextlib.suppress(OSError):
                 path.unlink()
         raise
-    for _, kept in old:
+    for _, second_name in old:
         with contextlib.suppress(OSError):
-            kept.unlink()
+            second_name.unlink()
     for name, target, _ in staged:
         try:
             _sync_folder(target.parent)
@@ -137,17 +137,17 @@ def _refusals(name: str) -> Iterator[None]:
 
 def _stage(temporary: Path, content: Content, target: Path, *, private: bool) -> None:
     """Write and flush the temporary file, with the permissions that the target has or shall have."""
-    kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    permissions = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666 if kept is None and not private else 0o600)
+    descriptor = os.open(temporary, flags, 0o666 if permissions is None and not private else 0o600)
     with os.fdopen(descriptor, "wb") as file:
         if isinstance(content, bytes):
             file.write(content)
         else:
             content(file)
         file.flush()
-        if kept is not None and hasattr(os, "fchmod"):
-            os.fchmod(file.fileno(), kept)
+        if permissions is not None and hasattr(os, "fchmod"):
+            os.fchmod(file.fileno(), permissions)
         os.fsync(file.fileno())
 
 

@@ -148,10 +148,10 @@ def names_of(module: str) -> Callable[[], list[str]]:
     """
 
     def names() -> list[str]:
-        own = vars(sys.modules[module])
-        defined = (name for name, value in own.items() if getattr(value, "__module__", None) == module)
-        public = own.get("__all__") or (name for name in defined if not name.startswith("_"))
-        return sorted({*(name for name in own if name.startswith("__")), *public})
+        namespace = vars(sys.modules[module])
+        defined = (name for name, value in namespace.items() if getattr(value, "__module__", None) == module)
+        public = namespace.get("__all__") or (name for name in defined if not name.startswith("_"))
+        return sorted({*(name for name in namespace if name.startswith("__")), *public})
 
     return names
 

@@ -93,7 +93,7 @@ class LaneArray(NDArrayOperatorsMixin):
         if axis is None:
             return tuple(range(1, self.lanes.ndim))
         if isinstance(axis, tuple):
-            return tuple(one % self.ndim + 1 for one in axis)
+            return tuple(number % self.ndim + 1 for number in axis)
         return axis % self.ndim + 1
 
     def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, *, keepdims: bool = False) -> "LaneArray":
@@ -126,7 +126,7 @@ class LaneArray(NDArrayOperatorsMixin):
         if method != "__call__" or options:
             return NotImplemented
         if ufunc is np.matmul:
-            a, b = (one if isinstance(one, LaneArray) else np.asarray(one) for one in inputs)
+            a, b = (operand if isinstance(operand, LaneArray) else np.asarray(operand) for operand in inputs)
             return _matmul(a, b)
         return LaneArray(ufunc(*_aligned(*inputs)))
 
@@ -186,7 +186,7 @@ def taken(tree: T, which: np.ndarray) -> T:
 
 def chosen(which: LaneArray, new: PyTree, old: PyTree) -> PyTree:
     """In the lanes of `which` (of no axes) the new arrays, in the others the old ones."""
-    return new if which.lanes.all() else jax.tree.map(lambda one, other: _where(which, one, other), new, old)
+    return new if which.lanes.all() else jax.tree.map(lambda after, before: _where(which, after, before), new, old)
 
 
 def broadcast_to(a: LaneArray, shape: tuple[int, ...]) -> np.ndarray:
@@ -198,9 +198,9 @@ def broadcast_to(a: LaneArray, shape: tuple[int, ...]) -> np.ndarray:
 
 def put(a: Part, index: Index, value: Part) -> np.ndarray:
     """A copy of `a` with `value` at an index of one lane."""
-    own, at = spread(a, _some(a, value)).copy(), _behind_lanes(index)
-    own[at] = _raised(value.lanes, own[at].ndim - 1) if isinstance(value, LaneArray) else value
-    return with_lanes(own)
+    copied, at = spread(a, _some(a, value)).copy(), _behind_lanes(index)
+    copied[at] = _raised(value.lanes, copied[at].ndim - 1) if isinstance(value, LaneArray) else value
+    return with_lanes(copied)
 
 
 def einsum(subscripts: str, a: Part, b: Part, plain: Callable[..., Computed]) -> np.ndarray:
@@ -230,8 +230,8 @@ def _matmul(a: "LaneArray | np.ndarray", b: "LaneArray | np.ndarray") -> LaneArr
     if isinstance(a, LaneArray) and not isinstance(b, LaneArray) and b.ndim == 2:  # one product
         flat = a.lanes.reshape(-1, a.lanes.shape[-1]) @ b
         return LaneArray(flat.reshape(*a.lanes.shape[:-1], b.shape[1]))
-    one, other = _aligned(a, b)
-    return LaneArray(np.matmul(one, other))
+    left, right = _aligned(a, b)
+    return LaneArray(np.matmul(left, right))
 
 
 def _where(which: Part, yes: Part, no: Part) -> LaneArray:
@@ -261,8 +261,8 @@ def _diagonal(a: LaneArray, *, axis1: int = 0, axis2: int = 1) -> LaneArray:
     return LaneArray(np.diagonal(a.lanes, axis1=axis1 % a.ndim + 1, axis2=axis2 % a.ndim + 1))
 
 
-def _swapaxes(a: LaneArray, one: int, other: int) -> LaneArray:
-    return LaneArray(np.swapaxes(a.lanes, one % a.ndim + 1, other % a.ndim + 1))
+def _swapaxes(a: LaneArray, axis1: int, axis2: int) -> LaneArray:
+    return LaneArray(np.swapaxes(a.lanes, axis1 % a.ndim + 1, axis2 % a.ndim + 1))
 
 
 def _moveaxis(a: LaneArray, source: int, destination: int) -> LaneArray:

@@ -55,8 +55,8 @@ def safe_log(x: Arr) -> Arr:
 def xlogx(x: Arr) -> Arr:
     """x ln x with value 0 and gradient 0 at x = 0 (the one-sided derivative there is -inf)."""
     xp, present = of(x), positive(x)
-    kept = xp.where(present, x, 1.0)
-    return xp.where(present, kept * xp.log(kept), 0.0)
+    safe = xp.where(present, x, 1.0)
+    return xp.where(present, safe * xp.log(safe), 0.0)
 
 
 def safe_divide(x: Arr, y: Arr) -> Arr:

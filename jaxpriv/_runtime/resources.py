@@ -57,8 +57,8 @@ def free_on(device: HasMemory | None) -> float:
     """Memory in bytes that can be had on a device; infinite where it reports none. None: the host."""
     if device is None:
         return free_memory()
-    known = device.memory_stats() or {}
-    return float(known["bytes_limit"] - known.get("bytes_in_use", 0)) if "bytes_limit" in known else float("inf")
+    stats = device.memory_stats() or {}
+    return float(stats["bytes_limit"] - stats.get("bytes_in_use", 0)) if "bytes_limit" in stats else float("inf")
 
 
 def fits(size: float, share: float = 1.0, device: HasMemory | None = None) -> bool:

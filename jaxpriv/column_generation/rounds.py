@@ -77,12 +77,14 @@ def generate_columns(
         needed = plan.weights[0] > 0
         needed[:always] = True
         (prices,), lam = plan.prices, plan.lam
-        kept = pool.trimmed(objective.sign * pool.reduced(prices, lam), needed, most)
+        trimmed = pool.trimmed(objective.sign * pool.reduced(prices, lam), needed, most)
         for way in ways:
-            proved, found = way(plan, pool)
+            proved, columns = way(plan, pool)
             bound = max(bound, proved)
-            larger = kept + found.take(np.flatnonzero(objective.sign * found.reduced(prices, lam) < -worth(plan)))
-            if len(larger.a) > len(kept.a):
+            larger = trimmed + columns.take(
+                np.flatnonzero(objective.sign * columns.reduced(prices, lam) < -worth(plan))
+            )
+            if len(larger.a) > len(trimmed.a):
                 pool = larger
                 break
         else:

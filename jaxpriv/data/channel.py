@@ -153,8 +153,8 @@ class Gibbs(AbstractChannel):
         inputs, outputs = self.shape
 
         def on_block(given: tuple[Gibbs, AbstractJoint], index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
-            own, joint = given
-            rows = own.weights(index)
+            gibbs, joint = given
+            rows = gibbs.weights(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             costs = jnp.stack([d.rows(index) for d in distortions])
             used = (rows * costs).sum(axis=2) @ columns.sum(axis=1)
@@ -368,10 +368,10 @@ class Mixture(AbstractChannel):
         return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
 
     def push(self, joint: AbstractJoint, distortions: Distortions, mesh: Mesh | None) -> Pushed:
-        one, two = (push(part, joint, distortions, mesh) for part in (self.first, self.second))
+        first, second = (push(part, joint, distortions, mesh) for part in (self.first, self.second))
         mix = lambda a, b: (1.0 - self.share) * a + self.share * b  # noqa: E731
-        rounding = jnp.maximum(one.rounding, two.rounding) + 4 * jnp.finfo(jnp.float64).eps
-        return Pushed(mix(one.columns, two.columns), mix(one.distortions, two.distortions), rounding)
+        rounding = jnp.maximum(first.rounding, second.rounding) + 4 * jnp.finfo(jnp.float64).eps
+        return Pushed(mix(first.columns, second.columns), mix(first.distortions, second.distortions), rounding)
 
     def draw(self, key: Array, index: Arr) -> Arr:
         coin, left, right = jax.random.split(key, 3)

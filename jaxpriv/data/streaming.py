@@ -204,25 +204,25 @@ def stream(
     # No process can read the rows of another one: where several share the mesh, each gets all.
     whole = shared(mesh)
 
-    def local(first: ScalarLike, own: Operators) -> tuple[PyTree, PyTree]:
+    def local(first: ScalarLike, local_operators: Operators) -> tuple[PyTree, PyTree]:
         end = jnp.minimum(first + share, inputs)
 
         def once(total: PyTree, start: ScalarLike) -> tuple[PyTree, PyTree]:
             index = first + start + jnp.arange(size)
-            part, rows = function(own, jnp.minimum(index, end - 1), index < end)
+            part, rows = function(local_operators, jnp.minimum(index, end - 1), index < end)
             return jax.tree.map(jnp.add, total, part), rows
 
-        shapes = jax.eval_shape(lambda: function(own, jnp.arange(size), jnp.ones(size, bool))[0])
+        shapes = jax.eval_shape(lambda: function(local_operators, jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         total, rows = lax.scan(once, zero, starts)
         return total, jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[:share], rows)
 
     def of_device(first: Arr, *arrays: Arr) -> tuple[PyTree, PyTree]:
-        own = [
+        device_leaves = [
             leaf.part(array, first[0]) if isinstance(leaf, Sharded) else array
             for leaf, array in zip(leaves, arrays, strict=True)
         ]
-        total, rows = local(first[0], jax.tree.unflatten(structure, own))
+        total, rows = local(first[0], jax.tree.unflatten(structure, device_leaves))
         if whole:
             rows = jax.tree.map(lambda part: lax.all_gather(part, "x", tiled=True), rows)
         return lax.psum(total, "x"), rows

@@ -110,10 +110,10 @@ def envelope_design(
     seen = joint.sum(axis=1) > 0
     program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, float(form.target))
     with clock_of(time_limit, progress) as clock:
-        found = _search(program, measure, tol, max_boxes, clock)
+        design = _search(program, measure, tol, max_boxes, clock)
     thresholds = np.ones(len(joint))
-    thresholds[seen] = found.thresholds
-    return EnvelopeDesign(**{**vars(found), "thresholds": thresholds})
+    thresholds[seen] = design.thresholds
+    return EnvelopeDesign(**{**vars(design), "thresholds": thresholds})
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +140,9 @@ class _ThresholdPrograms:
 
         private, (inputs, outputs) = len(self.joint), self.cost.shape
         eye, cells, each = eye_array(outputs), eye_array(private * outputs), eye_array(private)
-        one, top = np.ones((1, outputs)), np.exp(self.eps)
+        ones, top = np.ones((1, outputs)), np.exp(self.eps)
         mass = self.joint.sum(axis=0)
-        sums = kron(each, one)
+        sums = kron(each, ones)
         above = block_array(
             [
                 [kron(self.given, eye), -cells, -cells, None, None],
@@ -155,7 +155,7 @@ class _ThresholdPrograms:
         right = np.append(np.zeros(3 * private * outputs), np.full(private, self.delta * top))
         sums_to = block_array(
             [
-                [kron(eye_array(inputs), one), None, None, None, None],
+                [kron(eye_array(inputs), ones), None, None, None, None],
                 [None, sums, csr_array((private, private * outputs)), -each, csr_array((private, private))],
             ],
             format="csr",
@@ -210,15 +210,15 @@ def _search(
         """The linear programs of a mechanism's best thresholds, of its solution's, and so on while they are better."""
         nonlocal best, thresholds
         while True:
-            own = program.envelopes(mechanism)[1]
-            found = program.solved(own, own)
-            if (program.cost * found[1]).sum() >= (program.cost * best).sum() - 0.01 * tol:
+            best_thresholds = program.envelopes(mechanism)[1]
+            solution = program.solved(best_thresholds, best_thresholds)
+            if (program.cost * solution[1]).sum() >= (program.cost * best).sum() - 0.01 * tol:
                 return
-            mixed = [(1.0 - share) * found[1] + share * blind for share in _MIXTURES]
-            met = [one for one in mixed if exact_values((measure,), program.joint, one)[0] <= program.eps]
+            mixed = [(1.0 - share) * solution[1] + share * blind for share in _MIXTURES]
+            met = [trial for trial in mixed if exact_values((measure,), program.joint, trial)[0] <= program.eps]
             if not met or (program.cost * met[0]).sum() >= (program.cost * best).sum():
                 return
-            best, thresholds, mechanism = met[0], own, met[0]
+            best, thresholds, mechanism = met[0], best_thresholds, met[0]
 
     improve(best)
     count = itertools.count()
@@ -229,16 +229,16 @@ def _search(
             break
         parent, _, low, high = heapq.heappop(waiting)
         boxes += 1
-        found = program.solved(low, high)
-        bound, mechanism = max(found[0], parent), found[1]
+        solution = program.solved(low, high)
+        bound, mechanism = max(solution[0], parent), solution[1]
         improve(mechanism)
-        values, own = program.envelopes(mechanism)
+        values, best_thresholds = program.envelopes(mechanism)
         worst = int(np.argmax(np.where(high > low, values, -np.inf)))
         if values.max() <= program.eps + _ROUNDING or high[worst] - low[worst] <= _ROUNDING * top:
             proved = min(proved, bound)
             continue
         width = high[worst] - low[worst]
-        split = np.clip(own[worst], low[worst] + _INSIDE * width, high[worst] - _INSIDE * width)
+        split = np.clip(best_thresholds[worst], low[worst] + _INSIDE * width, high[worst] - _INSIDE * width)
         at = np.arange(private) == worst
         heapq.heappush(waiting, (bound, next(count), low, np.where(at, split, high)))
         heapq.heappush(waiting, (bound, next(count), np.where(at, split, low), high))

@@ -125,9 +125,9 @@ class BoxPricer(AbstractTypesPricer):
         A table has the mass of a heavy type as a function of how many members are raised, of type f one left out.
         """
         split, masses = self.split, []
-        for g, (size, one) in enumerate(zip(split.sizes, split.probabilities, strict=True)):
+        for g, (size, probability) in enumerate(zip(split.sizes, split.probabilities, strict=True)):
             raised = np.arange(int(size) - (g == f) + 1)
-            masses.append(one * (self.low * raised[::-1] + self.high * raised))
+            masses.append(probability * (self.low * raised[::-1] + self.high * raised))
         rest = 1.0 - outer_sum(masses)
         if f is None:
             share = rest / split.light_mass

@@ -67,9 +67,9 @@ def record_utility(
         best = among(vertices, source, tol, clock)
     mechanism = mechanism_of(best.lifts, best.weights)
     masses = source @ mechanism
-    found = relative @ (source[:, None] * mechanism) / masses
-    over = found - cap[:, None] * (1.0 - 16 * _EPS)
-    share = float((over / np.where(over > 0, found - 1.0, 1.0)).max(initial=0.0))  # of a release that discloses nothing
+    lift = relative @ (source[:, None] * mechanism) / masses
+    over = lift - cap[:, None] * (1.0 - 16 * _EPS)
+    share = float((over / np.where(over > 0, lift - 1.0, 1.0)).max(initial=0.0))  # of a release that discloses nothing
     mechanism = (1.0 - share) * mechanism + share * masses
     upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
     result = result_of(whole, mechanism, (), upper, best.method, tol, clock)

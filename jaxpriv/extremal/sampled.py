@@ -35,7 +35,7 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
         )
     # The limits, m = 0, and the mean of the lifts, which is 1, in terms of t, M and -m.
     every = np.vstack([limits, np.eye(size + 2)[-1:], np.append(source, [0.0, 0.0])])
-    found = [np.ones((1, size))]
+    candidates = [np.ones((1, size))]
     for free in range(most + 1):
         for chosen in itertools.combinations(range(size), free):
             if clock.expired():
@@ -56,8 +56,8 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
                 lifts = np.empty((len(solution), size))
                 lifts[:, list(chosen)] = solution[:, :free]
                 lifts[:, others] = np.where(top[regular], solution[:, free, None], solution[:, free + 1, None])
-                found.append(lifts[_within(lifts, limits)])
-    every = np.maximum(np.vstack(found), 0.0)
+                candidates.append(lifts[_within(lifts, limits)])
+    every = np.maximum(np.vstack(candidates), 0.0)
     every /= (every @ source)[:, None]
     return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
 

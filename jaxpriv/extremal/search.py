@@ -108,8 +108,8 @@ class AbstractSearch(ABC):
     def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A start between two random columns of `lifts`: raised where one or the other is, symbol by symbol."""
         raised = self.raised(lifts)
-        one, other = raised[rng.integers(len(raised), size=2)]
-        return self.start(np.where(rng.random(raised.shape[1]) < 0.5, one, other), rng)
+        first, second = raised[rng.integers(len(raised), size=2)]
+        return self.start(np.where(rng.random(raised.shape[1]) < 0.5, first, second), rng)
 
     def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """The lift (X,) of a vertex that is at least as good as `lift` (X,) at these prices."""
@@ -245,18 +245,18 @@ class BoxSearch(AbstractSearch):
 
     def start(self, wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Symbols in random order, those wanted first, as long as they fit: some f then fits."""
-        found, left = np.full(len(self.source), self.low), self.capacity
+        lift, left = np.full(len(self.source), self.low), self.capacity
         for x in np.argsort(rng.random(len(wanted)) - wanted):
             if self.source[x] <= left:
-                found[x] = self.high
+                lift[x] = self.high
                 left -= self.source[x]
-        return found
+        return lift
 
     def value(self, prices: np.ndarray, mass: np.ndarray, paid: np.ndarray, f: int | np.ndarray) -> np.ndarray:
-        left, one = self.capacity - mass, self.source[f]
-        loss = one * defect(self.low + self.width * np.clip(left / one, 0.0, 1.0), self.low, self.high)
-        found = self._base(prices) - loss - self.width * (paid + prices[f] * left)
-        return np.where((left >= -_ROUNDING) & (left <= one + _ROUNDING), found, -np.inf)
+        left, probability = self.capacity - mass, self.source[f]
+        loss = probability * defect(self.low + self.width * np.clip(left / probability, 0.0, 1.0), self.low, self.high)
+        reduced = self._base(prices) - loss - self.width * (paid + prices[f] * left)
+        return np.where((left >= -_ROUNDING) & (left <= probability + _ROUNDING), reduced, -np.inf)
 
     def between(self, raised: np.ndarray, prices: np.ndarray) -> int | None:
         able = np.flatnonzero(~raised)
@@ -278,12 +278,12 @@ class BoxSearch(AbstractSearch):
         return best
 
     def lifts(self, nodes: Nodes) -> np.ndarray:
-        found = np.where(nodes.raised, self.high, self.low)
+        columns = np.where(nodes.raised, self.high, self.low)
         left = np.clip(self.capacity - nodes.mass, 0.0, None)
         some = np.flatnonzero(nodes.between >= 0)
         f = nodes.between[some]
-        found[some, f] = np.minimum(self.low + self.width * left[some] / self.source[f], self.high)
-        return found
+        columns[some, f] = np.minimum(self.low + self.width * left[some] / self.source[f], self.high)
+        return columns
 
     def _base(self, prices: np.ndarray) -> float:
         return self.ceiling - self.low * float(prices @ self.source)
@@ -318,8 +318,8 @@ def polish(lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, 
         if len(history) > _PATIENCE and history[-1] - history[-1 - _PATIENCE] < 0.05 * (upper - history[-1]):
             return -np.inf, columns_of(used[:0], source)
         starts = [*used, *(search.mixed(used, rng) for _ in range(max(16, _STARTS // size)))]
-        found = [search.descend(start, plan.prices[0]) for start in starts if not clock.expired()]
-        return -np.inf, columns_of(np.array(found).reshape(-1, len(source)), source)
+        vertices = [search.descend(start, plan.prices[0]) for start in starts if not clock.expired()]
+        return -np.inf, columns_of(np.array(vertices).reshape(-1, len(source)), source)
 
     def proved(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
         nonlocal proofs, upper
@@ -331,7 +331,7 @@ def polish(lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, 
         upper = min(upper, proved_bound(prices, source, highest))
         return -upper, columns_of(missed, source)
 
-    found = generate_columns(
+    generated = generate_columns(
         columns_of(lifts, source),
         MOST,
         (exchanged, proved),
@@ -342,7 +342,7 @@ def polish(lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, 
         report=lambda done, value, _: clock.report("exchanges", done, -value, upper),
         always=0,
     )
-    pool, weights = found.used
+    pool, weights = generated.used
     return Design(pool.lifts, weights, upper, "exchanges and branch and bound")
 
 
@@ -374,19 +374,19 @@ def design(search: AbstractSearch, tol: float, clock: Clock) -> Design:
     best, value, upper, pool = None, -np.inf, np.inf, []
     for level in _LEVELS:
         split = split_at(source, _PATTERNS, level)
-        found = attempt(search.pricer(split), tol, clock)
-        upper = min(upper, found.upper_bound)
-        pool.append(found.lifts)
-        reached = float(found.weights @ divergence(found.lifts, source))
+        candidate = attempt(search.pricer(split), tol, clock)
+        upper = min(upper, candidate.upper_bound)
+        pool.append(candidate.lifts)
+        reached = float(candidate.weights @ divergence(candidate.lifts, source))
         if reached > value:
-            best, value = found, reached
+            best, value = candidate, reached
         if upper - value <= tol or len(split.members) < level or clock.expired():
             break
     assert best is not None
     if upper - value <= tol or len(source) > _POLISHED or clock.expired():
         return best._replace(upper_bound=upper)
-    found = polish(np.vstack(pool), search, upper, tol, clock)
-    return found._replace(method=f"{best.method}, then {found.method}")
+    candidate = polish(np.vstack(pool), search, upper, tol, clock)
+    return candidate._replace(method=f"{best.method}, then {candidate.method}")
 
 
 def attempt(pricer: AbstractTypesPricer, tol: float, clock: Clock = ENDLESS) -> Design:

@@ -80,15 +80,15 @@ def types_of(source: np.ndarray) -> list[np.ndarray]:
 def split_at(source: np.ndarray, patterns: int, heavy: int | None = None) -> Split:
     """Keep the most probable types while their counts have at most `patterns` combinations (and at most `heavy`)."""
     groups = types_of(source)
-    kept, combinations = 0, 1
+    separate, combinations = 0, 1
     for group in groups[:heavy]:
         combinations *= len(group) + 1
         if combinations > patterns:
             break
-        kept += 1
-    pooled = groups[kept:]
+        separate += 1
+    pooled = groups[separate:]
     light = np.concatenate(pooled) if pooled else np.zeros(0, dtype=np.int64)
-    return Split(source, tuple(groups[:kept]), light)
+    return Split(source, tuple(groups[:separate]), light)
 
 
 def combinations_of(split: Split) -> int:
@@ -303,14 +303,14 @@ def priced_columns(start: Pool, price: Price, *, gap: float, clock: Clock = ENDL
 
     def priced(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
         nonlocal upper, centre
-        prices, found = plan.prices[0], pool.take(np.arange(0))
+        prices, columns = plan.prices[0], pool.take(np.arange(0))
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
             highest, extra = price(candidate, 2 * len(mass))
             bound = proved_bound(candidate, mass, highest)
             if bound < upper:
                 upper, centre = bound, candidate
-            found = found + extra
-        return -upper, found
+            columns = columns + extra
+        return -upper, columns
 
     return generate_columns(
         start,

@@ -56,16 +56,18 @@ class Limits:
         Raises `InputError` where both kinds are given.
         """
         each = [measure.inequalities(eps) for measure, eps in self.pairs]
-        found = [one for one in each if one is not None]
-        if found and len(found) < len(each):
+        tables = [table for table in each if table is not None]
+        if tables and len(tables) < len(each):
             raise InputError("limit: measures of a population and of what is given do not combine; give one kind")
-        return np.vstack(found) if found else None
+        return np.vstack(tables) if tables else None
 
     def among(self, prior: np.ndarray, seen: np.ndarray) -> "Limits":
         """The limits on the private symbols `seen`."""
-        kept = [measure.among(prior, seen) for measure, _ in self.pairs]
-        assert all(isinstance(one, AbstractPointwiseLeakage) for one in kept)
-        return replace(self, pairs=tuple((one, eps) for one, (_, eps) in zip(kept, self.pairs, strict=True)))
+        measures = [measure.among(prior, seen) for measure, _ in self.pairs]
+        assert all(isinstance(measure, AbstractPointwiseLeakage) for measure in measures)
+        return replace(
+            self, pairs=tuple((measure, eps) for measure, (_, eps) in zip(measures, self.pairs, strict=True))
+        )
 
     @property
     def independent(self) -> bool:
@@ -224,7 +226,7 @@ def posteriors(
             f"{bases:.1e} bases of the posterior polytope ({private} private, {useful} useful symbols) are more than "
             f"{MOST_BASES}: merge symbols of S or of X, or ask for a limit on X itself (a one-dimensional source)"
         )
-    found = [np.zeros((0, useful))]
+    vertices = [np.zeros((0, useful))]
     for m in range(1, largest + 1):
         supports = np.array(list(itertools.combinations(range(useful), m)))
         for active in itertools.combinations(range(private), m - 1 + extra):
@@ -232,8 +234,8 @@ def posteriors(
                 for first in range(0, len(supports) if not clock.expired() else 0, _CHUNK):
                     part = supports[first : first + _CHUNK]
                     q = _basic(relative, part, np.array(active, dtype=np.int64), choice, extra)
-                    found.append(q[_allowed(relative @ q.T, low, high, ratio)])
-    every = np.vstack(found)
+                    vertices.append(q[_allowed(relative @ q.T, low, high, ratio)])
+    every = np.vstack(vertices)
     every /= every.sum(axis=1, keepdims=True)
     return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
 
@@ -425,13 +427,13 @@ def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
     if limits.independent:
         return _nothing(source, 0.0)
     if limits.spread < math.inf:
-        found = design(RatioSearch(source, limits.eps), tol, clock)
+        best = design(RatioSearch(source, limits.eps), tol, clock)
     else:
         low, high = limits.box(float(source.min()))
         if high - low < _NARROW:
             return _nothing(source, ceiling)
-        found = design(BoxSearch(source, low, high), tol, clock)
-    return found._replace(upper_bound=min(found.upper_bound, ceiling))
+        best = design(BoxSearch(source, low, high), tol, clock)
+    return best._replace(upper_bound=min(best.upper_bound, ceiling))
 
 
 def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Design:
@@ -456,6 +458,6 @@ def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) ->
         top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
         return float(gain.max()), columns.take(top)
 
-    found = priced_columns(few, listed, gap=1e-3 * tol, clock=clock)
-    (pool, weights), upper = found.used, -found.bound if whole else math.inf
+    generated = priced_columns(few, listed, gap=1e-3 * tol, clock=clock)
+    (pool, weights), upper = generated.used, -generated.bound if whole else math.inf
     return Design(pool.lifts, weights, upper, f"{'all ' if whole else ''}{len(vertices)} vertices")

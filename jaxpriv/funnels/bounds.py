@@ -231,18 +231,18 @@ def _outwards(value: float, size: float, direction: float) -> float:
 
 def lower_hull(disclosures: np.ndarray, costs: np.ndarray) -> np.ndarray:
     """Indices of the vertices by increasing disclosure (Andrew's chain); the lowest cost of one disclosure counts."""
-    kept: list[int] = []
+    vertices: list[int] = []
     for i in np.lexsort((costs, disclosures)):
-        if kept and disclosures[i] == disclosures[kept[-1]]:
+        if vertices and disclosures[i] == disclosures[vertices[-1]]:
             continue
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
+        while len(vertices) > 1:
+            a, b = vertices[-2], vertices[-1]
             run, rise = disclosures[b] - disclosures[a], costs[b] - costs[a]
             if rise * (disclosures[i] - disclosures[b]) < (costs[i] - costs[b]) * run:
                 break
-            kept.pop()
-        kept.append(int(i))
-    return np.array(kept)
+            vertices.pop()
+        vertices.append(int(i))
+    return np.array(vertices)
 
 
 # Where the hull of points (I(X;Y), cost) meets a target: the two releases to share time between.

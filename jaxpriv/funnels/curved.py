@@ -127,15 +127,15 @@ class CurvedSet:
             if -plan.value >= target or not proof:
                 return -upper, pool.take(np.arange(0))
             every = np.arange(len(self.sets))
-            highest, found, owners = self._search(plan.prices[0], level, _COARSE * aim(plan), every, clock)
+            highest, posteriors, owners = self._search(plan.prices[0], level, _COARSE * aim(plan), every, clock)
             self.known = np.union1d(self.known, owners)
             upper = min(upper, proved_bound(plan.prices[0], source, highest))
-            return -upper, columns(found)
+            return -upper, columns(posteriors)
 
         def closed(plan: MasterSolution, bound: float) -> bool:
             return plan.value - bound <= tol or -bound < enough < np.inf
 
-        found = generate_columns(
+        generated = generate_columns(
             columns_of(np.ones((1, len(source))), source) + columns(np.vstack([np.eye(len(source)), self.posteriors])),
             MOST,
             (near, anywhere),
@@ -147,7 +147,7 @@ class CurvedSet:
             always=1 + len(source),
             most=40 * len(source),
         )
-        pool, weights = found.used
+        pool, weights = generated.used
         self.posteriors = pool.posteriors
         mechanism = mechanism_of(pool.lifts, weights)
         seen = (source[:, None] * mechanism / (source @ mechanism)).T @ self.curved.conditional.T
@@ -217,12 +217,12 @@ class CurvedSet:
             waiting += halves.split()
         bound = max(stuck, float(done.max(initial=-np.inf)), *(float(part.bound.max()) for part in waiting))
         slack = 64 * _EPS * (size + 8) * (2.0 + float(np.abs(charge).max()))
-        found = np.flatnonzero(best > aim)
-        found = found[np.argsort(-best[found], kind="stable")]
+        promising = np.flatnonzero(best > aim)
+        promising = promising[np.argsort(-best[promising], kind="stable")]
         # Many sets have the same few symbols of a q in them.
-        _, first = np.unique(points[found] > _TRACE, axis=0, return_index=True)
-        found = found[np.sort(first)[:_COLUMNS]]
-        return bound + slack, points[found], numbers[found]
+        _, first = np.unique(points[promising] > _TRACE, axis=0, return_index=True)
+        promising = promising[np.sort(first)[:_COLUMNS]]
+        return bound + slack, points[promising], numbers[promising]
 
     def _bounded(self, cells: _Cells, level: float, done: np.ndarray) -> tuple[_Cells, np.ndarray, np.ndarray]:
         """(the cells that are left with their bounds and new z, q of the optimum (N, m), its two vertices (N, 2))."""
@@ -247,8 +247,8 @@ class CurvedSet:
         def between(ends: np.ndarray) -> np.ndarray:
             return part * ends[left, first] + (1.0 - part) * ends[left, second]
 
-        kept = cells.take(left)._replace(bound=bound[left], near=between(cells.shown))
-        return kept, between(cells.vertices), np.stack([first, second], axis=1)
+        remaining = cells.take(left)._replace(bound=bound[left], near=between(cells.shown))
+        return remaining, between(cells.vertices), np.stack([first, second], axis=1)
 
     def _estimate(self, seen: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """(`_share` of the rows, whether it is that but for rounding): Newton's method from above."""

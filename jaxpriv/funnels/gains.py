@@ -197,12 +197,12 @@ def _useful_rows(rows: np.ndarray, single: bool) -> np.ndarray:
     if not single:
         used = (rows > 0).any(axis=1)
         return rows[used] if used.any() else rows[:1]
-    kept = np.ones(len(rows), dtype=bool)
+    useful = np.ones(len(rows), dtype=bool)
     for number, row in enumerate(rows):
-        others = kept.copy()
+        others = useful.copy()
         others[number] = False
-        kept[number] = not (rows[others] >= row).all(axis=1).any()
-    return rows[kept]
+        useful[number] = not (rows[others] >= row).all(axis=1).any()
+    return rows[useful]
 
 
 @dataclass(frozen=True, eq=False)

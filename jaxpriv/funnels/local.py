@@ -137,8 +137,8 @@ class ReleasePool:
         """The time sharing of the two ends as one mechanism (X, Y)."""
         first, second = self.mechanisms[crossing.first], self.mechanisms[crossing.second]
         parts = [(1.0 - crossing.share) * first, crossing.share * second]
-        kept = [part for part, share in zip(parts, (1.0 - crossing.share, crossing.share), strict=True) if share > 0]
-        return np.hstack(kept)
+        used = [part for part, share in zip(parts, (1.0 - crossing.share, crossing.share), strict=True) if share > 0]
+        return np.hstack(used)
 
     def height(self, crossing: Crossing, slope: float) -> float:
         """Cost - slope I(X;Y) of the crossing."""
@@ -149,14 +149,14 @@ class ReleasePool:
 def _planned(problem: FunnelOrBottleneck, mechanisms: list[np.ndarray]) -> np.ndarray:
     """The mechanism (X', Y) that the linear program over the posteriors of `mechanisms` chooses for the target."""
     source, measure, whole = problem.reduction.source, problem.leakage, whole_block(problem.core)
-    known = pool_of(whole, np.vstack([measure_of(one, source)[0] for one in mechanisms]))
+    pool = pool_of(whole, np.vstack([measure_of(mechanism, source)[0] for mechanism in mechanisms]))
     if not isinstance(measure, MutualInformation):
-        leaks = measure.outcomes(whole.conditional @ known.posteriors.T, whole.prior)
-        known = replace(known, a=np.asarray(leaks))
+        leaks = measure.outcomes(whole.conditional @ pool.posteriors.T, whole.prior)
+        pool = replace(pool, a=np.asarray(leaks))
     form = "side" if problem.limits_leakage else problem.form
     objective = Objective(problem.minimises_leakage, form, problem.target)
-    weights = best_plan((known,), objective).weights[0]
-    joint = (known.posteriors.T * weights)[:, weights > 0]
+    weights = best_plan((pool,), objective).weights[0]
+    joint = (pool.posteriors.T * weights)[:, weights > 0]
     return joint / joint.sum(axis=1, keepdims=True)
 
 
@@ -202,11 +202,11 @@ _EQUAL = 1e-8
 
 def tidy(mechanism: np.ndarray, source: np.ndarray) -> np.ndarray:
     """The mechanism (X, Y) with fewer outputs; rows sum to one."""
-    kept = mechanism[:, mechanism.max(axis=0) > _NEGLIGIBLE]
-    masses = source @ kept
-    kept = kept[:, np.argsort(-masses, kind="stable")]
+    remaining = mechanism[:, mechanism.max(axis=0) > _NEGLIGIBLE]
+    masses = source @ remaining
+    remaining = remaining[:, np.argsort(-masses, kind="stable")]
     merged: list[np.ndarray] = []
-    for column in kept.T:
+    for column in remaining.T:
         posterior = source * column / (source @ column)
         for i, other in enumerate(merged):
             if np.abs(posterior - source * other / (source @ other)).sum() <= 2 * _EQUAL:
@@ -248,7 +248,7 @@ def _in_portions(clock: Clock, run: Callable[[Arr, int], Landing], starts: np.nd
             break
         spent = max(time.perf_counter() - begun, 1e-6)
         portion = max(1, min(2 * portion, int(portion * _PORTION / spent)))
-    return eqx.tree_at(lambda one: one.steps, landing, used)
+    return eqx.tree_at(lambda tree: tree.steps, landing, used)
 
 
 # Processor seconds that compiling the steps, and what measures their residual, takes at most (4 to 9, and 2 to 4, for
@@ -268,8 +268,8 @@ def least_information(problem: FunnelProblem, goal: FunnelGoal) -> Callable[[flo
     program = BlockProgram(problem_at(0.0))
 
     def at(disclosure: float) -> np.ndarray:
-        found = program.solve(problem_at(disclosure), FunnelGoal(goal.tol, None, goal.clock))
-        mechanism = found.posteriors.T * found.masses
+        candidate = program.solve(problem_at(disclosure), FunnelGoal(goal.tol, None, goal.clock))
+        mechanism = candidate.posteriors.T * candidate.masses
         return mechanism / mechanism.sum(axis=1, keepdims=True)
 
     return at
@@ -434,8 +434,8 @@ class AlongTheHull(_FromStarts):
             begun = time.perf_counter()
             with np.errstate(divide="ignore"):
                 logs = np.log(widened(mechanism, width))
-            found = survey(given, measure, logs, np.asarray(crossing.slope), np.asarray(sign), whole)
-            residual = float(found[2])
+            surveyed = survey(given, measure, logs, np.asarray(crossing.slope), np.asarray(sign), whole)
+            residual = float(surveyed[2])
             notes = (f"{notes[0]}; residual {residual:.1e}",)
             compiling += time.perf_counter() - begun
         return PosteriorMeasure(

@@ -225,9 +225,9 @@ def _descend(
             + _ROUNDING * jnp.finfo(before.dtype).eps * (1.0 + jnp.abs(before))
         )
         taken = reached <= enough
-        kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (new, after), (old, now))
+        chosen = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (new, after), (old, now))
         step = jnp.where(taken, jnp.minimum(_GROWTH * state.step, _LONGEST), _CUT * state.step)
-        return _DescentState(*kept, step=step, steps=state.steps + 1)
+        return _DescentState(*chosen, step=step, steps=state.steps + 1)
 
     begun = log_rows(start)
     step = -1.0 / jnp.maximum(lam, _LEAST_PRICE) if bottleneck else jnp.ones_like(lam)
@@ -341,8 +341,8 @@ def alternating_step(
     zero = jnp.zeros_like(tau)
     blank = jnp.zeros_like(lean)
     search = _RootSearch(zero, zero + jnp.inf, tau, blank, zero - jnp.inf, jnp.array(0))
-    found = lax.while_loop(go_on, once, search)
-    return found.log_mechanism, found.tau, jnp.abs(found.disclosure - disclosure) <= _REACHED
+    root = lax.while_loop(go_on, once, search)
+    return root.log_mechanism, root.tau, jnp.abs(root.disclosure - disclosure) <= _REACHED
 
 
 def _alternate(given: Channel, disclosure: ScalarLike, start: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
@@ -364,10 +364,10 @@ def _alternate(given: Channel, disclosure: ScalarLike, start: Arr, tol: ScalarLi
         # Until the disclosure is met the leakage may rise with it; what never rises is I(S;Y) - I(X;Y).
         risen = after.leak - after.disclosure > state.now.leak - state.now.disclosure + _RISE
         taken = met & ~risen & jnp.isfinite(after.leak)
-        kept = jax.tree.map(
+        chosen = jax.tree.map(
             lambda a, b: jnp.where(taken, a, b), (new, after, tau), (state.log_mechanism, state.now, state.tau)
         )
-        return _AlternatingState(*kept, steps=state.steps + 1, stalled=~taken)
+        return _AlternatingState(*chosen, steps=state.steps + 1, stalled=~taken)
 
     begun = log_rows(start)
     first = _AlternatingState(begun, at(begun), jnp.full_like(disclosure, 2.0), jnp.zeros_like(most), jnp.array(False))

@@ -299,8 +299,8 @@ class _MergingRun:
         masses = self.clusters.masses[self.active]
         self.disclosures.append(max(0.0, -float(masses @ np.log(masses))))
         self.totals.append(float(self.clusters.totals.sum()))
-        kept = self.totals[-1] if self.rule is Rule.RELEVANCE else self.disclosures[-1]
-        self.slack = kept - self.least
+        remaining = self.totals[-1] if self.rule is Rule.RELEVANCE else self.disclosures[-1]
+        self.slack = remaining - self.least
 
     def _gains(self, leak: np.ndarray, mixing: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(gain, price) of pairs from their decreases of leakage and of disclosure; -inf for those not allowed."""

@@ -37,31 +37,31 @@ Interval = tuple[float, float, float]
 Limit = tuple[bool, bool, float, float]
 
 
-def release(problem: FunnelOrBottleneck, found: PosteriorMeasure, goal: FunnelGoal, solver: str) -> FunnelSolution:
-    """The mechanism of `found` on all symbols, meeting the target of `problem`, with its proved interval.
+def release(problem: FunnelOrBottleneck, candidate: PosteriorMeasure, goal: FunnelGoal, solver: str) -> FunnelSolution:
+    """The mechanism of `candidate` on all symbols, meeting the target of `problem`, with its proved interval.
 
-    Raises ArithmeticError where `found` is not a measure with mean P_X.
+    Raises ArithmeticError where `candidate` is not a measure with mean P_X.
     """
-    disclosure, leakage, mechanism = _meet(problem, _mechanism(problem, found))
+    disclosure, leakage, mechanism = _meet(problem, _mechanism(problem, candidate))
     value = objective_of(problem, disclosure, leakage)
     sign = 1.0 if minimises(problem) else -1.0
     other = bound_without_prices(problem)
-    if found.bound is not None:
-        other = max(other, found.bound) if sign > 0 else min(other, found.bound)
-    proof = found.proof
+    if candidate.bound is not None:
+        other = max(other, candidate.bound) if sign > 0 else min(other, candidate.bound)
+    proof = candidate.proof
     if proof is not None:
         proved = proved_value(problem, proof)
         other = max(other, proved) if sign > 0 else min(other, proved)
-    for known in contraction_proofs(problem):
-        proved = proved_value(problem, known)
+    for contraction in contraction_proofs(problem):
+        proved = proved_value(problem, contraction)
         if sign * proved > sign * other:
-            other, proof = proved, known
+            other, proof = proved, contraction
     if sign * (other - value[1]) > _CONTRADICTION * (1.0 + abs(value[1])):
         raise ArithmeticError(f"{solver}: a proof contradicts the mechanism it came with; please report this")
     low, high = (min(other, value[0]), value[2]) if sign > 0 else (value[0], max(other, value[2]))
     # A bound that the mechanism itself crosses by rounding is the mechanism's value.
     optimal = high - low <= goal.tol
-    code = Status.OPTIMAL if optimal else Status.STATIONARY if found.stationary else Status.BEST_KNOWN
+    code = Status.OPTIMAL if optimal else Status.STATIONARY if candidate.stationary else Status.BEST_KNOWN
     posteriors, masses = measure_of(mechanism, problem.joint.sum(axis=0))
     prices = np.full(problem.joint.shape[1], np.nan)
     if proof is not None:
@@ -80,9 +80,9 @@ def release(problem: FunnelOrBottleneck, found: PosteriorMeasure, goal: FunnelGo
         prices=prices,
         proof=proof,
         solver=solver,
-        steps=found.steps,
-        seconds={"compile": found.compiling, "solve": 0.0},
-        notes=found.notes,
+        steps=candidate.steps,
+        seconds={"compile": candidate.compiling, "solve": 0.0},
+        notes=candidate.notes,
         stopped=0 if optimal else int(goal.clock.stop),
     )
 
@@ -110,17 +110,17 @@ def objective_of(problem: FunnelOrBottleneck, disclosure: Interval, leakage: Int
     return disclosure if problem.limits_leakage else leakage
 
 
-def _mechanism(problem: FunnelOrBottleneck, found: PosteriorMeasure) -> np.ndarray:
+def _mechanism(problem: FunnelOrBottleneck, candidate: PosteriorMeasure) -> np.ndarray:
     """W[x, k] = m_k q_k(x)/p_x, rows normalised; the symbols that the core leaves out release the marginal of Y."""
-    joint = found.posteriors.T * found.masses
+    joint = candidate.posteriors.T * candidate.masses
     if not (np.isfinite(joint).all() and (joint >= 0).all()):
         raise ArithmeticError("the funnel solver returned a measure with negative or non-finite parts")
     source = problem.reduction.source
     rows = joint.sum(axis=1)
     if not (np.abs(rows - source) <= _WRONG_MEAN * source).all():
         raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
-    kept = joint.sum(axis=0) > 0
-    return _all_symbols(problem, joint[:, kept] / rows[:, None])
+    present = joint.sum(axis=0) > 0
+    return _all_symbols(problem, joint[:, present] / rows[:, None])
 
 
 def _all_symbols(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> np.ndarray:
@@ -185,17 +185,17 @@ def _meet(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interval,
             mechanism = _identity(problem) if floor else np.ones((len(mechanism), 1))
             disclosure, leakage = measured(problem, mechanism)
         return disclosure, leakage, mechanism
-    found, start = mechanism, (disclosure, leakage)[of_leakage]
+    unmixed, start = mechanism, (disclosure, leakage)[of_leakage]
     for attempt in range(6):
         if missed(limit, disclosure, leakage) == 0:
             break
         # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
         factor = 2.0**attempt * (1 + 1e-9)
         if floor:
-            mechanism = _disclosing_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
+            mechanism = _disclosing_more(problem, unmixed, factor * (target - start[0]), most - start[0], of_leakage)
         else:
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
-            mechanism = _disclosing_less(problem, found, share)
+            mechanism = _disclosing_less(problem, unmixed, share)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = measured(problem, mechanism)
     return disclosure, leakage, mechanism
@@ -359,10 +359,10 @@ def certify_funnel(
 
 def _bound(problem: FunnelOrBottleneck, solution: FunnelSolution, sign: float, clock: Clock) -> float:
     """The best of the bounds that hold: those without a search, that of the prices, that without leakage."""
-    known = contraction_proofs(problem)
-    bounds = [bound_without_prices(problem), *(proved_value(problem, one) for one in known)]
+    proofs = contraction_proofs(problem)
+    bounds = [bound_without_prices(problem), *(proved_value(problem, proof) for proof in proofs)]
     # Prices that need no search are not searched: often all posteriors are equally good at them.
-    if not any(one.multiplier == solution.multiplier and _same(one.prices, problem, solution) for one in known):
+    if not any(proof.multiplier == solution.multiplier and _same(proof.prices, problem, solution) for proof in proofs):
         bounds.append(_of_prices(problem, solution, clock))
     gains = gains_of(problem)
     strict = isinstance(problem.leakage, MutualInformation) if gains is None else gains.strict

@@ -102,15 +102,15 @@ def solve_with(
     Once the time limit has expired only column generation runs, which returns the best release of its atoms.
     """
     begun = time.perf_counter()
-    found = closed_form(problem)
-    if found is None and goal.clock.expired() and not kept_atoms:
+    candidate = closed_form(problem)
+    if candidate is None and goal.clock.expired() and not kept_atoms:
         source = problem.reduction.source
         # An independent release, which is mixed with X until the target is met.
-        found, name = PosteriorMeasure(source[None], np.ones(1)), "none"
-    if found is None:
-        found = find(problem, goal)
-    solution = release(problem, found, goal, name)
-    seconds = {"compile": found.compiling, "solve": time.perf_counter() - begun - found.compiling}
+        candidate, name = PosteriorMeasure(source[None], np.ones(1)), "none"
+    if candidate is None:
+        candidate = find(problem, goal)
+    solution = release(problem, candidate, goal, name)
+    seconds = {"compile": candidate.compiling, "solve": time.perf_counter() - begun - candidate.compiling}
     return dataclasses.replace(solution, seconds=seconds)
 
 
@@ -252,8 +252,8 @@ def funnel_frontier_within(
     given = [name for name, values in sweeps.items() if values is not None]
     fields = {field.name for field in dataclasses.fields(problem) if field.init}
     if len(given) != 1 or given[0] not in fields:
-        known = ", ".join(f"{name}s" for name in sweeps if name in fields)
-        raise InputError(f"give exactly one of {known}")
+        names = ", ".join(f"{name}s" for name in sweeps if name in fields)
+        raise InputError(f"give exactly one of {names}")
     form = given[0]
     if is_traced(problem, sweeps[form], goal.tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
@@ -267,28 +267,30 @@ def funnel_frontier_within(
     with own_settings():
         for done, k in enumerate(np.argsort(-targets, kind="stable").tolist(), start=1):
             with clock.quiet(), clock.share(_FOR_ONE if keeps else 1.0):
-                one = solutions[k] = solve_with(points[k], name, find, goal, keeps)
+                solution = solutions[k] = solve_with(points[k], name, find, goal, keeps)
                 if keeps and clock.stop is Stop.TIME_LIMIT:
                     postponed.append(k)
-            _report(clock, name, one, done, len(points))
+            _report(clock, name, solution, done, len(points))
         for number, k in enumerate(postponed):
             if clock.expired():
                 break
             with clock.quiet(), clock.share(1.0 / (len(postponed) - number)):
-                one = solve_with(points[k], name, find, goal, keeps)
-            if one.gap < solutions[k].gap:
-                solutions[k] = one
-            _report(clock, name, one, len(points), len(points))
-        proofs = [one.proof for one in solutions.values() if one.proof is not None]
-        for k, one in solutions.items():
-            if one.code is not Status.OPTIMAL:
-                solutions[k] = _with_proofs(points[k], one, proofs, goal.tol)
+                solution = solve_with(points[k], name, find, goal, keeps)
+            if solution.gap < solutions[k].gap:
+                solutions[k] = solution
+            _report(clock, name, solution, len(points), len(points))
+        proofs = [solution.proof for solution in solutions.values() if solution.proof is not None]
+        for k, solution in solutions.items():
+            if solution.code is not Status.OPTIMAL:
+                solutions[k] = _with_proofs(points[k], solution, proofs, goal.tol)
     return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
 
 
-def _report(clock: Clock, name: str, one: FunnelSolution, done: int, total: int) -> None:
-    ends = one.lower_bound, one.upper_bound
-    clock.report(name, one.steps, one.value, max(ends, key=lambda end: abs(end - one.value)), done, total)
+def _report(clock: Clock, name: str, solution: FunnelSolution, done: int, total: int) -> None:
+    ends = solution.lower_bound, solution.upper_bound
+    clock.report(
+        name, solution.steps, solution.value, max(ends, key=lambda end: abs(end - solution.value)), done, total
+    )
 
 
 def _with_proofs(

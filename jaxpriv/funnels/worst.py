@@ -124,19 +124,19 @@ class _Bracket:
         inset = min(_INSET * (high - low), lean)
         return min(max(low + share * (high - low) + self.side * lean, low + inset), high - inset)
 
-    def narrowed(self, cut: float, found: MaximumUtility) -> bool:
+    def narrowed(self, cut: float, utility: MaximumUtility) -> bool:
         """Whether the search goes on after the utility at a cut."""
         close, self.below = self.close, -math.inf
-        if found.value >= self.target:
+        if utility.value >= self.target:
             self.low = min(self.low, self.proved) if close else self.low
-            self.high, self.best, self.side = cut, found, -1.0
-        elif found.upper_bound >= self.target and (close or np.isfinite(found.upper_bound)):
+            self.high, self.best, self.side = cut, utility, -1.0
+        elif utility.upper_bound >= self.target and (close or np.isfinite(utility.upper_bound)):
             # The interval of the utility itself holds the target: a proof is sought below, farther away each time.
             self.low, self.below, self.step = min(self.low, self.proved), cut - self.step, 4.0 * self.step
             return self.below > self.proved.limit
         else:
-            self.low, self.side = _TooSmall(cut, found.value), 1.0
-            self.proved = self.low if found.upper_bound < self.target else self.proved
+            self.low, self.side = _TooSmall(cut, utility.value), 1.0
+            self.proved = self.low if utility.upper_bound < self.target else self.proved
         return True
 
 

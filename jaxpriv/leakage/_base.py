@@ -191,9 +191,9 @@ def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
 _EVALUATED = "not available as an objective or a limit; it can be evaluated on any mechanism"
 
 
-def undesigned(one: object) -> InputError:
+def undesigned(quantity: object) -> InputError:
     """The refusal of a measure, divergence or cost without rules."""
-    return InputError(f"{type(one).__name__} has no decision rules of its own (`rules`): it is " + _EVALUATED)
+    return InputError(f"{type(quantity).__name__} has no decision rules of its own (`rules`): it is " + _EVALUATED)
 
 
 class Traits(NamedTuple):
@@ -238,7 +238,9 @@ class AbstractRuled(Module):
         """What it is called on the axis of a figure, with its parameters: "Sibson information of order 2"."""
         named = [self.words or re.sub(r"(?<!^)([A-Z])", r" \1", type(self).__name__).lower()]
         named += [getattr(self, part).label for part in ("divergence", "cost") if hasattr(self, part)]
-        named += [f"{one} {numbers(getattr(self, one), nearest)}" for one in ("order", "gamma") if hasattr(self, one)]
+        named += [
+            f"{name} {numbers(getattr(self, name), nearest)}" for name in ("order", "gamma") if hasattr(self, name)
+        ]
         return " of ".join(named)
 
     @property
@@ -309,11 +311,11 @@ class AbstractRuled(Module):
         Raises `InputError` for a parameter of another number of symbols.
         """
         del prior
-        kept = {}
+        parameters = {}
         for name, axes in self.by_symbol.items():
             for axis in axes if getattr(self, name) is not None else ():
-                kept[name] = of_symbols(name, kept.get(name, getattr(self, name)), axis, seen)
-        return replace(self, **kept) if kept else self
+                parameters[name] = of_symbols(name, parameters.get(name, getattr(self, name)), axis, seen)
+        return replace(self, **parameters) if parameters else self
 
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
@@ -425,9 +427,9 @@ class AbstractLeakage(AbstractRuled):
         return tuple(map(jnp.asarray, arrays)) if is_traced(self) else xp.arguments(*arrays)
 
 
-def in_host_arrays(one: M) -> M:
+def in_host_arrays(quantity: M) -> M:
     """The measure, divergence or cost with its parameters as arrays of NumPy."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, one)
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, quantity)
 
 
 class AbstractPartLeakage(AbstractLeakage):

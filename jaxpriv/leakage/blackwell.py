@@ -69,8 +69,8 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
     on_host(tol)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     named = {"first": first, "second": second}
-    one, other = (np.matmul(*checked_pair(joint, each, name)) for name, each in named.items())
-    of_first, of_second = _nearest(one, other), _nearest(other, one)
+    first_joint, second_joint = (np.matmul(*checked_pair(joint, each, name)) for name, each in named.items())
+    of_first, of_second = _nearest(first_joint, second_joint), _nearest(second_joint, first_joint)
     if of_first.advantage <= tol:
         safer = "first" if of_second.advantage > tol else "equivalent"
     else:
@@ -78,23 +78,25 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
     return BlackwellOrder(safer, of_first, of_second)
 
 
-def _nearest(one: np.ndarray, other: np.ndarray) -> Garbling:
+def _nearest(target: np.ndarray, source: np.ndarray) -> Garbling:
     """P(s,y) (S, Y) as a garbling of P(s,z) (S, Z)."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron
 
-    (symbols, actions), outputs = one.shape, other.shape[1]
+    (symbols, actions), outputs = target.shape, source.shape[1]
     cells, apart = outputs * actions, symbols * actions
     signs = eye_array(apart)
     whole = hstack([kron(eye_array(outputs), np.ones((1, actions))), coo_array((outputs, 2 * apart))])
-    equal = hstack([kron(other, eye_array(actions)), signs, -signs])
+    equal = hstack([kron(source, eye_array(actions)), signs, -signs])
     system = np.vstack([equal.toarray(), whole.toarray()])
     cost = np.append(np.zeros(cells), np.ones(2 * apart))
-    result = linprog(cost, A_eq=system, b_eq=np.append(one.ravel(), np.ones(outputs)), bounds=(0, None), method="highs")
+    result = linprog(
+        cost, A_eq=system, b_eq=np.append(target.ravel(), np.ones(outputs)), bounds=(0, None), method="highs"
+    )
     if result.status != 0:  # bounded and feasible by construction, so this is a failure of the backend
         raise ArithmeticError(f"the linear program of a garbling failed: {result.message}")
     garbling = np.maximum(result.x[:cells].reshape(outputs, actions), 0.0)
     garbling /= garbling.sum(axis=1, keepdims=True)
     gains = 0.5 + 0.5 * np.clip(result.eqlin.marginals[:apart].reshape(symbols, actions), -1.0, 1.0).T
-    advantage = (gains @ one).max(axis=0).sum() - (gains @ other).max(axis=0).sum()
-    return Garbling(garbling, float(abs(one - other @ garbling).sum()), gains, float(advantage))
+    advantage = (gains @ target).max(axis=0).sum() - (gains @ source).max(axis=0).sum()
+    return Garbling(garbling, float(abs(target - source @ garbling).sum()), gains, float(advantage))

@@ -84,11 +84,11 @@ class AbstractCost(AbstractRuled):
 
     def limit_rules(self, view: View) -> Rules | None:
         """The rules of a gain of at most `view.limit` in every outcome."""
-        found, excess = self.rules(view), self.shift(view.prior) - self.scale_for(len(view.prior)).inner(view.limit)
+        rules, excess = self.rules(view), self.shift(view.prior) - self.scale_for(len(view.prior)).inner(view.limit)
         if not self.linear:
-            return dataclasses.replace(found, offset=excess * view.mass)
-        kept = view.distinct(found.rows)
-        return Rules(LINEAR, found.rows[kept] + excess * view.mass, np.zeros(len(kept)))
+            return dataclasses.replace(rules, offset=excess * view.mass)
+        distinct = view.distinct(rules.rows)
+        return Rules(LINEAR, rules.rows[distinct] + excess * view.mass, np.zeros(len(distinct)))
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes] | None:
         """Bounds on the average and on the maximum gain in a population: as for a measure."""

@@ -79,8 +79,8 @@ class CustomLoss(AbstractCost):
 
     def least(self, w: Column) -> Scalar:
         if xp.of(w) is np:
-            found = _least_costs(self, w.lanes if isinstance(w, LaneArray) else w[None])
-            return with_lanes(found) if isinstance(w, LaneArray) else found[0]
+            least_costs = _least_costs(self, w.lanes if isinstance(w, LaneArray) else w[None])
+            return with_lanes(least_costs) if isinstance(w, LaneArray) else least_costs[0]
         costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
         return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
 
@@ -132,11 +132,11 @@ class Loss(AbstractCost):
     @staticmethod
     def of(cost: CustomLoss, prior: PrivateMarginal, seen: np.ndarray) -> "Loss":
         """The loss on the symbols `seen`, (S,) bool, which all that have mass are among."""
-        kept = np.flatnonzero(seen)
-        parts = cost, tuple(kept.tolist()), len(prior), scale_of_loss(cost, len(prior))
+        symbols = np.flatnonzero(seen)
+        parts = cost, tuple(symbols.tolist()), len(prior), scale_of_loss(cost, len(prior))
         if is_traced(prior):
             return Loss(*parts)
-        (below,), (above,) = Loss(*parts).interval(prior[None, kept])
+        (below,), (above,) = Loss(*parts).interval(prior[None, symbols])
         return Loss(*parts, float(below), float(above - below))
 
     def rules(self, view: View) -> Rules:
@@ -215,10 +215,10 @@ class Announced(AbstractRuleSet):
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del term
         spread = xp.full(len(g), smoothing, like=g)
-        found = self.loss.answers(g, spread)
-        v = found.posterior
-        bent = found.response + v[:, :, None] * v[:, None, :]
-        return Boundary(found.level, v, v.sum(axis=1), bent, found.posterior_drift, found.level_drift)
+        answers = self.loss.answers(g, spread)
+        v = answers.posterior
+        bent = answers.response + v[:, :, None] * v[:, None, :]
+        return Boundary(answers.level, v, v.sum(axis=1), bent, answers.posterior_drift, answers.level_drift)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         del term
@@ -330,11 +330,11 @@ def answer(loss: Loss, g: Arr, least: ScalarLike = CENTRED) -> ConjugatePoint:
         )
         mu = (new.s @ new.v + new.z @ new.q) / (m + n)
         usable = jnp.isfinite(move).all() & jnp.isfinite(loss.costs(new.q)).all()
-        kept = jax.tree.map(lambda after, before: jnp.where(usable, after, before), new, state)
+        accepted = jax.tree.map(lambda after, before: jnp.where(usable, after, before), new, state)
         settling = jnp.where(mu <= 2.0 * least, state.settling + 1, state.settling)
         settling = jnp.where(usable, settling, _MOST_SETTLING)
         mu = jnp.where(usable, mu, state.mu)
-        return kept._replace(mu=mu, count=state.count + 1, settling=settling, change=change)
+        return accepted._replace(mu=mu, count=state.count + 1, settling=settling, change=change)
 
     end = lax.while_loop(go_on, step, start)
     _, matrix = _system(loss, end)

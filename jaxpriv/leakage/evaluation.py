@@ -101,13 +101,13 @@ class OutputColumns(NamedTuple):
         priors = np.repeat(normal.sum(axis=2)[:, None, :], columns.shape[2], axis=1)
         # OutputColumns of tiny mass, each in a unit of its own.
         rows, units = unit_of(joints, axis=2)[..., None], unit_of(mechanism[:, tiny], axis=0)
-        own = (joints / rows) @ (mechanism[:, tiny] / units)
-        size = np.where(own > 0, rows, 0.0).max(axis=1, keepdims=True)
-        own = own * (np.minimum(rows, size) / np.where(size > 0, size, 1.0))
-        columns[:, :, tiny], priors[:, tiny] = own, prior[:, None, :]
+        tiny_columns = (joints / rows) @ (mechanism[:, tiny] / units)
+        size = np.where(tiny_columns > 0, rows, 0.0).max(axis=1, keepdims=True)
+        tiny_columns = tiny_columns * (np.minimum(rows, size) / np.where(size > 0, size, 1.0))
+        columns[:, :, tiny], priors[:, tiny] = tiny_columns, prior[:, None, :]
         factor = 1.0 if mean else _LARGE  # others than averages take the masses relative to one another
         masses = masses * factor
-        masses[:, tiny] = own.sum(axis=1) * (size[:, 0] * factor) * units
+        masses[:, tiny] = tiny_columns.sum(axis=1) * (size[:, 0] * factor) * units
         return OutputColumns(columns, masses, prior, priors)
 
 
@@ -160,30 +160,30 @@ def _values(measures: tuple[AbstractLeakage, ...], joints: np.ndarray, mechanism
 
     Those that NumPy does not compute are compiled in one program.
     """
-    found = np.empty((len(joints), len(measures)))
+    values = np.empty((len(joints), len(measures)))
     step = max(1, _SMALL // (joints.shape[1] * mechanism.shape[1]))
     for part in (slice(begin, begin + step) for begin in range(0, len(joints), step)):
         some, left = joints[part], []
         columns_of = cache(partial(OutputColumns.of, some, mechanism))
         for place, measure in enumerate(measures):
             if isinstance(measure, AbstractPointwiseLeakage):
-                found[part, place] = log_ratios(measure, some, mechanism)
+                values[part, place] = log_ratios(measure, some, mechanism)
             elif _in_numpy(measure, seen := columns_of(isinstance(measure, AbstractMeanLeakage))):
-                found[part, place] = _values_in_numpy(measure, seen)
+                values[part, place] = _values_in_numpy(measure, seen)
             else:
                 left.append(place)
         asked = tuple(measures[place] for place in left)
         for number, joint in enumerate(some if left else (), start=part.start):
             with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
-                found[number, left] = _compiled_values(asked, _lifted(joint, _RAREST), mechanism)
-    return found
+                values[number, left] = _compiled_values(asked, _lifted(joint, _RAREST), mechanism)
+    return values
 
 
 def table_of(mechanism: Any) -> Any:  # noqa: ANN401 (an array, or what holds one)
     """P(y|x) of what holds one; anything else as it is."""
-    found = getattr(mechanism, "mechanism", mechanism)
-    matrix = getattr(found, "matrix", None)
-    return found if matrix is None else matrix()
+    channel = getattr(mechanism, "mechanism", mechanism)
+    matrix = getattr(channel, "matrix", None)
+    return channel if matrix is None else matrix()
 
 
 def checked_pair(joint: ArrayLike, mechanism: object, name: str = "mechanism") -> tuple[np.ndarray, np.ndarray]:
@@ -383,18 +383,18 @@ def rows_of(
     named: Sequence[Mapping[str, Any]], joint: np.ndarray, mechanism: np.ndarray, units: str = "nats"
 ) -> tuple[Row, ...]:
     """The measures that are named with their parameters (as for `by_name`), evaluated."""
-    evaluations = evaluate_all(tuple(by_name(**one) for one in named), joint, mechanism, units)
+    evaluations = evaluate_all(tuple(by_name(**arguments) for arguments in named), joint, mechanism, units)
     return tuple(
         Row(
-            name=one["name"],
-            form=one.get("form", forms_of(one["name"])[0]),
-            order=one.get("order"),
-            divergence=one.get("divergence"),
+            name=arguments["name"],
+            form=arguments.get("form", forms_of(arguments["name"])[0]),
+            order=arguments.get("order"),
+            divergence=arguments.get("divergence"),
             value=evaluation.value,
             units=evaluation.units,
             witness=evaluation.witness,
         )
-        for one, evaluation in zip(named, evaluations, strict=True)
+        for arguments, evaluation in zip(named, evaluations, strict=True)
     )
 
 

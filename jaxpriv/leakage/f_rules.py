@@ -107,9 +107,9 @@ class FRules(AbstractRuleSet):
         r = term.reference
         value, slope, curvature = xp.called(self.curve.conjugate, g[:, :-1])
         level = (r[:-1] * value).sum(axis=1) + g[:, -1]
-        one = xp.ones_like(g[:, -1:])
-        normal = xp.concatenate([r[:-1] * slope, one], axis=1)
-        bent = xp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1)
+        ones = xp.ones_like(g[:, -1:])
+        normal = xp.concatenate([r[:-1] * slope, ones], axis=1)
+        bent = xp.concatenate([r[:-1] * curvature, 0.0 * ones], axis=1)
         return Boundary(level, normal, normal.sum(axis=1), bent)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
@@ -195,8 +195,8 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
     def value(self, t: Arr) -> Arr:
         # t g(1/t) with g the Kullback-Leibler generator: keeps its accuracy near t = 1.
         present = positive(t)
-        kept = xp.where(present, t, 1.0)
-        return xp.where(present, kept * kl_excess(1.0 / kept), xp.inf)
+        ratio = xp.where(present, t, 1.0)
+        return xp.where(present, ratio * kl_excess(1.0 / ratio), xp.inf)
 
     def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / t
@@ -214,9 +214,9 @@ class HellingerCurve(AbstractCurve):
 
     def value(self, t: Arr) -> Arr:
         present = positive(t)
-        kept = xp.where(present, t, 1.0)
+        ratio = xp.where(present, t, 1.0)
         # (t-1)/(sqrt t + 1) is sqrt t - 1 without the cancellation at 1; gradient 0 at t = 0.
-        return xp.where(present, ((kept - 1.0) / (xp.sqrt(kept) + 1.0)) ** 2, 1.0)
+        return xp.where(present, ((ratio - 1.0) / (xp.sqrt(ratio) + 1.0)) ** 2, 1.0)
 
     def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / xp.sqrt(t)

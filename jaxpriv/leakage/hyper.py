@@ -107,11 +107,11 @@ def contraction_coefficient(channel: ArrayLike) -> float:
     for x in range(useful - 1):
         if least >= ceiling * (1 - _CONTRACTED):
             return min(1.0, ceiling + rounding)
-        one, other = conditional[:, x : x + 1], conditional[:, x + 1 :]
-        low, high = np.zeros(other.shape[1]), np.ones(other.shape[1])
+        column, others = conditional[:, x : x + 1], conditional[:, x + 1 :]
+        low, high = np.zeros(others.shape[1]), np.ones(others.shape[1])
         for _ in range(_HALVED):
             t = 0.5 * (low + high)
-            apart, mean = one - other, t * one + (1 - t) * other
+            apart, mean = column - others, t * column + (1 - t) * others
             ratio = np.divide(apart, mean, out=np.zeros_like(mean), where=mean > 0)
             square, cube = (apart * ratio).sum(axis=0), (apart * ratio**2).sum(axis=0)
             value, slope = t * (1 - t) * square, (1 - 2 * t) * square - t * (1 - t) * cube
@@ -122,7 +122,7 @@ def contraction_coefficient(channel: ArrayLike) -> float:
             if not open_.any():
                 break
             low, high = np.where(slope > 0, t, low)[open_], np.where(slope > 0, high, t)[open_]
-            other, above = other[:, open_], above[open_]
+            others, above = others[:, open_], above[open_]
         else:
             most = max(most, float(above.max()))
     return min(1.0, min(ceiling, most) + rounding)

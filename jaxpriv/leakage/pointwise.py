@@ -68,7 +68,8 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     @abstractmethod
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
-        """(one, other, scale): value <= limit says that one <= e^(limit scale) other, row by row, (R, X) or (1, X).
+        """(numerator, denominator, scale), the first two (R, X) or (1, X): value <= limit says, row by row, that
+        numerator <= e^(limit scale) denominator.
 
         `given` (S, X) is P(x|s); where the measure `stacks` it may have a leading axis. Rows that are equal, up to
         rounding, may be left out, but not by the limit: rules of one point of a sweep fit the others.
@@ -76,15 +77,15 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     def rules(self, view: View) -> Rules | None:
         """`ratios` with every P(x|s), at a limit no higher than where it limits anything."""
-        one, other, scale = self.ratios(_given(view), view)
-        rows = _less(xp.exp(-xp.minimum(view.limit_by(2), MOST_NATS) * scale) * one, other)
+        numerator, denominator, scale = self.ratios(_given(view), view)
+        rows = _less(xp.exp(-xp.minimum(view.limit_by(2), MOST_NATS) * scale) * numerator, denominator)
         return Rules(LINEAR, rows, np.zeros(rows.shape[:-1])) if rows.shape[-2] else None
 
     def rules_at_peak(self, view: View) -> Rules | None:
         """The same for e^value <= peak, with the peak for a variable, where all scales are 1."""
-        one, other, _ = self.ratios(_given(view), view)
-        shape = np.broadcast_shapes(one.shape, other.shape)
-        rows, rate = xp.broadcast_to(one, shape), xp.broadcast_to(other, shape)
+        numerator, denominator, _ = self.ratios(_given(view), view)
+        shape = np.broadcast_shapes(numerator.shape, denominator.shape)
+        rows, rate = xp.broadcast_to(numerator, shape), xp.broadcast_to(denominator, shape)
         return Rules(LINEAR, rows, np.zeros(shape[:-1]), rate=rate) if shape[-2] else None
 
     @property
@@ -115,10 +116,10 @@ def _given(view: View) -> Arr:
 _EQUAL = 1e-15
 
 
-def _less(one: Arr, other: Arr) -> Arr:
-    """one - other, 0 where they are equal up to rounding: no release makes up for the rounding of a limit of 0."""
-    rest = one - other
-    return rest * (abs(rest) > _EQUAL * other).astype(rest.dtype)
+def _less(minuend: Arr, subtrahend: Arr) -> Arr:
+    """Their difference, 0 where they are equal up to rounding: no release makes up for the rounding of a limit of 0."""
+    difference = minuend - subtrahend
+    return difference * (abs(difference) > _EQUAL * subtrahend).astype(difference.dtype)
 
 
 class _OfLiftEnds(AbstractPointwiseLeakage):
@@ -138,19 +139,19 @@ class _OfLiftEnds(AbstractPointwiseLeakage):
         """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
         if self.lift_ends != ("spread",):
             return super().rules(view)
-        rows, one = _both_ways(view)
+        rows, ones = _both_ways(view)
         half = 0.5 * xp.minimum(view.limit_by(2), MOST_NATS)
-        reference = xp.concatenate([xp.exp(half) * one, -xp.exp(-half) * one], axis=-2)
+        reference = xp.concatenate([xp.exp(half) * ones, -xp.exp(-half) * ones], axis=-2)
         return Rules(LINEAR, rows, reference[..., 0])
 
     def rules_at_peak(self, view: View) -> Rules | None:
         """All P(y|s) of an output within that factor: t <= P(y|s) <= t peak for some t."""
         if self.lift_ends != ("spread",):
             return super().rules_at_peak(view)
-        rows, one = _both_ways(view)
-        one, zero = one[..., 0], 0.0 * one[..., 0]
-        rate = np.concatenate([one, zero], axis=-1)
-        return Rules(LINEAR, rows, np.concatenate([zero, -one], axis=-1), rate=rate)
+        rows, ones = _both_ways(view)
+        ones, zeros = ones[..., 0], 0.0 * ones[..., 0]
+        rate = np.concatenate([ones, zeros], axis=-1)
+        return Rules(LINEAR, rows, np.concatenate([zeros, -ones], axis=-1), rate=rate)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         ends = {
@@ -233,8 +234,8 @@ class MinLift(_OfLiftEnds):
 def pair_rows(given: Arr, view: View, pairs: Arr) -> tuple[Arr, Arr]:
     """P(x|s) and P(x|s') of pairs (K, 2) of symbols; P(x) twice where one of them has no mass."""
     both = (view.prior[pairs] > 0).all(axis=1)[:, None]
-    one, other = (xp.where(both, given[symbols], view.mass) for symbols in pairs.T)
-    return one, other
+    first, second = (xp.where(both, given[symbols], view.mass) for symbols in pairs.T)
+    return first, second
 
 
 def pair_score(log_lift: LogLift, support: Support, asked: Arr, scales: Arr | float = 1.0) -> Scores:

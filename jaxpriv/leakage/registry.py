@@ -143,7 +143,7 @@ def parameters_of(text: str) -> Arguments:
     from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
 
     name, *parameters = text.split(":")
-    found: Arguments = {"name": name}
+    arguments: Arguments = {"name": name}
     for parameter in parameters:
         if parameter in ("average", "worst"):
             key: str = "form"
@@ -151,11 +151,11 @@ def parameters_of(text: str) -> Arguments:
             key = "divergence"
         else:
             key = "gamma" if name == "f-information" else "order"
-        if key in found:
+        if key in arguments:
             raise InputError(f"{text!r} gives {key} twice")
         try:
-            found[key] = parameter if key in ("form", "divergence") else float(parameter)
+            arguments[key] = parameter if key in ("form", "divergence") else float(parameter)
         except ValueError as error:
             raise InputError(f"{text!r}: {parameter!r} is no form, divergence or number") from error
-    by_name(**found)
-    return found
+    by_name(**arguments)
+    return arguments

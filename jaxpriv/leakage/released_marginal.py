@@ -39,8 +39,10 @@ class ReleasedMarginal(AbstractPartLeakage, AbstractMeanLeakage):
 
     @property
     def traits(self) -> Traits:
-        own = self.divergence.traits
-        return Traits(own.unit, own.designable, own.linear, least=0.0, own_rules=own.own_rules, of_inputs=True)
+        traits = self.divergence.traits
+        return Traits(
+            traits.unit, traits.designable, traits.linear, least=0.0, own_rules=traits.own_rules, of_inputs=True
+        )
 
     @property
     def in_numpy(self) -> bool:

@@ -467,8 +467,8 @@ class MaximalAlphaLeakage(_OfOrder):
         if self.beta != 1.0:
             values, _ = self._against(channel, positive(prior))
             return jnp.max(jnp.where(positive(prior), values, -jnp.inf))
-        own = prior / jnp.sum(prior)
-        largest = jnp.where(self.order == 1.0, own, self.largest_prior(channel, positive(prior)))
+        normalised = prior / jnp.sum(prior)
+        largest = jnp.where(self.order == 1.0, normalised, self.largest_prior(channel, positive(prior)))
         return Sibson(self.order).value_of(channel * largest[:, None], largest)
 
     def largest_prior(
@@ -481,9 +481,9 @@ class MaximalAlphaLeakage(_OfOrder):
         if xp.of(channel, support) is np and not is_traced(self):
             return xp.in_double(self.largest_prior, np.asarray(channel, np.float64), support, base)
         channel, support = jax.lax.stop_gradient(channel), jax.lax.stop_gradient(support)
-        found = least_on_simplex(self._negative(channel, base), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
-        kept = jnp.where(support, found, 0.0)
-        return kept / jnp.sum(kept)
+        prior = least_on_simplex(self._negative(channel, base), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
+        on_support = jnp.where(support, prior, 0.0)
+        return on_support / jnp.sum(on_support)
 
     def shortfall(self, channel: Float[Arr, "s y"]) -> Scalar:
         """By how much the value may be below the largest, in nats: sum_y( . )^{b/a} is concave in the prior."""
@@ -511,8 +511,8 @@ class MaximalAlphaLeakage(_OfOrder):
 
         def value(base: Arr, log_base: Arr, log_norm: Arr) -> Scalar:
             present = positive(base)
-            found = exponential_mean(jnp.where(present, log_norm - log_base, 0.0), base, xp.asarray(self.beta, base))
-            return jnp.where(jnp.any(~present & (log_norm > 0.5 * none)), jnp.inf, found)
+            mean = exponential_mean(jnp.where(present, log_norm - log_base, 0.0), base, xp.asarray(self.beta, base))
+            return jnp.where(jnp.any(~present & (log_norm > 0.5 * none)), jnp.inf, mean)
 
         def largest(base: Arr, log_base: Arr) -> tuple[Scalar, Arr]:
             norms, prior = logs, jnp.ones_like(channel[:, 0])

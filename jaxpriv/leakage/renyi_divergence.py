@@ -88,9 +88,9 @@ class RenyiDivergence(AbstractAverageLeakage):
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "RenyiDivergence":
         del prior
-        for one in (self.symbol, self.other):
-            if one is not None and not (one < len(seen) and seen[one]):
-                raise InputError(f"symbol {one} has no mass under the joint")
+        for symbol in (self.symbol, self.other):
+            if symbol is not None and not (symbol < len(seen) and seen[symbol]):
+                raise InputError(f"symbol {symbol} has no mass under the joint")
         other = None if self.other is None else int(seen[: self.other].sum())
         return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 

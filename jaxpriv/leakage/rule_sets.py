@@ -264,13 +264,13 @@ class AbstractRuleSet(ABC):
 
         The function of a smooth set is a sum over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
         """
-        own = len(rows) - self.massed
-        sizes = rows[:own].sum(axis=1)
-        numbers = classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))
+        count = len(rows) - self.massed
+        sizes = rows[:count].sum(axis=1)
+        numbers = classes(np.column_stack([rows[:count] / sizes[:, None], sizes / reference[:count]]))
         gather = _gather(numbers)
         return (
-            np.vstack([gather @ rows[:own], rows[own:]]),
-            np.append(gather @ reference[:own], reference[own:]),
+            np.vstack([gather @ rows[:count], rows[count:]]),
+            np.append(gather @ reference[:count], reference[count:]),
             cap,
         )
 

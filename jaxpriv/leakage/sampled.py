@@ -93,11 +93,11 @@ class SampledLift(AbstractPointwiseLeakage):
         else:
             above, below = ends(np.asarray(self.given), np.asarray(self.given_radius))
         # P(y|s)/P(y|s) is 1; where X itself is private the ratio is that of M and m.
-        one, other = np.argwhere(~np.eye(len(above), dtype=bool)).T if len(above) > 1 else ([0], [0])
+        first, second = np.argwhere(~np.eye(len(above), dtype=bool)).T if len(above) > 1 else ([0], [0])
         parts: dict[LiftEnd, tuple[np.ndarray, np.ndarray]] = {
             "raised": (above, np.repeat(low, len(above), axis=0)),
             "lowered": (np.repeat(high, len(below), axis=0), below),
-            "spread": (above[one], below[other]),
+            "spread": (above[first], below[second]),
         }
         upper, lower = zip(*(parts[end] for end in self.ends), strict=True)
         return np.vstack(upper), np.vstack(lower)
@@ -108,12 +108,12 @@ class SampledLift(AbstractPointwiseLeakage):
 
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
-        one, other = (
+        numerator, denominator = (
             part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]
             for part in self._ratios
         )
         size = (-1, given.shape[1])
-        return one.reshape(size), other.reshape(size), 1.0
+        return numerator.reshape(size), denominator.reshape(size), 1.0
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("source", self.source, 0, log_lift.shape[-1])

@@ -65,8 +65,8 @@ def call(function: Callable[..., object], owner: Hashable, *arrays: Arr, least_r
     filled = [_filled(np.asarray(array), size) for array in arrays]
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         program = _compiled(function, owner, tuple((array.shape, array.dtype) for array in filled))
-        found = program(*filled)
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[:rows], found)
+        results = program(*filled)
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:rows], results)
 
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:
@@ -150,15 +150,15 @@ def costs_and_slopes(loss: Callable[[Array], Array], q: Array) -> tuple[Array, A
 
 def _check_shape(name: str, function: Callable[[Array], Array], shape: tuple[int, ...], what: str) -> None:
     try:
-        found = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, jnp.float64))
+        output = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, jnp.float64))
     except jax.errors.JAXTypeError as error:
         raise InputError(f"{name} is not a JAX function (jnp in place of np, jnp.where in place of if)") from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} fails for {what}: {error}") from error
-    if not isinstance(found, jax.ShapeDtypeStruct) or not jnp.issubdtype(found.dtype, jnp.floating):
+    if not isinstance(output, jax.ShapeDtypeStruct) or not jnp.issubdtype(output.dtype, jnp.floating):
         raise InputError(f"{name} returns no array of floating-point numbers for {what}")
-    if found.shape != shape:
-        raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
+    if output.shape != shape:
+        raise InputError(f"{name} returns shape {output.shape} for {what}; shape {shape} is needed")
 
 
 def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool, symbols: int) -> None:
@@ -323,8 +323,8 @@ class UserCurve(AbstractCurve):
         if xp.of(t) is jnp:
             return function(self, jnp.asarray(t))
         t = np.asarray(t)
-        found = call(function, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
-        return jax.tree.map(lambda part: part.reshape(t.shape), found)
+        results = call(function, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
+        return jax.tree.map(lambda part: part.reshape(t.shape), results)
 
     def _finite(self, u: Arr) -> Arr:
         """The slope of the user's function itself: an infinite one is that of no ratio at which f is finite."""
@@ -339,8 +339,8 @@ class UserCurve(AbstractCurve):
 
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         value = self.value(t)
-        known = xp.isfinite(value)  # elsewhere u is infinite, too: f has no tangent
-        return xp.where(known, xp.where(known, u, 0.0) * t - xp.where(known, value, 0.0), np.inf)
+        finite = xp.isfinite(value)  # elsewhere u is infinite, too: f has no tangent
+        return xp.where(finite, xp.where(finite, u, 0.0) * t - xp.where(finite, value, 0.0), np.inf)
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
@@ -350,9 +350,9 @@ class UserCurve(AbstractCurve):
         differentiates it to a slope (at a kink any number between the two one-sided ones).
         """
         r = self._own(_ratios_between, self._finite(u))
-        found, value = self.slope(r), self.value(r)
-        rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
-        return found, r * found - value + rounding
+        slope, value = self.slope(r), self.value(r)
+        rounding = _ROUNDING * (abs(r * slope) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
+        return slope, r * slope - value + rounding
 
 
 def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Arr, Array, Array, Array]:
@@ -365,7 +365,7 @@ def _ratios_at(curve: UserCurve, u: Array) -> Array:
 
     Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
     """
-    own = UserCurve(curve.f)
+    untilted = UserCurve(curve.f)
 
     def go_on(state: _Bracket) -> BoolLike:
         _, _, _, last, count = state
@@ -374,7 +374,7 @@ def _ratios_at(curve: UserCurve, u: Array) -> Array:
     def narrow(state: _Bracket) -> _Bracket:
         z, low, high, last, count = state
         t = jnp.exp(z)
-        slope, curvature = own.slope_and_curvature(t)
+        slope, curvature = untilted.slope_and_curvature(t)
         below = slope < u
         low, high = jnp.where(below, z, low), jnp.where(below, high, z)
         newton = (u - slope) / (t * curvature)
@@ -392,12 +392,12 @@ def _ratios_at(curve: UserCurve, u: Array) -> Array:
 
 def _ratios_between(curve: UserCurve, u: Array) -> Array:
     """The same by halving: the end of the bracket on the side of 1 has a finite slope wherever one of the two has."""
-    own = UserCurve(curve.f)
+    untilted = UserCurve(curve.f)
 
     def halve(_: ScalarLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = 0.5 * (low + high)
-        rising = own.slope(jnp.exp(middle)) < u
+        rising = untilted.slope(jnp.exp(middle)) < u
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
     low, high = jax.lax.fori_loop(0, _HALVINGS, halve, _ends(u))
@@ -416,10 +416,10 @@ def _ends(u: Array) -> tuple[Array, Array]:
 
 def _derivatives(f: Callable[[Array], Array], t: Arr) -> tuple[Array, Array, Array]:
     """(f, f', f'') of an elementwise function."""
-    one = jnp.ones_like(t)
+    ones = jnp.ones_like(t)
 
     def first(t: Array) -> tuple[Array, Array]:
-        return jax.jvp(f, (t,), (one,))
+        return jax.jvp(f, (t,), (ones,))
 
-    (value, slope), (_, curvature) = jax.jvp(first, (t,), (one,))
+    (value, slope), (_, curvature) = jax.jvp(first, (t,), (ones,))
     return value, slope, curvature

@@ -127,7 +127,7 @@ class DrawnCurve:
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "DrawnCurve":
         """The curve that `arrays` stored; `IntegrityError` for arrays that are not those of a curve."""
         numbers: dict[str, Any] = {name: np.asarray(arrays[f"drawn_{name}"], dtype=float) for name in _NUMBERS}
-        x, y, width, *band = (one.shape for one in numbers.values())
+        x, y, width, *band = (array.shape for array in numbers.values())
         try:
             words = json.loads(arrays["drawn_words"].astype(np.uint8).tobytes())
             texts: dict[str, Any] = {name: str(words[name]) for name in _WORDS}
@@ -195,8 +195,8 @@ def plot_frontier(
     if labels and len(labels) != len(curves):
         raise InputError(f"labels has {len(labels)} entries for {len(curves)} curves")
     if len({curve.unit for curve in given}) > 1:
-        own = " and in ".join(sorted({curve.unit for curve in given}))
-        raise InputError(f"curves in {own} have no axis in common; draw one figure for each")
+        unit_names = " and in ".join(sorted({curve.unit for curve in given}))
+        raise InputError(f"curves in {unit_names} have no axis in common; draw one figure for each")
     if len({curve.informed for curve in given}) > 1:
         raise InputError("curves over a distortion and over I(X;Y) have no axis in common; draw one figure for each")
     informed = given[0].informed
@@ -205,8 +205,8 @@ def plot_frontier(
     drawn = [curve.in_units(units) for curve in given]
     if line:
         drawn = [
-            replace(one, **{name: getattr(one, name)[np.argsort(one.x)] for name in ("x", "y", "width")})
-            for one in drawn
+            replace(curve, **{name: getattr(curve, name)[np.argsort(curve.x)] for name in ("x", "y", "width")})
+            for curve in drawn
         ]
     unit = drawn[0].unit
     names = list(labels) or [curve.name for curve in given]
@@ -228,7 +228,7 @@ def plot_frontier(
         leaked = ylabel or (measures.pop() if len(measures) == 1 else "leakage of S")
         _label(above, f"{leaked} ({unit})")
         above.set_ylim(bottom=0)
-        widest = max([float(one.x.max()) for one in drawn] + [spent for spent, _, _ in marks])
+        widest = max([float(curve.x.max()) for curve in drawn] + [spent for spent, _, _ in marks])
         above.set_xlim(0, (1.05 if marks else 1.01) * widest or 1.0)
         _name_others(above, marks)
         if free is not None:
@@ -278,7 +278,7 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
     elif informed:
         mass = np.asarray(curve.problem.joints).mean(axis=0).sum(axis=0)
         mechanisms = np.asarray(curve.solutions.mechanism)[solved]
-        x = np.array([float(average_leakage(np.diag(mass), one)) for one in mechanisms])
+        x = np.array([float(average_leakage(np.diag(mass), mechanism)) for mechanism in mechanisms])
         banded = False
     else:
         x = targets if swept else np.asarray(curve.distortion, dtype=float)[solved, 0]
@@ -309,36 +309,36 @@ def _read_across(curve: Frontier, targets: np.ndarray, grid: np.ndarray) -> tupl
     near, far = curve.band(y)
     low = [y[near > at].max(initial=y[0]) for at in grid]
     high = [y[far <= at].min(initial=np.inf) for at in grid]
-    return np.array(low), np.array([one if np.isfinite(one) else np.nan for one in high])
+    return np.array(low), np.array([bound if np.isfinite(bound) else np.nan for bound in high])
 
 
 def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str], line: bool) -> None:
     single = len(drawn) == 1
-    for one, name, colour in zip(drawn, names, itertools.cycle(_COLOURS), strict=False):
+    for curve, name, colour in zip(drawn, names, itertools.cycle(_COLOURS), strict=False):
         point = {"color": colour, "ms": 2.6, "clip_on": False, "zorder": 3}
-        axes.plot(one.x, one.y, "-" if line else "o", label="certified optimum" if single else name, **point)
-        if np.isfinite(one.high).any():
+        axes.plot(curve.x, curve.y, "-" if line else "o", label="certified optimum" if single else name, **point)
+        if np.isfinite(curve.high).any():
             band = {"color": COLOURS["sky"] if single else colour, "alpha": 0.7 if single else 0.35, "lw": 0.8}
-            known = np.isfinite(one.high) & np.isfinite(one.low)
-            low = np.maximum(one.low[known], 0.0)
+            finite = np.isfinite(curve.high) & np.isfinite(curve.low)
+            low = np.maximum(curve.low[finite], 0.0)
             label = "certified band" if single else None
-            axes.fill_between(one.grid[known], low, one.high[known], label=label, **band)
+            axes.fill_between(curve.grid[finite], low, curve.high[finite], label=label, **band)
         elif not line:
-            order = np.argsort(one.x)
-            axes.plot(one.x[order], one.y[order], color=colour, lw=0.6, ls=":")
+            order = np.argsort(curve.x)
+            axes.plot(curve.x[order], curve.y[order], color=colour, lw=0.6, ls=":")
 
 
 def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, unit: str, line: bool) -> None:
     single = len(drawn) == 1
-    for one, colour in zip(drawn, itertools.cycle(_COLOURS), strict=False):
-        if np.isfinite(one.high).any():
+    for curve, colour in zip(drawn, itertools.cycle(_COLOURS), strict=False):
+        if np.isfinite(curve.high).any():
             faint = COLOURS["sky"] if single else colour
             axes.semilogy(
-                one.grid, np.maximum(one.high - one.low, _NARROWEST), color=faint, lw=0.8, label="between points"
+                curve.grid, np.maximum(curve.high - curve.low, _NARROWEST), color=faint, lw=0.8, label="between points"
             )
-        if np.isfinite(one.width).any():
+        if np.isfinite(curve.width).any():
             mark = {"color": colour, "ms": 2.6, "label": "at a point", "clip_on": False}
-            axes.semilogy(one.x, np.maximum(one.width, _NARROWEST), "-" if line else "o", **mark)
+            axes.semilogy(curve.x, np.maximum(curve.width, _NARROWEST), "-" if line else "o", **mark)
     if tol is not None:
         axes.axhline(tol, color=COLOURS["red"], lw=0.8, ls="--", label="tolerance")
     axes.set_yscale("log")

@@ -96,8 +96,8 @@ def solver_style(name: str) -> dict[str, str | float]:
     The solvers of other packages have open markers and dashed lines.
     """
     colour, marker = _SOLVERS.get(name, ("grey", "."))
-    own = {"color": COLOURS[colour], "marker": marker, "ms": 3.4}
-    return {**own, "mfc": "white", "ls": "--"} if name in _OTHERS else {**own, "ls": "-"}
+    keywords = {"color": COLOURS[colour], "marker": marker, "ms": 3.4}
+    return {**keywords, "mfc": "white", "ls": "--"} if name in _OTHERS else {**keywords, "ls": "-"}
 
 
 def require_matplotlib() -> None:
@@ -215,9 +215,9 @@ def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
     """
     if kind not in _KINDS:
         raise InputError(f"figures are written as {', '.join(_KINDS)}, not {kind}")
-    stream, own = io.BytesIO(), isinstance(figure, _shown_by_notebooks())
+    stream, styled = io.BytesIO(), isinstance(figure, _shown_by_notebooks())
     try:
-        with contextlib.nullcontext() if own else style():
+        with contextlib.nullcontext() if styled else style():
             figure.savefig(stream, format=kind, **_KINDS[kind])
     except RuntimeError as error:
         if kind == "pgf":

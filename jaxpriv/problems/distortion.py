@@ -127,8 +127,8 @@ class DistortionProblem(Module, Shown):
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
         private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
         self.distortions = as_distortions(distortion, inputs, private)
-        stored = [one.values for one in self.distortions if isinstance(one, distortions.Matrix)]
-        _allowed([one for one in stored if not is_traced(one)])
+        stored = [distortion.values for distortion in self.distortions if isinstance(distortion, distortions.Matrix)]
+        _allowed([table for table in stored if not is_traced(table)])
         given = {"budget": budget, "multiplier": multiplier, "leakage_budget": leakage_budget}
         self.form = form_of(given, self.leakage.worst_outcome, groups, len(self.distortions))
 
@@ -214,8 +214,8 @@ class DistortionProblem(Module, Shown):
         """Whether a streaming solver can take it: one joint, an average measure with rules in closed form, no further
         limits, budget or multiplier form.
         """
-        known = (self.leakage.smooth or self.leakage.linear) and not self.leakage.worst_outcome
-        return known and self.sizes[0] == 1 and not (self.form.limits_leakage or self.limits)
+        covered = (self.leakage.smooth or self.leakage.linear) and not self.leakage.worst_outcome
+        return covered and self.sizes[0] == 1 and not (self.form.limits_leakage or self.limits)
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""
@@ -250,7 +250,7 @@ class DistortionProblem(Module, Shown):
     @property
     def forbids(self) -> bool:
         """Whether a distortion forbids pairs, as far as is known: what is traced does not."""
-        return any(distortions.forbids(one) for one in self.distortions if not is_traced(one))
+        return any(distortions.forbids(distortion) for distortion in self.distortions if not is_traced(distortion))
 
     def tables(self) -> Arr:
         """The tables of `costs`, shape (M, X, Y)."""
@@ -349,7 +349,7 @@ def with_marginal(
     near = xp.full((), scalar(within, "within", low=0.0), like=target)
     if target.shape != (outputs,):
         raise InputError(f"marginal has shape {target.shape}; the distortion has {outputs} outputs")
-    one = np.eye(outputs)
+    unit = np.eye(outputs)
     if divergence is not None:
         if cost is not None:
             raise InputError("cost and divergence are two distances; give one of them")
@@ -361,13 +361,13 @@ def with_marginal(
             return _within_divergence(plain, target, near, divergence)
     if cost is not None:  # outputs (z, y)
         price = nonnegative(real_array(cost, "cost", ndim=2), "cost")
-        if price.shape != one.shape:
-            raise InputError(f"cost has shape {price.shape}; for {outputs} outputs it is {one.shape}")
-        parts, rows = outputs, [*one.repeat(outputs, axis=1), price.T.reshape(-1)]
+        if price.shape != unit.shape:
+            raise InputError(f"cost has shape {price.shape}; for {outputs} outputs it is {unit.shape}")
+        parts, rows = outputs, [*unit.repeat(outputs, axis=1), price.T.reshape(-1)]
     elif is_traced(near) or near > 0:  # y kept, then y moved
-        parts, rows = 2, [*np.pad(one, ((0, 0), (0, outputs))), np.arange(2 * outputs) >= outputs]
+        parts, rows = 2, [*np.pad(unit, ((0, 0), (0, outputs))), np.arange(2 * outputs) >= outputs]
     else:
-        parts, rows = 1, [*one]
+        parts, rows = 1, [*unit]
     amounts = [plain.budget, target / target.sum(), *([near] if len(rows) > outputs else [])]
     tables = [xp.concatenate([table] * parts, axis=1) for table in plain.entries()]
     return DistortionProblem(
@@ -388,11 +388,11 @@ def _within_divergence(
     if not np.all(target > 0):
         at = int(np.argmin(target))
         raise InputError(f"marginal[{at}] is 0, and a divergence takes positive ones: leave that output out")
-    own = np.where(np.eye(len(target)) > 0, 0.0, np.inf)
+    itself = np.where(np.eye(len(target)) > 0, 0.0, np.inf)
     limit = ReleasedMarginal(divergence, np.asarray(target / target.sum()))
     return DistortionProblem(
         np.pad(plain.joints, ((0, 0), (0, 0), (0, len(target)))),
-        [np.concatenate([table, own]) for table in plain.entries()],
+        [np.concatenate([table, itself]) for table in plain.entries()],
         budget=plain.budget,
         leakage=plain.leakage,
         limits=[*plain.limits, (limit, within)],
@@ -407,7 +407,7 @@ def _joints(value: ArrayInput) -> Arr:
         return joint_array(value)[None]
     if is_traced(array):
         return array
-    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(np.asarray(value))])
+    return np.stack([joint_array(table, f"joint[{k}]") for k, table in enumerate(np.asarray(value))])
 
 
 def _measure(value: object, name: str) -> None:
@@ -416,7 +416,9 @@ def _measure(value: object, name: str) -> None:
         return
     if isinstance(value, type) and issubclass(value, AbstractLeakage):
         needed = [
-            one.name for one in inspect.signature(value).parameters.values() if one.default is inspect.Parameter.empty
+            parameter.name
+            for parameter in inspect.signature(value).parameters.values()
+            if parameter.default is inspect.Parameter.empty
         ]
         call = f"{value.__name__}({', '.join(needed)})"
         raise InputError(f"{name} is the class {value.__name__}; pass a measure made of it: {name}={call}")
@@ -432,9 +434,9 @@ def as_distortions(
     value: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion], inputs: int, private: int
 ) -> tuple[AbstractDistortion, ...]:
     several = value if isinstance(value, (list, tuple)) else [value]
-    for k, one in enumerate(several):
-        if callable(one) and not isinstance(one, AbstractDistortion):
-            name = "distortion" if one is value else f"distortion[{k}]"
+    for k, part in enumerate(several):
+        if callable(part) and not isinstance(part, AbstractDistortion):
+            name = "distortion" if part is value else f"distortion[{k}]"
             raise InputError(
                 f"{name} is a function; write {name}=jaxpriv.distortion.from_function(...), or pass the table d(x, y)"
             )

@@ -120,7 +120,7 @@ class LeakageBudget(AbstractProblemForm):
 
 
 # The forms by the keywords that state them.
-FORMS: dict[str, type[AbstractProblemForm]] = {one.name: one for one in (Budget, Multiplier, LeakageBudget)}
+FORMS: dict[str, type[AbstractProblemForm]] = {form.name: form for form in (Budget, Multiplier, LeakageBudget)}
 
 
 def form_of(given: Mapping[str, object], worst_outcome: bool, joints: int, distortions: int) -> AbstractProblemForm:

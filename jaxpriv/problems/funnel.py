@@ -86,10 +86,10 @@ def core_of(joint: np.ndarray, *, merge: bool) -> Core:
     masses = joint.sum(axis=0)
     order = np.argsort(masses, kind="stable")
     useful = np.sort(order[np.cumsum(masses[order]) > _RARE])
-    kept = joint[:, useful]
-    seen = kept.sum(axis=1) > 0
-    total = kept.sum(axis=1, keepdims=True)
-    conditional = kept / np.where(total > 0, total, 1.0)
+    of_useful = joint[:, useful]
+    seen = of_useful.sum(axis=1) > 0
+    total = of_useful.sum(axis=1, keepdims=True)
+    conditional = of_useful / np.where(total > 0, total, 1.0)
     group = np.zeros(len(joint), dtype=int)
     group[seen] = _classes(conditional[seen]) if merge else np.arange(int(seen.sum()))
     gather = np.zeros((int(group.max()) + 1, len(joint)))

@@ -47,10 +47,10 @@ def sequential_release(
         raise InputError("sequential_release: what a pair forbids must be known; call it outside of jit and vmap")
     joint = joint_array(joint)
     private, inputs = joint.shape
-    known = mechanism_array(earlier, "earlier", inputs=inputs)
-    same = np.eye(known.shape[1], dtype=bool)[:, :, None]
+    released = mechanism_array(earlier, "earlier", inputs=inputs)
+    same = np.eye(released.shape[1], dtype=bool)[:, :, None]
     tables = []
-    for one in as_distortions(distortion, inputs, private):
-        costs = np.where(same, np.asarray(distortions.dense(one))[:, None, None, :], np.inf)
-        tables.append(distortions.Matrix(costs.reshape(known.size, -1)))
-    return DistortionProblem((joint[:, :, None] * known).reshape(private, -1), tables, **form)
+    for part in as_distortions(distortion, inputs, private):
+        costs = np.where(same, np.asarray(distortions.dense(part))[:, None, None, :], np.inf)
+        tables.append(distortions.Matrix(costs.reshape(released.size, -1)))
+    return DistortionProblem((joint[:, :, None] * released).reshape(private, -1), tables, **form)

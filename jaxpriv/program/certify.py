@@ -149,10 +149,10 @@ def _excess(xp: ModuleType, term: Term, mechanism: Arr, mass: Arr) -> tuple[Arr,
     w = term.rows @ mechanism
     size = abs(term.rows) @ mechanism
     if term.smooth:
-        own = _of_outputs(term.offset, mechanism)
+        offset = _of_outputs(term.offset, mechanism)
         # phi is made of w ln(w/r): of ratios down to the rounding of w (2^-53) the logarithm is at most 37. This is
         # the scale that an excess is compared with, and no part of a bound.
-        return column_values(term, w) + own, size.sum(axis=-2) * 40.0 + _of_outputs(abs(term.offset), mechanism)
+        return column_values(term, w) + offset, size.sum(axis=-2) * 40.0 + _of_outputs(abs(term.offset), mechanism)
     if not term.normalised:
         return w.max(axis=-2), size.max(axis=-2) + _OF_DIFFERENCES * _of_outputs(mass, mechanism)
     r = xp.asarray(term.reference)[..., None]
@@ -193,11 +193,11 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
         elif term.role is Role.PEAK:
             peaks.append(total - term.bound + slop * size)
         else:
-            known, scale = xp.isfinite(total), size + abs(term.bound)
+            finite, scale = xp.isfinite(total), size + abs(term.bound)
             if term.cap is not None:
                 scale = scale + _OF_DIFFERENCES * program.mass.sum(axis=-1)
             # A scale of 0: no rows depend on the release (one useful symbol, say), and the limit is 0. It is met.
-            relative = xp.where(known, (total - term.bound) / xp.where(known & (scale > 0), scale, 1.0), np.inf)
+            relative = xp.where(finite, (total - term.bound) / xp.where(finite & (scale > 0), scale, 1.0), np.inf)
             excesses.append(relative - allowed)
     scale = abs(program.budgets) + (abs(program.constraints) * every).sum(axis=entries)
     relative = (used - program.budgets) / xp.where(scale > 0, scale, 1.0)
@@ -279,11 +279,11 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
     size = abs(cost).max(axis=-1).sum(axis=-1)
     spent = 0.0
     for term, at in zip(program.terms, program.layout, strict=True):
-        own = k[..., at.rows]
+        rules = k[..., at.rows]
         weight = xp.ones(k.shape[:-1], dtype=k.dtype)
         if independence and term.independent:
             weight = weight * price[..., at.limit, None] if term.priced else eta[..., at.worst]
-            valid = _deviations(xp, term, own, weight)
+            valid = _deviations(xp, term, rules, weight)
             cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
             size = size + 2 * (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
             size = size + abs(valid).max(axis=(-2, -1)) * abs(term.rows).sum(axis=-2).max(axis=-1)
@@ -296,7 +296,7 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
             weight = eta[..., at.worst]
             cost = cost + term.offset[..., None] * weight[..., None, :]
             size = size + (abs(term.offset)[..., None] * weight[..., None, :]).max(axis=-1).sum(axis=-1)
-        valid = into_set(xp, term, own, weight)
+        valid = into_set(xp, term, rules, weight)
         cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
         size = size + (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.
@@ -358,6 +358,6 @@ def shared_prices(xp: ModuleType, program: Program, price: Arr) -> Arr:
     peaks = np.array([term.role is Role.PEAK for term in program.terms if term.priced], program.marks.dtype)
     marks = xp.concatenate([program.marks, np.broadcast_to(peaks, (*program.marks.shape[:-1], len(peaks)))], axis=-1)
     total = (marks * price).sum(axis=-1, keepdims=True)
-    known = total > 0
+    shared = total > 0
     equal = marks / marks.sum(axis=-1, keepdims=True)
-    return xp.where(marks > 0, xp.where(known, price / xp.where(known, total, 1.0), equal), price)
+    return xp.where(marks > 0, xp.where(shared, price / xp.where(shared, total, 1.0), equal), price)

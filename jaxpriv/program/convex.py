@@ -99,14 +99,14 @@ class Program:
     @cached_property
     def layout(self) -> tuple[Layout, ...]:
         """Where every term stands in the stacked rules and prices."""
-        found: list[Layout] = []
+        layouts: list[Layout] = []
         start, worst, limit = 0, 0, self.budgets.shape[-1]
         for term in self.terms:
             size, of_outputs = term.rows.shape[-2], term.smooth and term.role is Role.WORST
             rows = slice(start, start + size)
-            found.append(Layout(rows, worst if of_outputs else None, limit if term.priced else None))
+            layouts.append(Layout(rows, worst if of_outputs else None, limit if term.priced else None))
             start, worst, limit = start + size, worst + of_outputs, limit + term.priced
-        return tuple(found)
+        return tuple(layouts)
 
     @cached_property
     def peaked(self) -> bool:
@@ -226,10 +226,10 @@ def in_lanes(program: Program) -> Program:
         return replace(term, **parts(term, {**_TERM_AXES, "rate": sum(term.rate_axes)}))
 
     terms = tuple(map(laid_out, program.terms))
-    found = replace(program, terms=terms, **parts(program, _AXES))
-    if lanes.count_of(*jax.tree.leaves(found)) is None:
-        return replace(found, cost=lanes.with_lanes(program.cost))
-    return found
+    taken = replace(program, terms=terms, **parts(program, _AXES))
+    if lanes.count_of(*jax.tree.leaves(taken)) is None:
+        return replace(taken, cost=lanes.with_lanes(program.cost))
+    return taken
 
 
 def _least_mass(columns: Arr) -> float:

@@ -67,8 +67,8 @@ def check(program: Program) -> Feasibility:
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0], program.support)
     else:
-        own, slack, units = _above_floors(c, budgets)
-        weights, mechanism = largest_slack(own, np.minimum(slack, _ALWAYS_MET), program.support)
+        above, slack, units = _above_floors(c, budgets)
+        weights, mechanism = largest_slack(above, np.minimum(slack, _ALWAYS_MET), program.support)
         weights = weights / units
         weights = weights / weights.sum()
     combined = np.where(program.support, (weights[:, None, None] * c).sum(axis=0), np.inf)
@@ -76,8 +76,8 @@ def check(program: Program) -> Feasibility:
     scale = float((weights * scales).sum()) + abs(allowed)
     # As strict as the certificate (which allows for the rounding of its sums) when the weights are
     # exact; the weights of several budgets come from an LP and are good to about BOUNDARY.
-    own = abs(allowed) + float(abs(combined.min(axis=1)).sum())
-    rounding = 8 * sum(c.shape) * np.finfo(float).eps * own if count == 1 else BOUNDARY * scale
+    size = abs(allowed) + float(abs(combined.min(axis=1)).sum())
+    rounding = 8 * sum(c.shape) * np.finfo(float).eps * size if count == 1 else BOUNDARY * scale
     return Feasibility(
         mechanism,
         weights,
@@ -103,10 +103,10 @@ def _above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W on the support, by HiGHS."""
-    found = _widest(c, budgets, np.asarray(support), np.zeros(len(budgets), dtype=bool), spread=False)
-    if found is None:  # bounded and feasible by construction, so this is a failure of the backend
+    solved = _widest(c, budgets, np.asarray(support), np.zeros(len(budgets), dtype=bool), spread=False)
+    if solved is None:  # bounded and feasible by construction, so this is a failure of the backend
         raise ArithmeticError("the feasibility LP failed: HiGHS found no optimum")
-    _, mechanism, weights = found
+    _, mechanism, weights = solved
     return weights, mechanism
 
 
@@ -264,36 +264,36 @@ class Face:
 def face_of(program: Program, weights: np.ndarray) -> Face:
     """The face of budgets without slack; `weights` prove that there is none (`feasibility.check`)."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
-    own, slack, scale = _above_floors(c, budgets)
-    constant = ~own.any(axis=(1, 2))
+    above, slack, scale = _above_floors(c, budgets)
+    constant = ~above.any(axis=(1, 2))
     slack = np.where(constant, 0.0, slack)
     escape = np.where(constant, 0.0, np.asarray(weights, dtype=np.float64) * scale)
     escape = escape / escape.sum() if escape.any() else constant / constant.sum()
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
     escape = np.where(escape > _NOTHING, escape, 0.0)
     allowed = np.asarray(program.support)
-    support = _tied(escape, own, allowed, tie)
+    support = _tied(escape, above, allowed, tie)
     held = constant | (escape > 0)
-    while not held.all() or _independent(own[held], support).any():
+    while not held.all() or _independent(above[held], support).any():
         # Ends: every round takes an entry or a budget away.
-        found = _widest(own, slack, support, held)
-        if found is None:
+        widest = _widest(above, slack, support, held)
+        if widest is None:
             inside = support / support.sum(axis=1, keepdims=True)
             break
-        width, inside, more = found
+        width, inside, more = widest
         if width > _NOTHING:
             break
         more = np.where(held | (more > _NOTHING), more, 0.0)
-        narrower = _tied(more, own, support, _LINEAR_TIE)
+        narrower = _tied(more, above, support, _LINEAR_TIE)
         joined = held | (more > 0)
         if (narrower == support).all() and (joined == held).all():
             break
-        escape = _combined(escape, more, own, support, allowed & ~support)
+        escape = _combined(escape, more, above, support, allowed & ~support)
         support, held = narrower, joined
     else:  # whatever keeps to the support meets every budget
         inside = support / support.sum(axis=1, keepdims=True)
     equal = np.zeros(len(budgets), bool)
-    equal[np.flatnonzero(held)] = _independent(own[held], support)
+    equal[np.flatnonzero(held)] = _independent(above[held], support)
     escape = escape / scale
     if equal.any():  # the linear program met its equations to its tolerance only
         met = np.asarray(onto_equations(dataclasses.replace(program, equal=equal), inside))
@@ -327,7 +327,7 @@ def whole_face(program: Program, feasible_point: np.ndarray) -> Face:
     """
     support, none = np.asarray(program.support), np.zeros(len(program.budgets), dtype=bool)
     uniform = support / support.sum(axis=1, keepdims=True)
-    used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (uniform, feasible_point))
+    used, least = ((program.constraints * mechanism).sum(axis=(1, 2)) for mechanism in (uniform, feasible_point))
     over = (used > program.budgets) & (program.marks == 0)
     room = np.where(over, (program.budgets - least) / np.where(over, used - least, 1.0), 1.0).min(initial=1.0)
     share = 0.5 * max(float(room), 0.0)
@@ -339,14 +339,14 @@ def _above_least(combined: np.ndarray, support: np.ndarray) -> np.ndarray:
     return combined - np.where(support, combined, np.inf).min(axis=1, keepdims=True)
 
 
-def _tied(weights: np.ndarray, own: np.ndarray, support: np.ndarray, tie: float) -> np.ndarray:
+def _tied(weights: np.ndarray, above: np.ndarray, support: np.ndarray, tie: float) -> np.ndarray:
     """The entries of the support at which the weighted costs are least in their rows, up to rounding.
 
     The share `tie` is of what the weighted costs differ by one by one, not of what their sum does: where a row's sum is
     constant, as that of P(y) over all outputs, all that it differs by is the error of the weights.
     """
-    combined = np.tensordot(weights, own, 1)
-    differences = np.where(support, own, -np.inf).max(axis=2) - np.where(support, own, np.inf).min(axis=2)
+    combined = np.tensordot(weights, above, 1)
+    differences = np.where(support, above, -np.inf).max(axis=2) - np.where(support, above, np.inf).min(axis=2)
     near = tie * (abs(weights) @ differences) + 16 * np.finfo(float).eps * abs(combined).max(axis=1)
     return support & (_above_least(combined, support) <= near[:, None])
 
@@ -368,7 +368,7 @@ def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 
 def _widest(
-    own: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray, spread: bool = True
+    c: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray, spread: bool = True
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
     """max r s.t. <c, W> + r <= slack, <c, W> = slack where held, W >= r on the support if `spread`: (r, W, weights of
     c), by HiGHS.
@@ -382,7 +382,7 @@ def _widest(
     inputs, outputs = support.shape
     at = np.flatnonzero(support.ravel())
     ones = lambda count: coo_array(np.ones((count, 1)))  # noqa: E731
-    flat = own.reshape(len(own), -1)[:, at]
+    flat = c.reshape(len(c), -1)[:, at]
     free = ~held
     upper = [hstack([-eye_array(len(at)), ones(len(at))])] if spread else []
     above = len(at) if spread else 0
@@ -410,21 +410,21 @@ def _widest(
     inside = np.zeros(support.size)
     inside[at] = np.maximum(result.x[:-1], 0.0)
     inside = inside.reshape(support.shape)
-    weights = np.zeros(len(own))
+    weights = np.zeros(len(c))
     weights[free] = np.maximum(-result.ineqlin.marginals[above:], 0.0)
     weights[held] = -result.eqlin.marginals[inputs:]
     return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
 
 
 def _combined(
-    first: np.ndarray, then: np.ndarray, own: np.ndarray, support: np.ndarray, outside: np.ndarray
+    first: np.ndarray, then: np.ndarray, above: np.ndarray, support: np.ndarray, outside: np.ndarray
 ) -> np.ndarray:
     """Weights >= 0 that are least where `then` is least on the face of `first`: enough of `first`, and `then`.
 
     `outside`: the allowed entries that are not on that face.
     """
-    away = _above_least(np.tensordot(first, own, 1), support)
-    needed = np.where(outside, -_above_least(np.tensordot(then, own, 1), support) / np.where(outside, away, 1.0), 0.0)
+    away = _above_least(np.tensordot(first, above, 1), support)
+    needed = np.where(outside, -_above_least(np.tensordot(then, above, 1), support) / np.where(outside, away, 1.0), 0.0)
     weighted = first > 0
     needed = max(float(needed.max()), float(np.where(weighted, -then / np.where(weighted, first, 1.0), 0.0).max()), 0.0)
     result = np.maximum(_AMPLE * max(needed, 1.0) * first + then, 0.0)

@@ -69,7 +69,7 @@ class AbstractFrontier(Shown):
     def _shown(self) -> dict[str, str]:
         measure = self.problem.leakage
         rows = {"problem": type(self.problem).__name__, "leakage": f"{measure.label} ({measure.unit})"}
-        name, known = self.form.replace("_", " "), np.isfinite(self.upper_bound)
+        name, finite = self.form.replace("_", " "), np.isfinite(self.upper_bound)
         if len(self.targets) <= _FEW:
             points = zip(self.targets, self.lower_bound, self.upper_bound, self.status, strict=True)
             for target, low, high, status in points:
@@ -78,9 +78,9 @@ class AbstractFrontier(Shown):
         else:
             rows[f"{len(self.targets)} targets"] = f"{name} {numbers(self.targets, nearest)}"
             rows["status"] = tally(self.status)
-            if known.any():
-                rows["optimum"] = f"{lower(self.lower_bound[known].min())} to {upper(self.upper_bound[known].max())}"
-        rows["largest gap"] = width(self.gap[known].max(initial=0.0))
+            if finite.any():
+                rows["optimum"] = f"{lower(self.lower_bound[finite].min())} to {upper(self.upper_bound[finite].max())}"
+        rows["largest gap"] = width(self.gap[finite].max(initial=0.0))
         return rows
 
     def _measured(self, units: str) -> dict[str, tuple[np.ndarray, str]]:
@@ -93,15 +93,15 @@ class AbstractFrontier(Shown):
         scales = dict.fromkeys(("value", "lower_bound", "upper_bound", "gap"), value) | {"leakage": leaked}
         scale, named = {"leakage_budget": leaked, "relevance": leaked, "multiplier": price}.get(self.form, spent)
         target = f"target_{self.form}" if self.form == self.spent else self.form
-        found = {target: (np.asarray(self.targets, dtype=float) * scale, named)}
-        found |= {name: (self._column(name).astype(float) * scale, unit) for name, (scale, unit) in scales.items()}
-        found["status"] = self.status, ""
-        found[self.spent] = self._column(self.spent).astype(float) * spent[0], spent[1]
+        columns = {target: (np.asarray(self.targets, dtype=float) * scale, named)}
+        columns |= {name: (self._column(name).astype(float) * scale, unit) for name, (scale, unit) in scales.items()}
+        columns["status"] = self.status, ""
+        columns[self.spent] = self._column(self.spent).astype(float) * spent[0], spent[1]
         flat: dict[str, tuple[np.ndarray, str]] = {}
-        for name, (values, one) in found.items():
+        for name, (values, label) in columns.items():
             several = values.ndim > 1 and values.shape[1] > 1
             parts = np.moveaxis(values, -1, 0) if several else [values.reshape(-1)]
-            flat |= {f"{name}_{k}" if several else name: (part, one) for k, part in enumerate(parts)}
+            flat |= {f"{name}_{k}" if several else name: (part, label) for k, part in enumerate(parts)}
         return flat
 
     def columns(self, units: str = "nats") -> dict[str, np.ndarray]:
@@ -130,7 +130,7 @@ class AbstractFrontier(Shown):
         curve: Any = self  # it is one of the two classes
         held = {**self.points(), "status": self._column("code").astype(int)}
         mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
-        if len({one.shape for one in mechanisms}) == 1:
+        if len({mechanism.shape for mechanism in mechanisms}) == 1:
             held["mechanism"] = np.stack(mechanisms)
         return held | drawn_curve(curve).arrays()
 
@@ -164,16 +164,16 @@ class AbstractFrontier(Shown):
         """The points as a `tabular` environment in the style of booktabs, a line for each: six digits, bounds rounded
         against the claim.
         """
-        found = self._measured(units)
-        del found["value"]
+        measured = self._measured(units)
+        del measured["value"]
         rounded = {"lower_bound": lower, "upper_bound": upper, "gap": width, "leakage": upper, "disclosure": lower}
         columns = []
-        for name, (values, _) in found.items():
+        for name, (values, _) in measured.items():
             how = upper if name.startswith("distortion") else rounded.get(name, nearest)
             texts = values.tolist()
-            columns.append([one.replace("_", " ") if isinstance(one, str) else number(how(one)) for one in texts])
-        headings = [name.replace("_", " ") + (f" ({unit})" if unit else "") for name, (_, unit) in found.items()]
-        alignment = "".join("l" if name == "status" else "r" for name in found)
+            columns.append([text.replace("_", " ") if isinstance(text, str) else number(how(text)) for text in texts])
+        headings = [name.replace("_", " ") + (f" ({unit})" if unit else "") for name, (_, unit) in measured.items()]
+        alignment = "".join("l" if name == "status" else "r" for name in measured)
         return tabular(headings, list(zip(*columns, strict=True)), alignment)
 
     def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)

@@ -30,13 +30,13 @@ from jaxpriv.program.convex import Program, StreamedProgram
 
 def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
     """`tables()` of every problem, (N, M, X, Y). Distortions of the same rule and features are computed once."""
-    known: dict[Hashable, np.ndarray] = {}
+    computed: dict[Hashable, np.ndarray] = {}
     tables = []
     for problem in problems:
         key = tuple(_same(distortion) for distortion in problem.distortions)
-        if key not in known:
-            known[key] = np.asarray(problem.tables())
-        tables.append(known[key])
+        if key not in computed:
+            computed[key] = np.asarray(problem.tables())
+        tables.append(computed[key])
     return np.stack(tables)
 
 
@@ -44,8 +44,12 @@ def _same(distortion: AbstractDistortion) -> Hashable:
     """What decides the costs; at least which object it is, while the problems that hold it exist."""
     if isinstance(distortion, Pairwise) and type(distortion.rule) in (Absolute, Squared):
         features = distortion.x_features, distortion.y_features
-        if all(isinstance(one, np.ndarray) for one in features):
-            return type(distortion), type(distortion.rule), *((one.shape, one.dtype, one.tobytes()) for one in features)
+        if all(isinstance(feature, np.ndarray) for feature in features):
+            return (
+                type(distortion),
+                type(distortion.rule),
+                *((feature.shape, feature.dtype, feature.tobytes()) for feature in features),
+            )
     return id(distortion)
 
 
@@ -122,7 +126,7 @@ def terms_of(
     """
     if np.ndim(joint) > 2 and not measure.stacks:
         values = np.broadcast_to(value, joint.shape[:1])
-        each = [terms_of(measure, one, role, own, whole) for one, own in zip(joint, values, strict=True)]
+        each = [terms_of(measure, table, role, bound, whole) for table, bound in zip(joint, values, strict=True)]
         if not all(term.independent for terms in each for term in terms):  # one flag for all of a batch
             each = [tuple(dataclasses.replace(term, independent=False) for term in terms) for terms in each]
         return jax.tree.map(lambda *parts: np.stack(parts), *each)
@@ -145,7 +149,7 @@ def terms_of(
 def shift_of(measure: AbstractLeakage, joint: Arr, whole: bool = False) -> ScalarLike:
     """What is added to the sum of the columns of an average measure; (N,) of a batch of joints (N, S, X)."""
     if np.ndim(joint) > 2:
-        return np.array([0.0 if measure.stacks else shift_of(measure, one, whole) for one in joint])
+        return np.array([0.0 if measure.stacks else shift_of(measure, table, whole) for table in joint])
     seen_part, view = _viewed(measure, joint, 0.0, whole)
     return seen_part.shift(view.prior)
 
@@ -154,8 +158,8 @@ def _viewed(measure: AbstractLeakage, joint: Arr, value: ScalarLike, whole: bool
     """The measure and the joint without private symbols of no mass; `whole`: with them."""
     prior = joint.sum(axis=-1)
     seen = np.ones(joint.shape[-2], dtype=bool) if whole else np.asarray(prior > 0)
-    kept = joint if whole else joint[seen]
-    view = View(kept, kept.sum(axis=-1), joint.sum(axis=-2), value, whole)
+    present = joint if whole else joint[seen]
+    view = View(present, present.sum(axis=-1), joint.sum(axis=-2), value, whole)
     # A measure that takes a batch has no parameters for each private symbol.
     return (measure if joint.ndim > 2 else measure.among(prior, seen)), view
 
@@ -239,12 +243,12 @@ def flags_of(
     if not any(without_slack):
         return (False,) * len(program.terms)
     finite = finite_limits(limits)
-    own = [
+    flags = [
         flag
         for (measure, value), flag in zip(finite, without_slack, strict=True)
         for _ in terms_of_limit(problem.joints, measure, value)
     ]
-    return (*(False,) * (len(program.terms) - len(own)), *own)
+    return (*(False,) * (len(program.terms) - len(flags)), *flags)
 
 
 def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeakage) -> ScalarLike:
@@ -357,21 +361,21 @@ def least_worst_program(problem: DistortionProblem | ProblemStack, whole: bool =
         terms = [term for term in each if term is not None]
         terms = (*terms, *nothing.terms[len(terms) :])
         return dataclasses.replace(nothing, terms=terms, logarithmic=True)
-    one = worst_program(problem, 1.0, whole)
+    unit = worst_program(problem, 1.0, whole)
     terms = [
         dataclasses.replace(
             term,
             rate=term.offset - other.offset if term.smooth else term.rows - other.rows,
             independent=False,
         )
-        for term, other in zip(nothing.terms[:groups], one.terms, strict=False)
+        for term, other in zip(nothing.terms[:groups], unit.terms, strict=False)
     ]  # its terms come first, one for every joint
     return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[groups:]))
 
 
 def _at_peak(measure: AbstractPointwiseLeakage, joint: Arr, whole: bool) -> Term | None:
-    own, view = _viewed(measure, joint, 0.0, whole)
-    rules = own.rules_at_peak(view)
+    viewed, view = _viewed(measure, joint, 0.0, whole)
+    rules = viewed.rules_at_peak(view)
     return None if rules is None else _made(rules, Role.WORST, view.mass, 0.0)
 
 
@@ -395,17 +399,17 @@ def _rules_at_limit(least: Program, worst: Program, low: ScalarLike, high: Scala
     """
     parts, start, peak = [], 0, xp.exp(high)
     for term, at in zip(least.terms, worst.terms, strict=True):
-        own = k[:, start : start + len(term.rows)]
+        rules = k[:, start : start + len(term.rows)]
         start += len(term.rows)
         if term.rate is not None and term.normalised:
-            upper, lower = (own * term.rate).sum(axis=1), -(own * term.reference).sum(axis=1)
+            upper, lower = (rules * term.rate).sum(axis=1), -(rules * term.reference).sum(axis=1)
             factor = xp.where(lower > 0, peak * upper / xp.where(lower > 0, lower, 1.0), 1.0)
-            own = own * xp.where(term.reference < 0, factor[:, None], 1.0)
+            rules = rules * xp.where(term.reference < 0, factor[:, None], 1.0)
         elif term.rate is not None:
             rows = term.rows - xp.exp(low) * term.rate
             size, along = (rows * rows).sum(axis=1), (rows * at.rows).sum(axis=1)
-            own = own * xp.where(along > 0, size / xp.where(along > 0, along, 1.0), 1.0)
-        parts.append(own)
+            rules = rules * xp.where(along > 0, size / xp.where(along > 0, along, 1.0), 1.0)
+        parts.append(rules)
     return xp.concatenate(parts, axis=1)
 
 
@@ -437,8 +441,8 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     else:
         role = Role.PEAK if several else Role.OBJECTIVE
         each = [joints[..., k, :, :] for k in range(groups)]
-        own = [term for joint in each for term in terms_of(problem.leakage, joint, role, whole=whole)]
-        terms = own + terms
+        objective = [term for joint in each for term in terms_of(problem.leakage, joint, role, whole=whole)]
+        terms = objective + terms
         if problem.form.prices_distortion:
             unit = problem.leakage.scale_for(joints.shape[-2]).inner(1.0)
             cost = unit * (problem.form.target[..., None, None] * weighted[..., 0, :, :, :]).sum(axis=-3)
@@ -474,7 +478,7 @@ def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
         whole
         or isinstance(problem, ProblemStack)
         or is_traced(problem)
-        or any(isinstance(one, Tracer) for _, one in limits)
+        or any(isinstance(value, Tracer) for _, value in limits)
     )
     joints, (tables, support) = problem.joints, problem.costs()
     lead, shape = joints.shape[:-3], problem.shape

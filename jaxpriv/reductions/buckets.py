@@ -105,11 +105,11 @@ class Lanes:
         start = 0
         for (_, private, inputs, outputs), part in groupby(problems, key=lambda problem: problem.sizes):
             alike = list(part)
-            own = slice(start, start + len(alike))
-            joints[own, :, :private, :inputs] = np.stack([problem.joints for problem in alike])
+            lanes = slice(start, start + len(alike))
+            joints[lanes, :, :private, :inputs] = np.stack([problem.joints for problem in alike])
             copies = np.arange(bucket.outputs) % outputs
-            tables[own, :, :inputs] = tables_of(alike)[..., copies]
-            start = own.stop
+            tables[lanes, :, :inputs] = tables_of(alike)[..., copies]
+            start = lanes.stop
         limits = np.array([[value for _, value in problem.limits] for problem in problems], dtype=np.float64)
         return Lanes(joints, tables, stacked(problems), limits, Measures.of(first))
 
@@ -165,8 +165,8 @@ def numeric(measures: Measures) -> bool:
             return False
         role = Role.WORST if measure.worst_outcome else Role.AVERAGE
         sets = [term.rule_set for term in terms_of(measure, joint, role, _LIMIT, True)]
-        parts = [getattr(one, field.name) for one in sets for field in dataclasses.fields(one)]
-        if any(one.users for one in sets) or not all(_known(one) for one in (measure, *sets, *parts)):
+        parts = [getattr(rule_set, field.name) for rule_set in sets for field in dataclasses.fields(rule_set)]
+        if any(rule_set.users for rule_set in sets) or not all(_known(part) for part in (measure, *sets, *parts)):
             return False
     return True
 
@@ -190,7 +190,7 @@ def grows(measures: Measures) -> bool:
         if any(np.ndim(leaf) for leaf in jax.tree.leaves(measure)):  # a parameter for each private symbol
             return False
         role = Role.WORST if measure.worst_outcome else Role.AVERAGE
-        (small,), (large,) = (terms_of(measure, one, role, _LIMIT, True) for one in (joint, padded))
+        (small,), (large,) = (terms_of(measure, table, role, _LIMIT, True) for table in (joint, padded))
         if not np.array_equal(large.rows, np.vstack([small.rows, np.zeros((1, 2))])):
             return False
     return True

@@ -217,7 +217,7 @@ def _share_of_budgets(program: Program, mechanism: np.ndarray, feasible_point: n
     """
     if program.shares:
         return []
-    used, least = ((program.constraints * one).sum(axis=(1, 2)) for one in (mechanism, feasible_point))
+    used, least = ((program.constraints * table).sum(axis=(1, 2)) for table in (mechanism, feasible_point))
     over = (used > program.budgets) & (used > least)
     share = (1.0 + 1e-6) * float(((used - program.budgets)[over] / (used - least)[over]).max(initial=0.0))
     return [share] if ROUNDING_SHARES[-1] < share <= _MOST_OF_BUDGETS else []
@@ -237,6 +237,8 @@ def inside(
     rounding.
     """
     tried = mixtures(program, mechanism, np.asarray(program.feasible_point))
-    examined = ((one, certify_program(program, one, *duals), excess(one)) for one in tried)
+    examined = ((mixture, certify_program(program, mixture, *duals), excess(mixture)) for mixture in tried)
     unmixed = next(examined)
-    return next((one for one in itertools.chain([unmixed], examined) if one[1].violation == 0 and one[2] == 0), unmixed)
+    return next(
+        (trial for trial in itertools.chain([unmixed], examined) if trial[1].violation == 0 and trial[2] == 0), unmixed
+    )

@@ -120,12 +120,12 @@ class Kept:
             return k
         start, parts = 0, []
         for term, rows, weight in zip(program.terms, self.rows, _weights(program, eta, price), strict=True):
-            own = np.zeros((len(k), len(term.rows)))
+            term_rules = np.zeros((len(k), len(term.rows)))
             if term.smooth:
-                own[:] = term.rule_set.unseen(term.reference) * weight[:, None]
-            own[:, rows >= 0] = k[:, start + rows[rows >= 0]]
+                term_rules[:] = term.rule_set.unseen(term.reference) * weight[:, None]
+            term_rules[:, rows >= 0] = k[:, start + rows[rows >= 0]]
             start += int(rows.max()) + 1
-            parts.append(own)
+            parts.append(term_rules)
         return np.concatenate(parts, axis=1)
 
 
@@ -212,9 +212,9 @@ def _diagonal(terms: Sequence[Term]) -> bool:
 
 def _weights(program: Program, eta: Arr, price: Arr) -> list[Arr]:
     """What the rules of every term are multiplied by in k, (Y,) each."""
-    one = np.ones(len(eta), eta.dtype)
+    ones = np.ones(len(eta), eta.dtype)
     return [
-        one * price[at.limit] if at.limit is not None else one if at.worst is None else eta[:, at.worst]
+        ones * price[at.limit] if at.limit is not None else ones if at.worst is None else eta[:, at.worst]
         for at in program.layout
     ]
 
@@ -235,8 +235,8 @@ class Reduced:
         kept = Kept.of(program)
         xp = program.xp
         scaled, factor, units, shift = _scaled(xp, kept.program(program))
-        centred, known = _centred(scaled)
-        shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + known
+        centred, claims = _centred(scaled)
+        shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + claims
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
         return Reduced(program, kept, centred, factor, units, inner)
@@ -250,7 +250,7 @@ class Reduced:
         mechanism, k, eta, price = (_on_host(part) for part in (best.mechanism, best.k, best.eta, best.price))
         whole = _whole_rules(self.program, k, eta, price)
         priced = (1.0 if term.role is Role.PEAK else self.factor for term in self.program.terms if term.priced)
-        units = [self.units, *(arrays.asarray(one, price)[None] for one in priced)]
+        units = [self.units, *(arrays.asarray(unit, price)[None] for unit in priced)]
         price, eta = price * arrays.concatenate(units), eta * self.factor
         k = self.kept.rules(self.original, whole * self.factor, eta, price)
         return self.kept.mechanism(self.original, mechanism), k, eta, price
@@ -309,7 +309,7 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     are counted from zero.
     """
     terms: list[Term] = []
-    known: ScalarLike = 0.0
+    claims: ScalarLike = 0.0
     for term in program.terms:
         prior = term.rows.sum(axis=1)
         if not term.smooth or not (isinstance(prior, Tracer | LaneArray) or (prior > 0).all()):
@@ -320,13 +320,13 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
             centre = arrays.where(term.root > 1.0, 0.0, centre)
         claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
-            known = known + claim
+            claims = claims + claim
         elif term.role is Role.WORST:
             offset = offset + centre @ term.rows
         else:
             bound = bound - claim
         terms.append(dataclasses.replace(term, centre=centre, bound=bound, offset=offset))
-    return dataclasses.replace(program, terms=tuple(terms)), known
+    return dataclasses.replace(program, terms=tuple(terms)), claims
 
 
 def _on_host(part: Arr) -> Arr:

@@ -172,11 +172,11 @@ def last_state(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: S
 
     @run.def_vmap
     def _together(count: int, batched: list[PyTree], *args: PyTree) -> tuple[PyTree, PyTree]:
-        def along(leaf: Array, own: bool) -> Array:
-            return leaf if own else jnp.broadcast_to(leaf, (count, *jnp.shape(leaf)))
+        def along(leaf: Array, is_batched: bool) -> Array:
+            return leaf if is_batched else jnp.broadcast_to(leaf, (count, *jnp.shape(leaf)))
 
-        found = _of_a_batch(solver, count, *jax.tree.map(along, args, tuple(batched)))
-        return found, jax.tree.map(lambda _: True, found)
+        results = _of_a_batch(solver, count, *jax.tree.map(along, args, tuple(batched)))
+        return results, jax.tree.map(lambda _: True, results)
 
     return run(program, goal, max_steps)
 
@@ -202,32 +202,34 @@ def _of_a_batch(
     def start(course: Course) -> Course:
         """A state for each instance that needs one for its next attempt."""
 
-        def one(program: PyTree, course: Course) -> PyTree:
+        def first_state(program: PyTree, course: Course) -> PyTree:
             return solver.init(program, course.attempt, course.best)
 
         mine = goes_on(goal, max_steps, course) & course.fresh
-        state = _chosen(mine, jax.vmap(one)(program, course), course.state)
+        state = _chosen(mine, jax.vmap(first_state)(program, course), course.state)
         return course._replace(state=state, fresh=course.fresh & ~mine)
 
     def some(course: Course) -> Course:
         """Steps of the first instances that are not done, until few of them go on."""
         waiting = left(course)
         places = jnp.argsort(~waiting, stable=True)[:width]
-        own_program, own_goal, most, own = jax.tree.map(lambda leaf: leaf[places], (program, goal, max_steps, course))
+        active_program, active_goal, most, active_course = jax.tree.map(
+            lambda leaf: leaf[places], (program, goal, max_steps, course)
+        )
         least = jnp.where(waiting.sum() > width, width - width // 4, 0)
 
         def running(course: Course) -> Array:
-            return goes_on(own_goal, most, course) & ~course.fresh
+            return goes_on(active_goal, most, course) & ~course.fresh
 
         def once(course: Course) -> Course:
             mine = running(course)
-            state = _chosen(mine, jax.vmap(solver.step)(own_program, course.state), course.state)
-            ended = mine & jax.vmap(solver.terminate)(own_program, state)
+            state = _chosen(mine, jax.vmap(solver.step)(active_program, course.state), course.state)
+            ended = mine & jax.vmap(solver.terminate)(active_program, state)
             attempt = jnp.where(ended, course.attempt + 1, course.attempt)
             return Course(attempt, course.fresh | ended, state, jnp.where(mine, course.steps + 1, course.steps))
 
-        own = lax.while_loop(lambda course: running(course).sum() > least, once, own)
-        return jax.tree.map(lambda leaf, part: leaf.at[places].set(part), course, own)
+        active_course = lax.while_loop(lambda course: running(course).sum() > least, once, active_course)
+        return jax.tree.map(lambda leaf, part: leaf.at[places].set(part), course, active_course)
 
     def attempt(course: Course) -> Course:
         return lax.while_loop(lambda course: left(course).any(), some, start(course))
@@ -240,8 +242,8 @@ def _of_a_batch(
 def _chosen(which: Array, new: PyTree, old: PyTree) -> PyTree:
     """Of every instance the new arrays, where it is one of `which` (N,), or the old ones."""
 
-    def choose(one: Array, other: Array) -> Array:
-        return jnp.where(which.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
+    def choose(new_leaf: Array, old_leaf: Array) -> Array:
+        return jnp.where(which.reshape(-1, *(1,) * (new_leaf.ndim - 1)), new_leaf, old_leaf)
 
     return jax.tree.map(choose, new, old)
 

@@ -154,10 +154,10 @@ class ArrowFactor(NamedTuple):
 
     def left_transposed(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
-        own = self.root * top
+        head = self.root * top
         if not self.tail.shape[1]:
-            return own
-        return xp.concatenate([own + xp.einsum("ywx,myw->myx", self.tail, low), self.corner * low], axis=-1)
+            return head
+        return xp.concatenate([head + xp.einsum("ywx,myw->myx", self.tail, low), self.corner * low], axis=-1)
 
     def down(self, e: Arr) -> Arr:
         tail = xp.einsum("ywx,mx->myw", self.r_tail, e)
@@ -169,8 +169,8 @@ class ArrowFactor(NamedTuple):
 
     def up(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
-        own = (self.r_root * top).sum(axis=1)
-        return own + xp.einsum("myw,ywx->mx", low, self.r_tail) if self.tail.shape[1] else own
+        head = (self.r_root * top).sum(axis=1)
+        return head + xp.einsum("myw,ywx->mx", low, self.r_tail) if self.tail.shape[1] else head
 
     def projected(self, u: Arr) -> Arr:
         size = self.root.shape[1]
@@ -209,9 +209,9 @@ def dense_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[DenseFactor, Arr,
 def arrow_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[ArrowFactor, Arr]:
     """The same for diagonal rows, `a` (X,) their diagonal. Differences are taken in closed form."""
     size = a.shape[0]
-    own, low = d[:, :size], d[:, size:]
-    total = a * a * di + own
-    left = di * own / total  # di - a^2 di^2 / total
+    top, low = d[:, :size], d[:, size:]
+    total = a * a * di + top
+    left = di * top / total  # di - a^2 di^2 / total
     root = total**-0.5
     schur = xp.diag(left.sum(axis=0))
     if extra.shape[1] == 0:
@@ -248,8 +248,8 @@ def forward(tri: Arr, b: Arr) -> Arr:
     """tri' a = b for each output: tri (Y, N, N) upper triangular, b (M, Y, N)."""
     parts: list[Arr] = []
     for n in range(tri.shape[-1]):
-        known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=xp.zeros_like(b[..., n]))
-        parts.append((b[..., n] - known) / tri[:, n, n])
+        substituted = sum((tri[:, i, n] * parts[i] for i in range(n)), start=xp.zeros_like(b[..., n]))
+        parts.append((b[..., n] - substituted) / tri[:, n, n])
     return xp.stack(parts, axis=-1) if parts else b
 
 
@@ -322,8 +322,8 @@ def _with_normals(rows: RowFactor, projected: Callable[[Arr], Arr], schur: Arr, 
     if normals.shape[1] == 0:
         return *orthonormal(xp.swapaxes(normals, 1, 2)), schur
     u, tri = orthonormal(xp.moveaxis(rows.left(xp.swapaxes(normals, 0, 1)), 0, 2))
-    kept = projected(u)
-    return u, tri, schur + xp.matmul(kept.T, kept)
+    rows_of_u = projected(u)
+    return u, tri, schur + xp.matmul(rows_of_u.T, rows_of_u)
 
 
 def portable_row_columns(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[Arr, Arr, Arr, Arr]:

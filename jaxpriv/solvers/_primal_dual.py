@@ -40,14 +40,16 @@ class PrimalDualPoint:
     kappa: np.ndarray
 
     def moved(self, move: "PrimalDualPoint", step: float) -> "PrimalDualPoint":
-        return PrimalDualPoint(*(getattr(self, one.name) + step * getattr(move, one.name) for one in fields(self)))
+        return PrimalDualPoint(
+            *(getattr(self, field.name) + step * getattr(move, field.name) for field in fields(self))
+        )
 
     def gap(self) -> float:
         return float((self.w * self.z).sum() + (self.t * self.y).sum())
 
     def longest(self, move: "PrimalDualPoint") -> float:
         """How far until the first of w, z, t and y vanishes."""
-        return 1.0 / max(1e-300, *(float((-getattr(move, one) / getattr(self, one)).max()) for one in "wzty"))
+        return 1.0 / max(1e-300, *(float((-getattr(move, name) / getattr(self, name)).max()) for name in "wzty"))
 
 
 class NewtonConditions(Protocol):
@@ -85,9 +87,9 @@ def followed_path(
                 ahead = newton.move(0.0, 0.0)
                 length = min(1.0, point.longest(ahead))
                 aim = max((point.moved(ahead, length).gap() / gap) ** 3, _LEAST_AIM) * gap / total
-                known = length * length  # the share of the products of the changes that a step of this length will meet
+                share = length * length  # the share of the products of the changes that a step of this length will meet
                 move = newton.move(
-                    aim * problem.path - known * ahead.w * ahead.z, aim * problem.slack_path - known * ahead.t * ahead.y
+                    aim * problem.path - share * ahead.w * ahead.z, aim * problem.slack_path - share * ahead.t * ahead.y
                 )
                 if _BOUNDARY * point.longest(move) < _SHORT:
                     aim = _CENTRED_AIM * gap / total

@@ -349,8 +349,8 @@ class RestartedHalpern(AbstractSolver):
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""
         primal = _size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
         dual = _size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)
-        known = (primal > 0) & (dual > 0)
-        error = jnp.where(known, jnp.log(jnp.where(known, dual / primal, 1.0)) - jnp.log(state.omega), 0.0)
+        both_moved = (primal > 0) & (dual > 0)
+        error = jnp.where(both_moved, jnp.log(jnp.where(both_moved, dual / primal, 1.0)) - jnp.log(state.omega), 0.0)
         return state.omega * jnp.exp(self.gain * error)
 
 

@@ -215,8 +215,8 @@ class PrimalDualHybridGradient(AbstractSolver):
         cycle, eta = lax.fori_loop(0, self.inner, step, (state.cycle, state.eta))
         points = jax.tree.map(lambda *both: jnp.stack(both), (cycle.primal.x, cycle.dual), _mean(data, cycle))
         x, value, k, price, bound = jax.vmap(lambda point: _certified(data, *point))(points)
-        known = jnp.isfinite(value) & jnp.isfinite(bound)
-        value, bound = jnp.where(known, value, jnp.inf), jnp.where(known, bound, -jnp.inf)
+        finite = jnp.isfinite(value) & jnp.isfinite(bound)
+        value, bound = jnp.where(finite, value, jnp.inf), jnp.where(finite, bound, -jnp.inf)
         gaps = value - bound
         # Of the two, by number: the better value, the better bound, the smaller gap.
         at, to, nearest = (
@@ -401,7 +401,9 @@ def _mean(data: Data, cycle: Cycle) -> tuple[Arr, DualPoint]:
     sums, dual = cycle.sums, cycle.dual
     some = sums.lengths > 0  # none, where every step since the restart was refused: then the point itself
     now = Sums(cycle.primal.x, _scales(data, dual) * dual.v, dual.price, dual.eta, sums.lengths)
-    mean = jax.tree.map(lambda total, own: jnp.where(some, total / jnp.where(some, sums.lengths, 1.0), own), sums, now)
+    mean = jax.tree.map(
+        lambda total, current: jnp.where(some, total / jnp.where(some, sums.lengths, 1.0), current), sums, now
+    )
     scales, parts = row_prices(data, mean.price, mean.eta), []
     for term, place in zip(data.terms, data.layout, strict=True):
         v, scale = mean.v[:, place.rows], scales[:, place.rows]
@@ -585,9 +587,9 @@ def _dual_divergence(data: Data, old: DualPoint, new: DualPoint, weights: Arr, m
         total = total + (weights[:, place.rows] * change).sum()
     total = total + 0.5 * (masses * (new.eta - old.eta) ** 2).sum()
     if data.marks.shape[0]:
-        own = slice(_within_step(data), None)
+        outside = slice(_within_step(data), None)
         rate = jnp.maximum(_moved_by(data, geometry.rates, old.price), _TINY)
-        total = total + (_relative(new.price, old.price) / rate)[own].sum()
+        total = total + (_relative(new.price, old.price) / rate)[outside].sum()
     return total
 
 

@@ -101,10 +101,10 @@ def highs(program: Program, seconds: float = float("inf")) -> Solved | None:
         raise ValueError("a linear program takes terms of kind LINEAR only")
     with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
         program = jax.tree.map(_double, program)
-        found = vertex_of(program, seconds)
-        if found is None:
+        solution = vertex_of(program, seconds)
+        if solution is None:
             return None
-        vertex, k, price = found
+        vertex, k, price = solution
         data = rearrange(program, dense=True)
         return Solved(improved_linear(data, vertex.T, k, price, no_candidate(program)), vertex)
 
@@ -164,8 +164,8 @@ def _assemble(data: Data) -> _System:
         tops, over = np.zeros((len(marks), len(normed))), np.zeros((len(marks), len(capped)))
         for place, j in enumerate(prices, start=budgets):
             tops[place] = [float(j == other) for other in normed]
-            own = data.layout[j].rows
-            over[place] = np.where((capped >= own.start) & (capped < own.stop), cap[capped], 0.0)
+            rows = data.layout[j].rows
+            over[place] = np.where((capped >= rows.start) & (capped < rows.stop), cap[capped], 0.0)
         parts = [use, np.tile(tops, outputs), np.tile(over, outputs), -np.tile(marks[:, None], peaked)]
         shared = np.concatenate(parts, axis=1)
         row, column = np.nonzero(shared)
@@ -188,8 +188,8 @@ def _assemble(data: Data) -> _System:
     free = np.full(outputs * len(normed), -np.inf)
     lowest = np.concatenate([np.zeros(inside.sum()), free, np.zeros(outputs * len(capped)), np.full(peaked, -np.inf)])
     number, cost = np.cumsum(keep) - 1, cost[keep]  # of the variables that are left
-    kept = keep[column]
-    row, column, value = row[kept], number[column[kept]], value[kept]
+    remaining = keep[column]
+    row, column, value = row[remaining], number[column[remaining]], value[remaining]
     row_size = np.zeros(len(rhs))
     np.maximum.at(row_size, row, abs(value))
     row_size = np.where(row_size > 0, row_size, 1.0)

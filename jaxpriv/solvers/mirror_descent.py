@@ -155,8 +155,8 @@ class AbstractMirrorDescent(AbstractSolver):
         total = state.total_length + gained
         share = xp.where(total > 0, gained / xp.where(total > 0, total, 1.0), 0.0)
         mean = state.mean_rules + share * (rules - state.mean_rules)
-        for one in (rules, mean):  # the last rules win early, the averaged ones in the long run
-            best = with_rules(data, best, one, weights, multipliers)
+        for candidate_rules in (rules, mean):  # the last rules win early, the averaged ones in the long run
+            best = with_rules(data, best, candidate_rules, weights, multipliers)
         best = with_mechanism(program, best, new)
         return MirrorState(
             log_mechanism=xp.where(take, log_new, state.log_mechanism),

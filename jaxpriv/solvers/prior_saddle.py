@@ -37,14 +37,14 @@ class _Game:
         self.costs = np.moveaxis((tables - low[:, None, None]) / span[:, None, None], 2, 1)
         self.budget = np.minimum((budget - low) / span, 2.0)  # a budget of 1 allows everything
         self.moved = 0.5 * radius
-        one, none = np.eye(n), np.zeros((n, n))
-        self.measure = np.hstack([one, one, np.zeros((n, 1))])  # pi = measure a
+        identity, none = np.eye(n), np.zeros((n, n))
+        self.measure = np.hstack([identity, identity, np.zeros((n, 1))])  # pi = measure a
         self.excess = np.append(np.ones(2 * n), -1.0)  # sum pi - l = excess . a
         self.slacks = np.vstack(
             [
-                np.hstack([one, none, np.zeros((n, 1))]),
-                np.hstack([none, one, np.zeros((n, 1))]),
-                np.hstack([-one, none, centre[:, None]]),
+                np.hstack([identity, none, np.zeros((n, 1))]),
+                np.hstack([none, identity, np.zeros((n, 1))]),
+                np.hstack([-identity, none, centre[:, None]]),
                 np.concatenate([np.zeros(n), -np.ones(n), [self.moved]])[None],
             ]
         )
@@ -111,21 +111,21 @@ class _GameConditions:
         self.solved = self._apply(self.cross)
         inputs, size, groups = self.scale.shape[1], len(game.excess), len(point.a)
         rows = (self.half * self.scale[:, None, :]).reshape(-1, inputs)
-        own = np.zeros((groups, size, groups, size))
+        curvature = np.zeros((groups, size, groups, size))
         for j, ratio in enumerate(point.y / point.t):
-            own[j, :, j] = game.slacks.T @ (ratio[:, None] * game.slacks)
-        own[0, :, 0] += game.measure.T @ (channel.T / mass @ channel) @ game.measure
-        own = own.reshape(groups * size, -1)[np.ix_(game.free, game.free)]
-        known = inputs + len(game.free)
-        system = np.zeros((known + groups, known + groups))
+            curvature[j, :, j] = game.slacks.T @ (ratio[:, None] * game.slacks)
+        curvature[0, :, 0] += game.measure.T @ (channel.T / mass @ channel) @ game.measure
+        curvature = curvature.reshape(groups * size, -1)[np.ix_(game.free, game.free)]
+        unknowns = inputs + len(game.free)
+        system = np.zeros((unknowns + groups, unknowns + groups))
         system[:inputs, :inputs] = rows.T @ rows - np.diag((self.scale**2).sum(axis=0))
-        system[:inputs, inputs:known] = np.einsum("yx,yxp->xp", self.scale, self.solved) @ game.lift
-        system[inputs:known, :inputs] = system[:inputs, inputs:known].T
+        system[:inputs, inputs:unknowns] = np.einsum("yx,yxp->xp", self.scale, self.solved) @ game.lift
+        system[inputs:unknowns, :inputs] = system[:inputs, inputs:unknowns].T
         inner = np.tensordot(self.cross, self.solved, axes=((0, 1), (0, 1)))
-        system[inputs:known, inputs:known] = -game.lift.T @ inner @ game.lift - own
+        system[inputs:unknowns, inputs:unknowns] = -game.lift.T @ inner @ game.lift - curvature
         sums = -np.kron(np.eye(groups), game.excess)[:, game.free]
-        system[known:, inputs:known], system[inputs:known, known:] = sums, sums.T
-        units = 1.0 / np.sqrt(np.abs(np.diag(system)[:known]))
+        system[unknowns:, inputs:unknowns], system[inputs:unknowns, unknowns:] = sums, sums.T
+        units = 1.0 / np.sqrt(np.abs(np.diag(system)[:unknowns]))
         units = np.append(units, 1.0 / np.linalg.norm(sums * units[inputs:], axis=1))
         self.units, self.system = units, units[:, None] * system * units
 
@@ -137,13 +137,13 @@ class _GameConditions:
         game, point = self.game, self.point
         drop, rise = products / point.w - point.z, slack_products / point.t - point.y
         inputs = self.scale.shape[1]
-        known = inputs + len(game.free)
+        unknowns = inputs + len(game.free)
         right = ((drop - self.dw) * self.scale)[:, :, None]
         rows = self.rows - (self.scale * self._apply(right)[:, :, 0]).sum(axis=0)
-        own = (self.da + rise @ game.slacks).ravel()[game.free]
-        own += np.tensordot(self.solved, right[:, :, 0], axes=((0, 1), (0, 1))) @ game.lift
-        found = self.units * np.linalg.solve(self.system, -self.units * np.concatenate([rows, own, self.sums]))
-        dnu, dfree = found[:inputs], found[inputs:known]
+        free_rows = (self.da + rise @ game.slacks).ravel()[game.free]
+        free_rows += np.tensordot(self.solved, right[:, :, 0], axes=((0, 1), (0, 1))) @ game.lift
+        solution = self.units * np.linalg.solve(self.system, -self.units * np.concatenate([rows, free_rows, self.sums]))
+        dnu, dfree = solution[:inputs], solution[inputs:unknowns]
         right += (self.scale * dnu)[:, :, None] - (self.cross @ (game.lift @ dfree))[:, :, None]
         dw = self.scale * self._apply(right)[:, :, 0]
         da = np.zeros(point.a.size)
@@ -151,7 +151,7 @@ class _GameConditions:
         da = da.reshape(point.a.shape)
         dt = da @ game.slacks.T
         dz, dy = drop - point.z / point.w * dw, rise - point.y / point.t * dt
-        return PrimalDualPoint(dw, dz, da, dt, dy, dnu, found[known:])
+        return PrimalDualPoint(dw, dz, da, dt, dy, dnu, solution[unknowns:])
 
 
 def saddle_point(

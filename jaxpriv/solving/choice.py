@@ -196,12 +196,14 @@ def pick_for_start(problem: DistortionProblem, request: Request) -> tuple[str, S
     if problem.form.minimax:
         raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
     inputs, outputs = problem.shape
-    found = mechanism_array(table_of(request.start), "start", inputs=inputs)
-    if found.shape[1] != outputs:
-        raise InputError(f"start has {found.shape[1]} columns (axis y), but the problem has {outputs} released symbols")
-    if is_traced(found) and not is_traced(problem):
+    mechanism = mechanism_array(table_of(request.start), "start", inputs=inputs)
+    if mechanism.shape[1] != outputs:
+        raise InputError(
+            f"start has {mechanism.shape[1]} columns (axis y), but the problem has {outputs} released symbols"
+        )
+    if is_traced(mechanism) and not is_traced(problem):
         raise InputError("start is traced, and the problem is not: give it as an array of the host")
-    return name, chosen, notes, found
+    return name, chosen, notes, mechanism
 
 
 def _check_measures(problem: DistortionProblem) -> None:
@@ -230,7 +232,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
     groups, private, inputs, outputs = problem.sizes
     if isinstance(chosen, STREAMING):
         held = problem.data.held if isinstance(problem.data, Sharded) else inputs
-        tables = sum(isinstance(one, Matrix) for one in problem.distortions)  # whole on every device
+        tables = sum(isinstance(distortion, Matrix) for distortion in problem.distortions)  # whole on every device
         need = (_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs
         other = f"{MERGE}: the adversary's rule alone is this large"
     elif isinstance(chosen, InteriorPoint):
@@ -288,14 +290,14 @@ def newton_bytes(problem: DistortionProblem) -> float:
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
     rows = problem.rows
     by_inputs = not problem.linear and inputs_are_cheaper(rows, inputs)
-    one = 8.0 * outputs * (inputs**2 if by_inputs else rows**2)
+    factors = 8.0 * outputs * (inputs**2 if by_inputs else rows**2)
     products = 0.0 if by_inputs else 8.0 * outputs * rows * inputs
     others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
-    portable = _PORTABLE_SETS * (one + products) + others
+    portable = _PORTABLE_SETS * (factors + products) + others
     # Asking for the kernels loads them, which takes longer than a small solve.
     if _fits(portable, _AUTO_SHARE) or target_platform() != "cpu" or absence() is not None:
         return portable
-    return _KERNEL_SETS * one + others
+    return _KERNEL_SETS * factors + others
 
 
 def _choose(problem: DistortionProblem, goal: Goal, newton: float) -> tuple[str, tuple[str, ...]]:

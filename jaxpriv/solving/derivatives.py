@@ -164,10 +164,10 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         raise InputError("solution has no mechanism: its status is `infeasible`")
     if np.shape(solution.mechanism) != problem.shape:
         raise InputError(f"solution has a mechanism of shape {np.shape(solution.mechanism)}, not {problem.shape}")
-    found = slopes(problem, solution)
-    gradient = found.joint - (found.joint * problem.joints).sum(axis=(1, 2), keepdims=True)
-    further = {"limits": found.limits} if problem.limits else {}
-    return Sensitivity(gradient, found.distortion, **{problem.form.name: found.target}, **further)
+    derivatives = slopes(problem, solution)
+    gradient = derivatives.joint - (derivatives.joint * problem.joints).sum(axis=(1, 2), keepdims=True)
+    further = {"limits": derivatives.limits} if problem.limits else {}
+    return Sensitivity(gradient, derivatives.distortion, **{problem.form.name: derivatives.target}, **further)
 
 
 # ------------------------------------------------------------------------------ arguments
@@ -185,9 +185,9 @@ def _optimum(
         goal = Goal(scalar(tol, "tol", low=0.0, open_low=True))
         _, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, goal)
         with jax.numpy_rank_promotion("allow"):
-            _, found, proved = proved_optimum(problem, chosen, goal, step_limit(chosen, max_steps), whole)
+            _, optimum, proved = proved_optimum(problem, chosen, goal, step_limit(chosen, max_steps), whole)
             certain = jnp.where(proved, 1.0, jnp.nan)
-            return jnp.asarray(found.value * certain), jnp.asarray(found.mechanism * certain)
+            return jnp.asarray(optimum.value * certain), jnp.asarray(optimum.mechanism * certain)
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
         raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")

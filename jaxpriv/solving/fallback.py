@@ -76,11 +76,11 @@ class _Pool:
         rules = rules[np.isfinite(rules).all(axis=1)]
         every = np.concatenate([self.rules, rules])
         _, first = np.unique(np.round(every, _DECIMALS), axis=0, return_index=True)
-        kept = np.sort(first)
+        remaining = np.sort(first)
         used = np.concatenate([self.used, np.full(len(rules), number)])
-        if len(kept) > _RULES:
-            kept = np.sort(kept[np.argsort(-used[kept], kind="stable")[:_RULES]])
-        self.rules, self.used = every[kept], used[kept]
+        if len(remaining) > _RULES:
+            remaining = np.sort(remaining[np.argsort(-used[remaining], kind="stable")[:_RULES]])
+        self.rules, self.used = every[remaining], used[remaining]
 
     def linear(self) -> Term:
         """The term over these rules alone."""
@@ -114,8 +114,8 @@ def cut(
         if solved is None:
             return best, number
         vertex, k, price = solved
-        found = _mixed(program, pools, k, price, number)
-        best = best.with_dual(*found, proved(*found))
+        duals_of_rules = _mixed(program, pools, k, price, number)
+        best = best.with_dual(*duals_of_rules, proved(*duals_of_rules))
         best = with_mechanism(program, best, vertex)
         # About the vertex itself, and about what lies between it and the best mechanism: rules about a vertex alone,
         # which moves far in the first rounds, come nearer slowly.
@@ -142,16 +142,16 @@ def _mixed(program: Program, pools: list[_Pool | None], k: np.ndarray, price: np
     start, rules, etas = 0, [np.zeros((len(k), 0))], [np.zeros((len(k), 0))]
     for term, pool in zip(program.terms, pools, strict=True):
         size = len(term.rows) if pool is None else len(pool.rules)
-        own = k[:, start : start + size]
+        weights = k[:, start : start + size]
         start += size
         if pool is None:
-            rules.append(own)
+            rules.append(weights)
             continue
         # Weights below this are those of rules that the master problem does not use (its tolerance is 1e-10).
-        pool.used = np.where((own > 1e-9 * own.max()).any(axis=0), number, pool.used)
-        rules.append(own @ pool.rules)
+        pool.used = np.where((weights > 1e-9 * weights.max()).any(axis=0), number, pool.used)
+        rules.append(weights @ pool.rules)
         if term.role is Role.WORST:
-            etas.append(own.sum(axis=1, keepdims=True))
+            etas.append(weights.sum(axis=1, keepdims=True))
     return np.concatenate(rules, axis=1), np.concatenate(etas, axis=1), price
 
 
@@ -263,15 +263,15 @@ def _or_by_cutting_planes(problem: DistortionProblem, first: Solution, request: 
     mechanism = np.asarray(first.mechanism)
 
     def proved(k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> float:
-        own = (k, eta, price) if face is None else off_face(program, face, mechanism, k, eta, price)[1:]
-        return float(certify_program(program, mechanism, *own).lower_bound)
+        duals_of_program = (k, eta, price) if face is None else off_face(program, face, mechanism, k, eta, price)[1:]
+        return float(certify_program(program, mechanism, *duals_of_program).lower_bound)
 
     best, rounds = cut(on, mechanism, duals, proved, float(lowered.goal.tol), request.max_steps, clock)
-    found = np.asarray(best.mechanism), np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price)
+    parts = np.asarray(best.mechanism), np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price)
     if face is not None:
-        found = off_face(program, face, *found)
+        parts = off_face(program, face, *parts)
     stages.steps += rounds
-    answer = stages.certified(lowered, f"{first.solver}, {name}", *found)
+    answer = stages.certified(lowered, f"{first.solver}, {name}", *parts)
     second = stages.conclude(lowered, answer)
     if answer.violation > 0 or not second.gap < first.gap:
         return _noted(first, name, first)
@@ -281,5 +281,6 @@ def _or_by_cutting_planes(problem: DistortionProblem, first: Solution, request: 
 def _or_whole(first: Solution, stages: Stages) -> Solution:
     """`first`, or what another method gives where its gap is smaller."""
     second = solve_dense(stages, False, least_worst_leakage if stages.problem.form.minimax else Stages.solved)
-    best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
+    # A value below its bound exceeds a limit.
+    best = min(first, second, key=lambda solution: (solution.gap < 0, solution.gap))
     return _noted(first, stages.name, best)

@@ -104,24 +104,24 @@ class Frontier(eqx.Module, AbstractFrontier):
             raise InputError("band needs a curve over one budget or over leakage budgets")
         at = np.atleast_1d(finite(real_array(at, "at", ndim=(0, 1)), "at"))
         x = np.asarray(self.targets)
-        known = np.isfinite(self.value)
-        if not known.any():
+        solved = np.isfinite(self.value)
+        if not solved.any():
             raise InputError("band needs a curve with a feasible point; every point of this one is infeasible")
-        order = np.argsort(x[known])
-        x, value = x[known][order], np.asarray(self.value)[known][order]
-        bound = np.asarray(self.lower_bound)[known][order]
+        order = np.argsort(x[solved])
+        x, value = x[solved][order], np.asarray(self.value)[solved][order]
+        bound = np.asarray(self.lower_bound)[solved][order]
         if self._monotone:
             upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
             lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
             if form.limits_distortion:
-                mechanisms = np.asarray(self.solutions.mechanism)[known][order]
-                upper = np.minimum(upper, [self._mixture(x, mechanisms, float(one)) for one in at])
+                mechanisms = np.asarray(self.solutions.mechanism)[solved][order]
+                upper = np.minimum(upper, [self._mixture(x, mechanisms, float(target)) for target in at])
             return lower, upper
         scale, swept = self.problem.leakage.scale_for(self.problem.sizes[1]), form.limits_distortion
-        inner, outer = (np.vectorize(one, otypes=[float]) for one in (scale.inner, scale.outer))
+        inner, outer = (np.vectorize(function, otypes=[float]) for function in (scale.inner, scale.outer))
         # With several joints every joint has a budget of its own, which all move together.
         prices = self.problem.sizes[0] if swept else 1
-        slope = -np.asarray(self.solutions.multipliers)[known][order][:, :prices].sum(axis=1)
+        slope = -np.asarray(self.solutions.multipliers)[solved][order][:, :prices].sum(axis=1)
         # A bound that a release which ignores the data proves holds at every target: its line is level.
         slope = np.where(bound <= self._least(), 0.0, slope)
         place, there = (x, at) if swept else (inner(x), inner(at))
@@ -232,7 +232,7 @@ def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], req
             solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.
-    solutions = [dataclasses.replace(one, solver=label, seconds=seconds, notes=()) for one in solutions]
+    solutions = [dataclasses.replace(solution, solver=label, seconds=seconds, notes=()) for solution in solutions]
     curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)
     targets = points[:, 0] if points.ndim == 2 and points.shape[1] == 1 else points
     return Frontier(name, targets, curve, problem)
@@ -273,7 +273,7 @@ def sweep(
     """
     ahead, goal, clock = Ahead(len(asked)), request.goal, request.clock
     limit = step_limit(solver, request.max_steps)
-    each_stages = [Stages(one, name, solver, goal, limit, clock, ahead=ahead) for one in asked]
+    each_stages = [Stages(problem, name, solver, goal, limit, clock, ahead=ahead) for problem in asked]
     kind = kind_of(asked[0], name if name in SOLVERS else solver, goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []
@@ -289,42 +289,42 @@ def sweep(
                 raise
             results[i] = none_of(stages.problem)
             continue
-        known = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
-        if known is None:
+        answer = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
+        if answer is None:
             lowered = stages.with_feasible_point(lowered)
-        if known is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
-            known = stages.run(lowered)
-        if known is None:
+        if answer is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
+            answer = stages.run(lowered)
+        if answer is None:
             waiting.append(_Waiting(i, lowered, Reduced.of(lowered.program, lowered.goal)))
         else:
-            results[i] = stages.conclude(lowered, known)
+            results[i] = stages.conclude(lowered, answer)
     report_points(clock, name, list(results.values()), len(results), len(asked))
-    waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
+    waiting.sort(key=lambda point: tuple(points[point.place].ravel()))
     for alike in _of_one_shape(waiting):
         width = 0 if kind is None else min(kind.width_uncompiled(len(alike)), _WATCHED if clock.watched else _MOST)
         for start in range(0, len(alike), width or 1):
             chunk = alike[start : start + (width or 1)]
-            found: list[Run | None] = [None] * len(chunk)
+            runs: list[Run | None] = [None] * len(chunk)
             if kind is not None and width and not clock.expired():
-                found = _together(kind, chunk, limit)
-            for one, run in zip(chunk, found, strict=True):
-                ahead.done, stages = len(results), each_stages[one.place]
-                results[one.place] = stages.conclude(one.lowered, _answer(stages, one, run))
-            report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))
+                runs = _together(kind, chunk, limit)
+            for point, run in zip(chunk, runs, strict=True):
+                ahead.done, stages = len(results), each_stages[point.place]
+                results[point.place] = stages.conclude(point.lowered, _answer(stages, point, run))
+            report_points(clock, name, [results[point.place] for point in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
-    late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
+    late = [i for i, solution in enumerate(ordered) if solution.status == "best_known"]
     better = {i: _from_neighbours(i, each_stages, points, ordered) for i in late}
     compiling = sum(stages.compiling for stages in each_stages)
-    return [better.get(i, one) for i, one in enumerate(ordered)], compiling
+    return [better.get(i, solution) for i, solution in enumerate(ordered)], compiling
 
 
 def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
     """The points by which symbols are put together: a price of 0 makes symbols alike that differ at other prices."""
     groups: dict[Hashable, list[_Waiting]] = {}
-    for one in waiting:
-        leaves, structure = jax.tree.flatten(one.reduced.program)
-        key = structure, tuple(leaf.shape for leaf in leaves), one.reduced.kept.useful.tobytes()
-        groups.setdefault(key, []).append(one)
+    for point in waiting:
+        leaves, structure = jax.tree.flatten(point.reduced.program)
+        key = structure, tuple(leaf.shape for leaf in leaves), point.reduced.kept.useful.tobytes()
+        groups.setdefault(key, []).append(point)
     return list(groups.values())
 
 
@@ -340,17 +340,17 @@ def _together(kind: Kind, chunk: list[_Waiting], limit: int) -> list[Run | None]
         alike = all(np.array_equal(leaf, leaves[0]) for leaf in leaves[1:])
         return leaves[0] if alike else with_lanes(np.stack(leaves))
 
-    program = jax.tree.map(stack, *(one.reduced.program for one in chunk))
-    goals = jax.tree.map(lambda *leaves: with_lanes(np.stack(leaves)), *(one.reduced.goal for one in chunk))
+    program = jax.tree.map(stack, *(point.reduced.program for point in chunk))
+    goals = jax.tree.map(lambda *leaves: with_lanes(np.stack(leaves)), *(point.reduced.goal for point in chunk))
     best, steps = iterate_lanes(kind.solver, program, goals, min(limit, STEPS_OF_LANES))
     return [Run(jax.tree.map(lambda leaf, k=k: leaf[k], best), steps[k]) for k in range(len(chunk))]
 
 
-def _answer(stages: Stages, one: _Waiting, run: Run | None) -> CertifiedCandidate:
+def _answer(stages: Stages, point: _Waiting, run: Run | None) -> CertifiedCandidate:
     """What the run of a point proves; without one, or where it misses the goal, what a run by itself does."""
-    lowered = one.lowered
+    lowered = point.lowered
     if run is not None:
-        parts = one.reduced.expanded(run.best)
+        parts = point.reduced.expanded(run.best)
         stages.steps += int(run.steps)
         answer = stages.certified(lowered, stages.name, *parts)
         # A lane that has used all steps that are allowed has no second run.
@@ -359,49 +359,53 @@ def _answer(stages: Stages, one: _Waiting, run: Run | None) -> CertifiedCandidat
     return stages.run(lowered)
 
 
-def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution]) -> Solution:
+def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solutions: list[Solution]) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
     if each_stages[i].problem.form.minimax:
-        return _of_other_budgets(i, points, found, each_stages[i].goal)
+        return _of_other_budgets(i, points, solutions, each_stages[i].goal)
     place = points.reshape(len(points), -1)
-    known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]
-    near = sorted(known, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
+    solved = [
+        j
+        for j, solution in enumerate(solutions)
+        if np.isfinite(solution.value) and solution.solver != "none" and j != i
+    ]
+    near = sorted(solved, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
     sides = [[j for j in near if (sign * (place[j] - place[i]) >= 0).all()][:1] for sign in (1.0, -1.0)]
-    chosen = [found[j] for j in dict.fromkeys([*near[:2], *sides[0], *sides[1]])]
-    own, stages = found[i], each_stages[i]
-    mechanisms = [one.mechanism for one in chosen]
+    chosen = [solutions[j] for j in dict.fromkeys([*near[:2], *sides[0], *sides[1]])]
+    solution, stages = solutions[i], each_stages[i]
+    mechanisms = [neighbour.mechanism for neighbour in chosen]
     if sides[0] and sides[1]:  # the mixture of the two nearest that gives this point's budgets
         above, below = sides[0][0], sides[1][0]
         width = float((place[above] - place[below]).sum())
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
-        mechanisms.append((1.0 - share) * found[below].mechanism + share * found[above].mechanism)
+        mechanisms.append((1.0 - share) * solutions[below].mechanism + share * solutions[above].mechanism)
     # Measured and proved in this point's own program: nothing is concluded from another one's numbers.
-    candidates = [own, *(stages.joined(one, own) for one in mechanisms)]
-    met = [one for one in candidates if one.status in ("optimal", "best_known")]
-    best = min(met, key=lambda one: one.value, default=own)
-    program = proved_program(stages.problem, own.scores, 0.0)[0]
+    candidates = [solution, *(stages.joined(mechanism, solution) for mechanism in mechanisms)]
+    met = [candidate for candidate in candidates if candidate.status in ("optimal", "best_known")]
+    best = min(met, key=lambda candidate: candidate.value, default=solution)
+    program = proved_program(stages.problem, solution.scores, 0.0)[0]
 
-    def bound(one: Solution) -> float:
-        duals = one.scores[0], one.weights, one.multipliers
-        return float(certify_program(program, own.mechanism, *duals).lower_bound)
+    def bound(neighbour: Solution) -> float:
+        duals = neighbour.scores[0], neighbour.weights, neighbour.multipliers
+        return float(certify_program(program, solution.mechanism, *duals).lower_bound)
 
-    proof = max([own, *chosen], key=bound)
+    proof = max([solution, *chosen], key=bound)
     return stages.joined(best.mechanism, proof)
 
 
-def _of_other_budgets(i: int, points: np.ndarray, found: list[Solution], goal: Goal) -> Solution:
+def _of_other_budgets(i: int, points: np.ndarray, solutions: list[Solution], goal: Goal) -> Solution:
     """A mechanism for budgets that are no larger meets these too, and no mechanism for budgets that are no smaller does
     better than theirs.
     """
-    own = found[i]
-    met = [j for j, one in enumerate(found) if one.status in ("optimal", "best_known")]
-    smaller = [found[j] for j in met if (points[j] <= points[i]).all()]
-    larger = [found[j] for j in met if (points[j] >= points[i]).all()]
-    best = min(smaller, key=lambda one: one.value)
-    proof = max(larger, key=lambda one: one.lower_bound)
+    solution = solutions[i]
+    met = [j for j, point in enumerate(solutions) if point.status in ("optimal", "best_known")]
+    smaller = [solutions[j] for j in met if (points[j] <= points[i]).all()]
+    larger = [solutions[j] for j in met if (points[j] >= points[i]).all()]
+    best = min(smaller, key=lambda point: point.value)
+    proof = max(larger, key=lambda point: point.lower_bound)
     names = ("mechanism", "value", "leakage", "distortion")
     joined = dataclasses.replace(
-        own,
+        solution,
         lower_bound=proof.lower_bound,
         scores=proof.scores,
         weights=proof.weights,

@@ -183,7 +183,7 @@ class Kind(NamedTuple):
         if self._replace(bucket=other.bucket) != other:
             return False
         private = self.bucket.private == other.bucket.private or grows(self.measures)
-        return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
+        return private and all(most >= size for most, size in zip(self.bucket, other.bucket, strict=True))
 
 
 def joined(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
@@ -192,21 +192,21 @@ def joined(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
     Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as
     that takes no longer than solving them one by one; others where it takes less time than compiling would.
     """
-    together = {kind: list(own) for kind, own in places.items()}
-    for kind in sorted(places, key=lambda one: (np.prod(one.bucket), one.bucket)):
+    together = {kind: list(positions) for kind, positions in places.items()}
+    for kind in sorted(places, key=lambda place: (np.prod(place.bucket), place.bucket)):
         count = len(together[kind])
-        own = kind.width(count)
-        larger = [one for one in together if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
-        if own:
-            larger = [one for one in larger if one.width(len(together[one]))]
+        width = kind.width(count)
+        larger = [other for other in together if other != kind and other.covers(kind) and other.lanes >= _FEWEST]
+        if width:
+            larger = [other for other in larger if other.width(len(together[other]))]
         if not larger:
             continue
-        target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
+        target = min(larger, key=lambda other: (other.lane_seconds, other.bucket))
         others = len(together[target])
         extra = count * (target.lane_seconds - kind.lane_seconds)
         if kind.lanes_uncompiled and not target.width(others + count):
             extra = target.uncompiled_seconds(others + count) - target.uncompiled_seconds(others)
-        if extra < (COMPILE if own else kind.uncompiled_seconds(count)):
+        if extra < (COMPILE if width else kind.uncompiled_seconds(count)):
             together[target] += together.pop(kind)
     return together
 
@@ -251,7 +251,7 @@ def _in_lanes(kind: Kind) -> InteriorPoint:
         return dataclasses.replace(method, correctors=2, warm_steps=12 if few else 25)
     if form.minimax and measure.linear:
         return dataclasses.replace(method, correctors=2)
-    if measure.linear or any(one.linear for one in limits):
+    if measure.linear or any(limited.linear for limited in limits):
         return method
     return dataclasses.replace(method, correctors=0 if form.limits_leakage else 1, warm_steps=25)
 
@@ -291,7 +291,7 @@ def _likeness(problem: DistortionProblem) -> Hashable:
     parameters: list[object] = []
     for measure in measures:
         parameters.append(type(measure))
-        for value in (getattr(measure, one.name) for one in dataclasses.fields(measure)):
+        for value in (getattr(measure, parameter.name) for parameter in dataclasses.fields(measure)):
             if not (value is None or (isinstance(value, (np.ndarray, float)) and np.ndim(value) == 0)):
                 return None
             parameters.append(value if value is None else float(value))

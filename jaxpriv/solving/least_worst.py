@@ -93,8 +93,9 @@ def _affine(problem: DistortionProblem) -> bool:
         return True
     limits = (worst_program(problem, limit).terms[: len(problem.joints)] for limit in (0.0, 1.0, 2.0))
     return all(
-        not none.normalised and np.allclose(two.rows - one.rows, one.rows - none.rows, rtol=0.0, atol=_ROUNDING)
-        for none, one, two in zip(*limits, strict=True)
+        not none.normalised
+        and np.allclose(double.rows - single.rows, single.rows - none.rows, rtol=0.0, atol=_ROUNDING)
+        for none, single, double in zip(*limits, strict=True)
     )
 
 
@@ -113,26 +114,26 @@ def from_one_program(stages: Stages, start: np.ndarray, face: Face | None) -> tu
 
     def report(candidate: Candidate, steps: Arr, length: float | None) -> None:
         if stages.clock.reports:
-            value, bound = (float(reduced.limit(one)) for one in (candidate.value, candidate.bound))
+            value, bound = (float(reduced.limit(distance)) for distance in (candidate.value, candidate.bound))
             numbers = steps, min(value, high), max(bound, 0.0), length
             stages.show(program, reduced, face, candidate, numbers)
 
-    ran, found = stages.iterated(program, reduced, face, report)
-    if found is None:
+    ran, parts = stages.iterated(program, reduced, face, report)
+    if parts is None:
         return best, high, 0.0
-    mechanism = _within(stages, program, found[0], start)
+    mechanism = _within(stages, program, parts[0], start)
     if (leak := stages.leak(mechanism)) < high:
         best, high = dataclasses.replace(best, mechanism=mechanism), leak
     low = max(float(reduced.limit(float(ran.best.bound))), 0.0)
-    duals = of_distance(program, worst_program(problem, low), low, high, *found[1:])
+    duals = of_distance(program, worst_program(problem, low), low, high, *parts[1:])
     return dataclasses.replace(best, duals=duals), high, low
 
 
 def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
     limits = as_budgets(distance_program(stages.problem, stages.further))
-    met = lambda one: violation_of(limits, one) == 0 and stages.excess(stages.further, one) == 0  # noqa: E731
-    return next((one for one in mixtures(program, mechanism, start) if met(one)), start)
+    met = lambda mixture: violation_of(limits, mixture) == 0 and stages.excess(stages.further, mixture) == 0  # noqa: E731
+    return next((mixture for mixture in mixtures(program, mechanism, start) if met(mixture)), start)
 
 
 def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
@@ -156,28 +157,32 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
         allowed = max(float(goal.tol), float(goal.rtol) * high if math.isfinite(high) else 0.0)
         if high - low <= allowed or stages.clock.expired():
             break
-        found = _distance(stages, e, needed)
-        if face is not None and found.bound <= 0:
-            found = _on_face(stages, as_budgets(distance_program(problem, ())), face, found)
-        met = found.value <= 0 and found.violation == 0
+        nearest = _distance(stages, e, needed)
+        if face is not None and nearest.bound <= 0:
+            nearest = _on_face(stages, as_budgets(distance_program(problem, ())), face, nearest)
+        met = nearest.value <= 0 and nearest.violation == 0
         most = min(high, GROWTH * max(e, FIRST))
-        proved = least_limit(problem, *found.duals, *((e, most) if found.bound > 0 else (low, min(e, most))))
+        proved = least_limit(problem, *nearest.duals, *((e, most) if nearest.bound > 0 else (low, min(e, most))))
         if proved > low:
-            low, proof = proved, found.duals
-        tried = [found.mechanism] if met else []
-        if found.bound > 0:
-            outside = found.mechanism
+            low, proof = proved, nearest.duals
+        tried = [nearest.mechanism] if met else []
+        if nearest.bound > 0:
+            outside = nearest.mechanism
         if outside is not None and face is None:
-            tried.append(np.asarray(nearest_mixture(within, outside, found.mechanism if met else best.mechanism)))
-        tried = [one for one in tried if violation_of(within, one) == 0 and stages.excess(stages.further, one) == 0]
+            tried.append(np.asarray(nearest_mixture(within, outside, nearest.mechanism if met else best.mechanism)))
+        tried = [
+            mechanism
+            for mechanism in tried
+            if violation_of(within, mechanism) == 0 and stages.excess(stages.further, mechanism) == 0
+        ]
         gained = False
         for mechanism in tried:
             if (leak := stages.leak(mechanism)) < high:
-                high, best, gained = leak, dataclasses.replace(found, mechanism=mechanism), True
-        below = found.bound > 0 or (below and not met)
+                high, best, gained = leak, dataclasses.replace(nearest, mechanism=mechanism), True
+        below = nearest.bound > 0 or (below and not met)
         stages.clock.report(stages.name, stages.steps, high, low)
         # On a face what is met has to be better too.
-        if found.bound <= 0 and not (met and (face is None or gained)):
+        if nearest.bound <= 0 and not (met and (face is None or gained)):
             if needed > 0:  # it was computed to no more than that
                 needed = 0.0
                 continue
@@ -189,7 +194,7 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
                 break
             e = open_high + _CLOSER * over if over > under else open_low - _CLOSER * under
         elif face is None:
-            last, (f, slope) = f, _tangent(problem, e, found)
+            last, (f, slope) = f, _tangent(problem, e, nearest)
             slow = 0 if abs(f) <= 0.5 * abs(last) or width <= 0.5 * before else slow + 1
             if slow < SLOW and slope < 0:
                 margin = MARGIN * width if math.isfinite(width) else 0.0
@@ -205,10 +210,10 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
     return dataclasses.replace(best, duals=proof), high, low
 
 
-def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) -> tuple[float, float]:
+def _tangent(problem: DistortionProblem, e: float, nearest: CertifiedCandidate) -> tuple[float, float]:
     """The Lagrangian of the distance at the limit e, and its slope there."""
     under, over = (
-        float(lagrangian(worst_program(problem, limit), found.mechanism, *found.duals))
+        float(lagrangian(worst_program(problem, limit), nearest.mechanism, *nearest.duals))
         for limit in ((1.0 - _STEP) * e, (1.0 + _STEP) * e)
     )
     return 0.5 * (under + over), 0.5 * (over - under) / (_STEP * e)
@@ -216,7 +221,7 @@ def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) ->
 
 def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
     """The mixture of both mechanisms that is as near to the first as the budgets allow."""
-    used, held = ((within.constraints * one).sum(axis=(1, 2)) for one in (outside, inside))
+    used, held = ((within.constraints * mechanism).sum(axis=(1, 2)) for mechanism in (outside, inside))
     over = used > within.budgets
     shares = np.where(over, (within.budgets - held) / np.where(over, used - held, 1.0), 1.0)
     share = np.clip(shares.min(initial=1.0), 0.0, 1.0)
@@ -232,16 +237,16 @@ def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
     asked = _on_every_pair(program) if program.forbids else program
     asked = dataclasses.replace(asked, feasible_point=independent_release(asked))
     limits, goal = ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
-    found = stages.run(Lowered(asked, limits, goal))
+    nearest = stages.run(Lowered(asked, limits, goal))
     if not program.forbids:
-        return found
+        return nearest
     # On the allowed pairs the same rules prove more: what is left of the prices has the sum of one.
     count = len(program.budgets)
-    k, eta, price = found.duals
+    k, eta, price = nearest.duals
     share = max(float(price[:count].sum()), _LEAST_SHARE)
     duals = k / share, eta / share, np.delete(price, count) / share
-    bound = float(certify_program(program, found.mechanism, *duals).lower_bound)
-    return dataclasses.replace(found, duals=duals, bound=bound)
+    bound = float(certify_program(program, nearest.mechanism, *duals).lower_bound)
+    return dataclasses.replace(nearest, duals=duals, bound=bound)
 
 
 def _on_every_pair(program: Program) -> Program:
@@ -257,12 +262,12 @@ def _on_every_pair(program: Program) -> Program:
     )
 
 
-def _on_face(stages: Stages, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
+def _on_face(stages: Stages, program: Program, face: Face, nearest: CertifiedCandidate) -> CertifiedCandidate:
     """The answer at distance 0 that a mechanism near the face of the budgets stands for."""
-    best = dataclasses.replace(found, value=np.inf)
-    for mechanism in moved_onto(face, program, found.mechanism):
+    best = dataclasses.replace(nearest, value=np.inf)
+    for mechanism in moved_onto(face, program, nearest.mechanism):
         violation = max(violation_of(program, mechanism), stages.excess(stages.further, mechanism))
         leak = stages.leak(mechanism)
         if violation == 0 and leak < best.value:
-            best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
-    return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else found
+            best = dataclasses.replace(nearest, mechanism=mechanism, value=leak, violation=0.0)
+    return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else nearest

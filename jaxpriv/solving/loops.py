@@ -265,13 +265,13 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
         count = lanes.count_of(*jax.tree.leaves((program, goal)))
         assert count is not None  # one of both has lanes
         leaves, structure = jax.tree.flatten(state.best)
-        found = [lanes.spread(leaf, count).copy() for leaf in leaves]
+        candidates = [lanes.spread(leaf, count).copy() for leaf in leaves]
         steps = np.zeros(count, dtype=np.int32)
         left = np.arange(count)
         for step in range(limit + 1):
             done = lanes.spread(goal.met(state.best) | solver.terminate(program, state) | (step == limit), len(left))
-            for kept, leaf in zip(found, jax.tree.leaves(state.best), strict=True):
-                kept[left[done]] = lanes.spread(leaf, len(left))[done]
+            for parts, leaf in zip(candidates, jax.tree.leaves(state.best), strict=True):
+                parts[left[done]] = lanes.spread(leaf, len(left))[done]
             steps[left[done]] = step
             left = left[~done]
             if not len(left):
@@ -279,7 +279,7 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
             if done.any():
                 program, goal, state = lanes.taken((program, goal, state), ~done)
             state = solver.step(program, state)
-    return jax.tree.unflatten(structure, found), steps
+    return jax.tree.unflatten(structure, candidates), steps
 
 
 def _step_uncompiled(
@@ -361,8 +361,8 @@ class Ran(NamedTuple):
 def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
     """About what one step takes at most, for `private` rows of all joints and measures together."""
     if isinstance(solver, PrimalDualHybridGradient):
-        one = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
-        return _STEP + solver.inner * outputs * inputs * one
+        entry = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
+        return _STEP + solver.inner * outputs * inputs * entry
     if isinstance(solver, AbstractMirrorDescent):
         return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
     rows = 1.0 if diagonal else private * (1.0 + private / inputs)
@@ -427,7 +427,7 @@ def run(
     stop, took = None, 0.0
     if step >= _PORTION and not clock.reports and _reads_the_host():
         stop, portion = np.zeros(1, np.int32), limit
-    own = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
+    address = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
     while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)):
         if clock.expired() or clock.too_short_for(took):
             break
@@ -435,7 +435,7 @@ def run(
         # On an accelerator a portion takes the memory of the last state, the argument number 3. On a CPU the best
         # candidate is read there.
         donated = None if target_platform() == "cpu" else 3
-        call, compiling = compiled(resume, solver, program, goal, course, np.asarray(until), *own, donated=donated)
+        call, compiling = compiled(resume, solver, program, goal, course, np.asarray(until), *address, donated=donated)
         seconds += compiling
         begun, before = time.perf_counter(), int(steps)
         with clock.held():
@@ -481,7 +481,7 @@ def _end_with(clock: Clock, course: Course, stop: np.ndarray, step: float) -> No
 def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, total: int) -> None:
     """Report the points of a sweep that were just done, if any, by the one with the largest gap."""
     if fresh and clock.reports:
-        worst = max(fresh, key=lambda one: one.gap if np.isfinite(one.value) else -np.inf)
+        worst = max(fresh, key=lambda solution: solution.gap if np.isfinite(solution.value) else -np.inf)
         clock.report(name, worst.steps, worst.value, worst.lower_bound, done, total)
 
 

@@ -113,9 +113,9 @@ class _Running:
         limit = min(step_limit(kind.solver, max_steps), STEPS_OF_LANES)
         if not width:
             began = time.thread_time()
-            found = _uncompiled(problems, kind, goal, limit)
+            candidates = _uncompiled(problems, kind, goal, limit)
             spend(kind, time.thread_time() - began)
-            return _Running(problems, kind, goal, found, 0.0)
+            return _Running(problems, kind, goal, candidates, 0.0)
         lanes = Lanes.of([*problems, *[problems[-1]] * (width - len(problems))], kind.bucket)
         numbers = np.asarray(goal.tol, np.float64), np.asarray(goal.rtol, np.float64)
         try:
@@ -131,15 +131,15 @@ class _Running:
         """What was found, with the numbers that it proves for each problem itself; None where these miss the goal."""
         results: list[Solution | None] = [None] * len(self.problems)
         try:
-            found = None if self.found is None else jax.tree.map(np.asarray, self.found)
+            candidates = None if self.found is None else jax.tree.map(np.asarray, self.found)
         except jax.errors.JaxRuntimeError:
-            found = None
-        if found is None:
+            candidates = None
+        if candidates is None:
             return results
         alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-        for i in np.flatnonzero(found.code[: len(results)] == Status.OPTIMAL).tolist():
+        for i in np.flatnonzero(candidates.code[: len(results)] == Status.OPTIMAL).tolist():
             alike[self.problems[i].sizes].append(i)
-        proved = [(places, *self._proved(places, found)) for places in alike.values()]
+        proved = [(places, *self._proved(places, candidates)) for places in alike.values()]
         spent = max(time.perf_counter() - begun - self.compiling, 0.0)
         seconds = {"compile": self.compiling / len(results), "solve": spent / len(results)}
         for places, met, proof, parts in proved:
@@ -157,7 +157,7 @@ class _Running:
                 )
         return results
 
-    def _proved(self, places: list[int], found: Solution) -> tuple[np.ndarray, StackProof, dict[str, np.ndarray]]:
+    def _proved(self, places: list[int], candidates: Solution) -> tuple[np.ndarray, StackProof, dict[str, np.ndarray]]:
         """(which meet the goal, what they prove, the arrays that prove it) of lanes whose problems have equal sizes, by
         the certificates of the problems themselves.
         """
@@ -166,7 +166,7 @@ class _Running:
         if stack is not None and stack.form.limits_leakage and (stack.form.target <= _NOTHING).any():
             stack = None
         joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
-        taken = jax.tree.map(lambda leaf: leaf[places], found)
+        taken = jax.tree.map(lambda leaf: leaf[places], candidates)
         outputs, given = problems[0].shape[1], (taken.mechanism, taken.scores, taken.weights)
         mechanism, scores, weights = restored(joints, outputs, kind.bucket, *given)
         parts = {"mechanism": mechanism, "scores": scores, "weights": weights, "multipliers": taken.multipliers}
@@ -201,7 +201,7 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
     mechanism, *duals = reduced.expanded(best)
     claimed = unknown
     if stack.form.minimax:
-        high, low = (reduced.limit(one) for one in (best.value, best.bound))
+        high, low = (reduced.limit(distance) for distance in (best.value, best.bound))
         claimed = np.maximum(spread(low, count), 0.0)
         duals = of_distance(program, in_lanes(worst_program(stack, claimed)), with_lanes(claimed), high, *duals)
     mechanism, k, eta, price = (spread(part, count) for part in (mechanism, *duals))
@@ -221,10 +221,10 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
 
 
 def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-    def one(lane: Lanes) -> Solution:
+    def solved_lane(lane: Lanes) -> Solution:
         return solve(lane.problem(), solver, tol=tol, rtol=rtol, max_steps=limit)
 
-    return jax.vmap(one)(lanes)
+    return jax.vmap(solved_lane)(lanes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,9 +234,11 @@ class _SharedOut:
     mesh: Mesh
 
     def __call__(self, solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
-        own, shares, same = partial(_solve_all, solver), PartitionSpec("x"), PartitionSpec()
+        on_device, shares, same = partial(_solve_all, solver), PartitionSpec("x"), PartitionSpec()
         # Unchecked: JAX's check does not cover the results of a kernel.
-        run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
+        run = jax.shard_map(
+            on_device, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False
+        )
         return run(lanes, tol, rtol, limit)
 
 
@@ -306,7 +308,7 @@ def _solved(
     asked: list[Any], starts: list[object], mesh: Mesh | None, request: Request
 ) -> "list[Solution | FunnelSolution]":
     """`solve_many` where programs run on JAX's default device, and those of batches on the mesh, if there is one."""
-    goal, known = request.goal, Kinds(request.solver, request.goal)
+    goal, kind_of_problem = request.goal, Kinds(request.solver, request.goal)
     requests = [dataclasses.replace(request, start=start) for start in starts]
     alike: dict[int, tuple[Kind | None, list[int]]] = {}  # by object: the hash of a kind goes through all parameters
     for i, problem in enumerate(asked):
@@ -314,7 +316,7 @@ def _solved(
             allowed = ", ".join(kind.__name__ for kind in _KNOWN)
             raise InputError(f"problems[{i}] must be one of {allowed}, not {type(problem).__name__}")
         try:
-            kind = known.of(problem)
+            kind = kind_of_problem.of(problem)
             if starts[i] is not None:
                 kind = None
                 if isinstance(problem, DistortionProblem):
@@ -330,12 +332,12 @@ def _solved(
     done = 0
     with request.clock as clock:
 
-        def take(places: list[int], found: list[Any]) -> None:
+        def take(places: list[int], solutions: list[Any]) -> None:
             nonlocal done
-            for i, one in zip(places, found, strict=True):
-                results[i] = one
-            done += len(found)
-            certified = [one for one in found if isinstance(one, Solution)]
+            for i, solution in zip(places, solutions, strict=True):
+                results[i] = solution
+            done += len(solutions)
+            certified = [solution for solution in solutions if isinstance(solution, Solution)]
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
         together: dict[Kind | None, list[int]] = {**joined(kinds), None: others}
@@ -351,11 +353,13 @@ def _solved(
                 alone = []
                 reached = 0
                 solved = solve_together(begun, kind, goal, request.max_steps, width, mesh)
-                for batch, found in zip(batches, solved, strict=False):
+                for batch, solutions in zip(batches, solved, strict=False):
                     reached += len(batch)
-                    alone += [i for i, one in zip(batch, found, strict=True) if one is None]
-                    proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]
-                    take([i for i, _ in proved], [one for _, one in proved])
+                    alone += [i for i, solution in zip(batch, solutions, strict=True) if solution is None]
+                    proved = [
+                        (i, solution) for i, solution in zip(batch, solutions, strict=True) if solution is not None
+                    ]
+                    take([i for i, _ in proved], [solution for _, solution in proved])
                 alone += ordered[reached:]
             # What is too small for a batch takes at most a few seconds in NumPy: about what compiling takes.
             small = kind is not None and not width and kind.small

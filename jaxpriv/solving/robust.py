@@ -157,12 +157,12 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         except ResourceError:
             pass  # the rounds do without it
         else:
-            priors, offers = _others([ball.drawn_in(one) for one in worst], []), [start]
+            priors, offers = _others([ball.drawn_in(prior) for prior in worst], []), [start]
     best, bound, proof, proved = None, 0.0, priors, False
     done = 0
     while done < max_rounds and not proved and not clock.expired():
         done += 1
-        joints = np.stack([given * one[:, None] for one in _padded(priors)])
+        joints = np.stack([given * prior[:, None] for prior in _padded(priors)])
         try:
             finite = _finite(problem, joints, tightening, tol, clock)
         except InfeasibleError:
@@ -172,28 +172,28 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             finite = _finite(problem, joints, tightening, tol, clock)
         weights, prices = _weights_and_prices(finite, len(joints))
         raised = float(finite.lower_bound - (prices @ tightening).sum() * (1 + 8 * _EPS))
-        kept = priors
+        active = priors
         if raised > bound + tol:
             # Priors without a price may go: the bound rises each time, so none is added and removed for ever.
             use = weights + prices @ span
-            kept = [one for k, one in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
+            active = [prior for k, prior in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
         if raised > bound:
             bound, proof = raised, priors
         fresh = []
         for mechanism in [*offers, np.asarray(finite.mechanism)]:
-            found, worst = worst_case.of(mechanism, tightening)
+            candidate, worst = worst_case.of(mechanism, tightening)
             fresh += worst
-            if found is not None and (best is None or found.value < best.value):
-                best = found
+            if candidate is not None and (best is None or candidate.value < best.value):
+                best = candidate
             proved = best is not None and best.value - bound <= tol
             if proved:
                 break
         if best is not None:
             clock.report("prior-ball", done, best.value, bound)
-        fresh, offers = _others(fresh, kept), []
+        fresh, offers = _others(fresh, active), []
         if not fresh:
             break
-        priors = kept + fresh
+        priors = active + fresh
     if best is None:
         best, _ = worst_case.of(worst_case.safe, tightening)
     if best is None:
@@ -205,7 +205,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         lower_bound=bound,
         mechanism=best.mechanism,
         prior=_everywhere(best.prior, seen, len(prior)),
-        priors=np.stack([_everywhere(one, seen, len(prior)) for one in proof]),
+        priors=np.stack([_everywhere(weighted, seen, len(prior)) for weighted in proof]),
         leakage=_information(ball.centre, given @ best.mechanism),
         distortion=best.distortion,
         status="optimal" if proved else "best_known" if clock.stop else "not_certified",
@@ -241,14 +241,16 @@ class _WorstCase:
         """(the mechanism, made to keep the budgets if that can be, the priors that are worst for it)."""
         costliest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
         over = distortion > self.allowed
-        worst = [one for one, high in zip(costliest, distortion > self.budget - 0.5 * tightening, strict=True) if high]
+        worst = [
+            costly for costly, high in zip(costliest, distortion > self.budget - 0.5 * tightening, strict=True) if high
+        ]
         if over.any() and np.all(self.safest <= self.allowed):  # a blend with the cheapest release keeps them already
             share = float(((distortion - self.budget)[over] / (distortion - self.safest)[over]).max())
             mechanism = (1.0 - share) * mechanism + share * self.safe
             distortion = self.ball.worst_means(self.given, self.tables, mechanism)[1]
         prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap, self.clock)
-        kept = bool(np.all(distortion <= self.allowed))
-        return _Found(mechanism, prior, value, distortion) if kept else None, [*worst, prior]
+        within = bool(np.all(distortion <= self.allowed))
+        return _Found(mechanism, prior, value, distortion) if within else None, [*worst, prior]
 
 
 def _weights_and_prices(finite: Solution, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -259,12 +261,12 @@ def _weights_and_prices(finite: Solution, count: int) -> tuple[np.ndarray, np.nd
     return multipliers[-count:], multipliers[:-count].reshape(count, -1)
 
 
-def _others(priors: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarray]:
+def _others(priors: list[np.ndarray], present: list[np.ndarray]) -> list[np.ndarray]:
     """Those of `priors` that are neither among the known ones nor twice among themselves."""
     new: list[np.ndarray] = []
-    for one in priors:
-        if all(np.abs(one - other).sum() > _SAME for other in [*known, *new]):
-            new.append(one)
+    for prior in priors:
+        if all(np.abs(prior - other).sum() > _SAME for other in [*present, *new]):
+            new.append(prior)
     return new
 
 
@@ -330,7 +332,7 @@ class _Ball:
         """For each distortion the prior under which its mean is largest, and that mean."""
         means = np.einsum("sx,mxy,xy->ms", given, tables, mechanism)
         priors = [self.costliest(row) for row in means]
-        return priors, np.array([float(one @ row) for one, row in zip(priors, means, strict=True)])
+        return priors, np.array([float(vertex @ row) for vertex, row in zip(priors, means, strict=True)])
 
     def worst_leakage(self, channel: np.ndarray, gap: float, clock: Clock) -> tuple[np.ndarray, float]:
         """(a prior of large I(S;Y), a proved upper bound on every prior's), by Frank-Wolfe with pairwise steps.
@@ -351,7 +353,7 @@ class _Ball:
                 break
             scores = np.stack(vertices) @ gains
             away = int(np.argmin(np.where(weights > 0, scores, np.inf)))
-            same = [k for k, one in enumerate(vertices) if np.array_equal(one, best)]
+            same = [k for k, vertex in enumerate(vertices) if np.array_equal(vertex, best)]
             toward = same[0] if same else len(vertices)
             if not same:
                 vertices.append(best)
@@ -360,8 +362,11 @@ class _Ball:
             weights[toward] += step
             weights[away] -= step
             if weights[away] <= 0.0:
-                kept = np.arange(len(vertices)) != away
-                vertices, weights = [one for one, keep in zip(vertices, kept, strict=True) if keep], weights[kept]
+                remaining = np.arange(len(vertices)) != away
+                vertices, weights = (
+                    [vertex for vertex, keep in zip(vertices, remaining, strict=True) if keep],
+                    weights[remaining],
+                )
             weights = weights / weights.sum()
         rounding = 8 * (channel.size + 8) * _EPS * (upper + 1.0)
         return prior, upper + rounding

@@ -203,13 +203,15 @@ def solve(
     if device is not None and place.mesh is not None and not isinstance(problem, DistortionProblem):
         raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
-        found = solve_within(place.moved(problem), Request(clock, goal, solver, max_steps, throw, start, checkpoint))
+        solution = solve_within(place.moved(problem), Request(clock, goal, solver, max_steps, throw, start, checkpoint))
         if clock.every is not None:  # a history
-            ends = found.lower_bound, getattr(found, "upper_bound", found.value)
-            bound = max(ends, key=lambda end: abs(end - found.value))
-            used = getattr(found, "distortion", None)
-            clock.report(found.solver, found.steps, found.value, bound, distortion=used, mechanism=found.mechanism)
-        return found
+            ends = solution.lower_bound, getattr(solution, "upper_bound", solution.value)
+            bound = max(ends, key=lambda end: abs(end - solution.value))
+            used = getattr(solution, "distortion", None)
+            clock.report(
+                solution.solver, solution.steps, solution.value, bound, distortion=used, mechanism=solution.mechanism
+            )
+        return solution
 
 
 @overload
@@ -232,9 +234,9 @@ def solve_within(problem: object, request: Request) -> "Solution | FunnelSolutio
     if isinstance(problem, LexicographicProblem):
         return _lexicographic(problem, request)
     if not isinstance(problem, DistortionProblem):
-        known = "DistortionProblem, NoiseProblem, LexicographicProblem, FunnelProblem or BottleneckProblem"
+        classes = "DistortionProblem, NoiseProblem, LexicographicProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
-        raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
+        raise InputError(f"problem must be a {classes}, not {type(problem).__name__}{several}")
     name, chosen, notes, start = pick_for_start(problem, request)
     limit, streaming = step_limit(chosen, request.max_steps), isinstance(chosen, STREAMING)
     if request.checkpoint is not None and (traced or not streaming):
@@ -287,8 +289,8 @@ def _lexicographic(problem: LexicographicProblem, request: Request) -> Solution:
     if not np.isfinite(first.value):  # none exists, or none was found, and nothing is proved about distortions
         bound = np.inf if first.code == Status.INFEASIBLE else -np.inf
         return dataclasses.replace(first, lower_bound=np.float64(bound), least_leakage=first)
-    own = dataclasses.replace(request, throw=True, start=None)
-    second = solve_within(problem.least_distortion(first.value), own)
+    second_request = dataclasses.replace(request, throw=True, start=None)
+    second = solve_within(problem.least_distortion(first.value), second_request)
     if not second.value <= first.distortion[0]:
         reached = first.distortion[0]
         second = dataclasses.replace(

@@ -144,13 +144,17 @@ class Stages:
         """
         if not lowered.limits or lowered.goal.proved(answer) or self.clock.expired():
             return answer
-        found = at_least_value(lowered.program, self.problem, lowered.limits)
-        if found is None:
+        at_least = at_least_value(lowered.program, self.problem, lowered.limits)
+        if at_least is None:
             return answer
-        mechanisms, duals = found
-        known = [answer.mechanism, np.asarray(lowered.program.feasible_point), *mechanisms]
-        certified = [self.certified(lowered, answer.solver, one, *duals) for one in known]
-        best = min((one for one in certified if one.violation <= 0), key=lambda one: one.value, default=answer)
+        mechanisms, duals = at_least
+        offered = [answer.mechanism, np.asarray(lowered.program.feasible_point), *mechanisms]
+        certified = [self.certified(lowered, answer.solver, mechanism, *duals) for mechanism in offered]
+        best = min(
+            (candidate for candidate in certified if candidate.violation <= 0),
+            key=lambda candidate: candidate.value,
+            default=answer,
+        )
         duals = answer.duals if answer.bound > certified[0].bound else duals
         other = self.certified(lowered, answer.solver, best.mechanism, *duals)
         return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
@@ -159,18 +163,18 @@ class Stages:
         """The answer where a limit has no slack."""
         if not any(lowered.tight):
             return None
-        known = self.closed_form(lowered)
-        found = None if known is not None else solve_tight(lowered.program, lowered.tight)
-        if found is None:
-            return known
-        answer = self.certified(lowered, "linear-program", *found)
+        exact = self.closed_form(lowered)
+        vertex = None if exact is not None else solve_tight(lowered.program, lowered.tight)
+        if vertex is None:
+            return exact
+        answer = self.certified(lowered, "linear-program", *vertex)
         if answer.violation > 0:  # what rounding missed was repaired with a feasible point that ignores the budgets
             lowered = self.with_feasible_point(lowered)
-            found = solve_tight(lowered.program, lowered.tight) or found
-            answer = self.certified(lowered, "linear-program", *found)
+            vertex = solve_tight(lowered.program, lowered.tight) or vertex
+            answer = self.certified(lowered, "linear-program", *vertex)
         if lowered.goal.proved(answer) or not _above_least(lowered):
             return answer
-        return min(answer, self.run(lowered), key=lambda one: (one.violation, one.gap))
+        return min(answer, self.run(lowered), key=lambda candidate: (candidate.violation, candidate.gap))
 
     def lower(self) -> Lowered:
         """The program of the problem's own form, with its feasible point."""
@@ -204,11 +208,13 @@ class Stages:
         """
         program = lowered.program
         if answer.violation > 0:
-            known = [program.feasible_point, *_constants(program)]
+            offered = [program.feasible_point, *_constants(program)]
             if len(program.budgets):
-                known.append(cheapest_release(program))
-            certified = [self.certified(lowered, answer.solver, np.asarray(one), *answer.duals) for one in known]
-            answer = min(certified, key=lambda one: (one.violation, one.value))
+                offered.append(cheapest_release(program))
+            certified = [
+                self.certified(lowered, answer.solver, np.asarray(mechanism), *answer.duals) for mechanism in offered
+            ]
+            answer = min(certified, key=lambda candidate: (candidate.violation, candidate.value))
         return self.finish(answer, *interval_of(self.problem, *self.reading, answer.value, answer.bound))
 
     def joined(self, mechanism: np.ndarray, proof: Solution) -> Solution:
@@ -220,9 +226,9 @@ class Stages:
 
     def run(self, lowered: Lowered) -> CertifiedCandidate:
         """Closed form or iteration, and the certificate on the program itself."""
-        known = self.closed_form(lowered)
-        if known is not None:
-            return known
+        exact = self.closed_form(lowered)
+        if exact is not None:
+            return exact
         if self.clock.expired():
             return self.without_steps(lowered)
         program, face = lowered.program, lowered.face
@@ -231,20 +237,20 @@ class Stages:
             solved = highs(reduced.program, self.clock.left)
             if solved is None:  # also what its tolerance does not distinguish from infeasible
                 return self.without_steps(lowered)
-            found = reduced.expanded(solved.candidate)
-            found = found if face is None else off_face(program, face, *found)
-            return self.or_feasible_point(lowered, self.certified(lowered, self.name, *found))
+            parts = reduced.expanded(solved.candidate)
+            parts = parts if face is None else off_face(program, face, *parts)
+            return self.or_feasible_point(lowered, self.certified(lowered, self.name, *parts))
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:
             if lowered.whole and self.clock.reports:
                 value, bound = self.in_units(lowered, reduced, best.value, best.bound)
                 self.show(program, reduced, face, best, (steps, value, bound, length))
 
-        ran, found = self.iterated(program, reduced, face, report)
-        if found is None:
+        ran, parts = self.iterated(program, reduced, face, report)
+        if parts is None:
             return self.without_steps(lowered)
         at_vertex = self.vertices and int(ran.steps) == 0  # without a step
-        answer = self.certified(lowered, "linear-program" if at_vertex else self.name, *found)
+        answer = self.certified(lowered, "linear-program" if at_vertex else self.name, *parts)
         if self.vertices and not lowered.goal.proved(answer):
             self.vertices = False
             return self.run(lowered)
@@ -302,13 +308,13 @@ class Stages:
         if ran.best is None:
             return ran, None
         self.steps += int(ran.steps)
-        found = reduced.expanded(ran.best)
+        parts = reduced.expanded(ran.best)
         if face is None:
-            return ran, found
+            return ran, parts
         if program.minimax:
             proved = float(reduced.limit(ran.best.bound))
             program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
-        return ran, off_face(program, face, *found)
+        return ran, off_face(program, face, *parts)
 
     def without_steps(self, lowered: Lowered) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
@@ -317,8 +323,8 @@ class Stages:
 
     def closed_form(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
-        found = known_answer(lowered.program, partial(self.excess, lowered.limits))
-        return None if found is None else self.certified(lowered, "closed-form", *found)
+        parts = known_answer(lowered.program, partial(self.excess, lowered.limits))
+        return None if parts is None else self.certified(lowered, "closed-form", *parts)
 
     def certified(
         self, lowered: Lowered, name: str, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
@@ -327,16 +333,16 @@ class Stages:
         program, duals = lowered.program, (k, eta, price)
         mechanism, certificate, over = inside(program, partial(self.excess, lowered.limits), mechanism, *duals)
         # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
-        own = [
+        leaks = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
             for term, total in zip(program.terms, certificate.leakages, strict=True)
             if term.role in (Role.OBJECTIVE, Role.PEAK) or self.problem.of_information
         ]
-        if len(own) == len(self.problem.joints):
+        if len(leaks) == len(self.problem.joints):
             scale, shift = self.reading
             if self.known[0] is not mechanism:
                 self.known = (mechanism, {})
-            self.known[1][id(self.problem.leakage)] = max(float(scale.outer(max(own) + shift)), 0.0)
+            self.known[1][id(self.problem.leakage)] = max(float(scale.outer(max(leaks) + shift)), 0.0)
         violation = max(float(certificate.violation), over)
         value, bound = float(certificate.value), float(certificate.lower_bound)
         return CertifiedCandidate(mechanism, duals, value, bound, violation, name)
@@ -378,32 +384,33 @@ class Stages:
         away = distance_program(self.problem, limits) if limits else None
         if away is None or not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
-        found = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
-        if face is not None and found.bound <= 0:
-            nearest = face.onto(program, found.mechanism)
+        closest = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
+        if face is not None and closest.bound <= 0:
+            nearest = face.onto(program, closest.mechanism)
             if self.excess(limits, nearest) == 0:
                 return nearest, face
-        if face is None and found.bound <= 0 < found.value:  # next to no slack: a constant output may meet all exactly
+        # Next to no slack: a constant output may meet all limits exactly.
+        if face is None and closest.bound <= 0 < closest.value:
             for constant in _constants(program):
                 if violation_of(program, constant) == 0 and self.excess(limits, constant) == 0:
                     return constant, None
-        return self._met(found).mechanism, face
+        return self._met(closest).mechanism, face
 
-    def _met(self, found: CertifiedCandidate) -> CertifiedCandidate:
+    def _met(self, nearest: CertifiedCandidate) -> CertifiedCandidate:
         """What was found at no distance to the budgets; raises where it is at some, or may be."""
         early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
-        if found.bound > 0:
+        if nearest.bound > 0:
             raise InfeasibleError(
                 "limits and `budget` contradict each other: under the limits the budgets are exceeded by at least "
-                f"{found.bound!r} of their range",
-                {"bound": found.bound, "allowed": 0.0, "multipliers": found.duals[2].tolist()},
+                f"{nearest.bound!r} of their range",
+                {"bound": nearest.bound, "allowed": 0.0, "multipliers": nearest.duals[2].tolist()},
             )
-        if found.value > most_excess(np.float64):
+        if nearest.value > most_excess(np.float64):
             raise NotCertifiedError(
                 f"{early}limits and budget: whether they can be met together is not certified; the distance to the "
-                f"budgets lies in [{found.bound!r}, {found.value!r}] of their range"
+                f"budgets lies in [{nearest.bound!r}, {nearest.value!r}] of their range"
             )
-        return found
+        return nearest
 
     def _of_allowed(
         self, program: Program, within: Program, limits: Limits, mechanism: np.ndarray, tight: Face | None
@@ -438,8 +445,9 @@ class Stages:
 
     def _largest(self, limits: Limits, mechanism: np.ndarray) -> float:
         """The largest value of the measures that have to be finite."""
-        own = () if self.problem.form.limits_leakage else (self.problem.leakage,)
-        return max(self._leaks((*own, *(measure for measure, _ in finite_limits(limits))), mechanism), default=0.0)
+        objective = () if self.problem.form.limits_leakage else (self.problem.leakage,)
+        measures = (*objective, *(measure for measure, _ in finite_limits(limits)))
+        return max(self._leaks(measures, mechanism), default=0.0)
 
     def _under_limits(self, program: Program, face: Face, limits: Limits) -> np.ndarray:
         """A mechanism on the support of the face that meets the limits, whatever the budgets.
@@ -471,18 +479,18 @@ class Stages:
             lowered = tuple((measure, value - share * value) for measure, value in limits)
             terms = tuple(limit_terms(self.problem.joints, lowered))
             try:
-                found = self.nearest(dataclasses.replace(outside, terms=terms), lowered)
+                nearest = self.nearest(dataclasses.replace(outside, terms=terms), lowered)
             except InfeasibleError:  # below what a release that ignores the data leaks
                 continue
             if share == 0:
-                lowest, highest = found.bound, found.value
+                lowest, highest = nearest.bound, nearest.value
             if lowest > 0:
                 raise InfeasibleError(
                     "limits and distortion contradict each other: under the limits at least a share of "
                     f"{lowest!r} of the data is released as a symbol that is forbidden for it",
-                    {"bound": lowest, "allowed": 0.0, "multipliers": found.duals[2].tolist()},
+                    {"bound": lowest, "allowed": 0.0, "multipliers": nearest.duals[2].tolist()},
                 )
-            for allowed in moved_onto(face, program, found.mechanism):
+            for allowed in moved_onto(face, program, nearest.mechanism):
                 if self.excess(limits, allowed) == 0:
                     return allowed
         raise NotCertifiedError(
@@ -497,15 +505,15 @@ class Stages:
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
             return self.run(lowered)
-        found = self.certified(lowered, "linear-program", *vertex)
-        if found.value > 0 >= found.bound:
+        nearest = self.certified(lowered, "linear-program", *vertex)
+        if nearest.value > 0 >= nearest.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
             # every measure is at its least, and such a vertex is exact.
             exact = independent_vertex(away, self.problem)
             if exact is not None:
                 other = self.certified(lowered, "linear-program", exact, *vertex[1:])
-                found = other if other.violation == 0 and other.value < found.value else found
-        return found
+                nearest = other if other.violation == 0 and other.value < nearest.value else nearest
+        return nearest
 
     def excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""
@@ -521,12 +529,12 @@ class Stages:
         """The largest of every measure over the joints. Those of limits are needed again in the solution."""
         if self.known[0] is not mechanism:
             self.known = (mechanism, {})
-        known = self.known[1]
-        missing = tuple(measure for measure in measures if id(measure) not in known)
+        leaks = self.known[1]
+        missing = tuple(measure for measure in measures if id(measure) not in leaks)
         if missing:
-            found = zip(*(exact_values(missing, joint, mechanism) for joint in self.problem.joints), strict=True)
-            known.update((id(measure), float(np.max(values))) for measure, values in zip(missing, found, strict=True))
-        return [known[id(measure)] for measure in measures]
+            largest = zip(*(exact_values(missing, joint, mechanism) for joint in self.problem.joints), strict=True)
+            leaks.update((id(measure), float(np.max(values))) for measure, values in zip(missing, largest, strict=True))
+        return [leaks[id(measure)] for measure in measures]
 
     def finish(self, answer: CertifiedCandidate, value: float, bound: float) -> Solution:
         """The solution that an answer is whose value and bound read as these in the unit of the problem."""
@@ -601,7 +609,7 @@ def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[
 
     Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
     """
-    return (face.onto(program, one) for one in (mechanism, *without_rare(program, mechanism)))
+    return (face.onto(program, near) for near in (mechanism, *without_rare(program, mechanism)))
 
 
 def on_face(program: Program, face: Face) -> Program:
@@ -615,8 +623,8 @@ def off_face(
     """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
     used, count = face.used[:, None], len(program.budgets)
     k, eta = np.where(used, k, prior_rules(program, price)), np.where(used, eta, 0.0)
-    own = face.prices(program, entry_costs(program, k, eta), price[:count])
-    return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
+    prices = face.prices(program, entry_costs(program, k, eta), price[:count])
+    return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([prices, price[count:]])
 
 
 def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionProblem | ProblemStack) -> Goal:

@@ -72,7 +72,7 @@ def solve_streamed(
     goal, mesh = request.goal, solver.mesh if solver.mesh is not None else all_devices()
     task = Task(goal, step_limit(solver, request.max_steps), mesh, list(notes), request.clock)
     try:
-        (program, task.scale, task.shift), known = _ready(problem, mesh)
+        (program, task.scale, task.shift), surveyed = _ready(problem, mesh)
     except InfeasibleError:
         if request.throw:
             raise
@@ -80,28 +80,28 @@ def solve_streamed(
         return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
     if request.checkpoint is not None:
         task.checkpoint = checkpoint_of(request.checkpoint, program, solver, goal, mesh)
-    found = _closed_form(task, program, known)
-    if found is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
-        found = _nearest(task, program, known, np.zeros(len(program.distortions)))._replace(solver="none")
-    if found is None and isinstance(solver, TwoGrid):
-        found = _two_grid(task, program, known, solver, problem)
-    if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found.certificate)):
+    result = _closed_form(task, program, surveyed)
+    if result is None and (task.expired(mesh) or not task.allows("first", program, mesh)):
+        result = _nearest(task, program, surveyed, np.zeros(len(program.distortions)))._replace(solver="none")
+    if result is None and isinstance(solver, TwoGrid):
+        result = _two_grid(task, program, surveyed, solver, problem)
+    if result is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(result.certificate)):
         on_all = solver if isinstance(solver, AcceleratedMirrorDescent) else AcceleratedMirrorDescent()
         on_all = dataclasses.replace(on_all, mesh=mesh)
-        if found is not None:
-            task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
-            task.show(float(found.certificate.value), float(found.certificate.lower_bound))
-        found = _better(found, _accelerated(task, program, known, on_all))
-    _check_order(found.certificate)
-    if notes and task.left > 0 and task.goes_on(found.certificate) and fits_for_newton(problem):
-        task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
+        if result is not None:
+            task.said.append(f"auto: accelerated next, two-grid ended at a gap of {result.certificate.gap:.2e}")
+            task.show(float(result.certificate.value), float(result.certificate.lower_bound))
+        result = _better(result, _accelerated(task, program, surveyed, on_all))
+    _check_order(result.certificate)
+    if notes and task.left > 0 and task.goes_on(result.certificate) and fits_for_newton(problem):
+        task.said.append(f"auto: interior-point last, accelerated ended at a gap of {result.certificate.gap:.2e}")
         stages = Stages(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), task.clock)
         dense = solve_dense(stages, request.throw)
-        if dense.gap < found.certificate.gap:
+        if dense.gap < result.certificate.gap:
             if task.checkpoint is not None and dense.status == "optimal":
                 task.checkpoint.remove()
             return dataclasses.replace(dense, notes=tuple(task.said))
-    return _solution(program, found, task)
+    return _solution(program, result, task)
 
 
 def _check_order(certificate: Certificate) -> None:
@@ -115,8 +115,8 @@ def _check_order(certificate: Certificate) -> None:
         )
 
 
-def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> Solution:
-    certificate, stop = found.certificate, task.clock.stop
+def _solution(program: StreamedProgram, result: StreamedResult, task: Task) -> Solution:
+    certificate, stop = result.certificate, task.clock.stop
     proved = task.goal.proved(certificate)
     if proved and task.checkpoint is not None:
         task.checkpoint.remove()
@@ -124,15 +124,15 @@ def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> So
     solution = Solution(
         value=np.float64(certificate.value),
         lower_bound=np.float64(certificate.lower_bound),
-        mechanism=found.mechanism,
+        mechanism=result.mechanism,
         leakage=np.float64(certificate.leakages[0]),
         distortion=np.asarray(certificate.constraint_values),
-        scores=found.rules[None],
+        scores=result.rules[None],
         weights=np.zeros((program.shape[1], 0)),
-        multipliers=found.multipliers if program.prices is None else np.zeros(0),
+        multipliers=result.multipliers if program.prices is None else np.zeros(0),
         code=np.int32(code),
-        steps=np.int32(found.steps),
-        solver=found.solver,
+        steps=np.int32(result.steps),
+        solver=result.solver,
         seconds=task.seconds(),
         notes=tuple(task.said),
         stopped=np.int32(stop),
@@ -140,15 +140,20 @@ def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> So
     return within_limits(solution, certificate.violation)
 
 
-def _better(one: StreamedResult | None, two: StreamedResult) -> StreamedResult:
+def _better(first: StreamedResult | None, second: StreamedResult) -> StreamedResult:
     """The better mechanism with the better proof of the two."""
-    if one is None:
-        return two
-    a, b = one.certificate, two.certificate
-    primal, dual = (one if a.value <= b.value else two), (one if a.lower_bound >= b.lower_bound else two)
+    if first is None:
+        return second
+    a, b = first.certificate, second.certificate
+    primal, dual = (first if a.value <= b.value else second), (first if a.lower_bound >= b.lower_bound else second)
     joined = dataclasses.replace(primal.certificate, lower_bound=dual.certificate.lower_bound)
     return StreamedResult(
-        primal.mechanism, dual.rules, dual.multipliers, joined, one.steps + two.steps, f"{one.solver}, {two.solver}"
+        primal.mechanism,
+        dual.rules,
+        dual.multipliers,
+        joined,
+        first.steps + second.steps,
+        f"{first.solver}, {second.solver}",
     )
 
 
@@ -178,36 +183,36 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[tuple[Streame
     joint = in_double(joint)
     for k, d in enumerate(distortions):
         check_blocks(d, f"distortion[{k}]")
-    known = _look(joint, distortions, problem.budget, mesh)
-    _check_faults(known, joint, distortions)
-    if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
-        raise InputError(f"joint sums to {float(known.prior.sum()):.12g}, not 1")
-    stated = streamed_program(problem, joint, distortions, known.prior)
+    surveyed = _look(joint, distortions, problem.budget, mesh)
+    _check_faults(surveyed, joint, distortions)
+    if abs(float(surveyed.prior.sum()) - 1) > SUM_TOLERANCE:
+        raise InputError(f"joint sums to {float(surveyed.prior.sum()):.12g}, not 1")
+    stated = streamed_program(problem, joint, distortions, surveyed.prior)
     budgets = stated[0].budgets
     if budgets is not None:
-        short = budgets < known.least * (1 - BOUNDARY)
+        short = budgets < surveyed.least * (1 - BOUNDARY)
         if short.any():
             k = int(np.argmax(short))
             weights = np.eye(len(budgets))[k]
             raise InfeasibleError(
-                f"budget[{k}] {float(budgets[k]):.12g} is below {float(known.least[k]):.12g}, the least distortion of "
-                "any mechanism",
-                {"bound": float(known.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
+                f"budget[{k}] {float(budgets[k]):.12g} is below {float(surveyed.least[k]):.12g}, the least distortion "
+                "of any mechanism",
+                {"bound": float(surveyed.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
             )
-        if not (known.at_feasible_point <= budgets * (1 + BOUNDARY)).all():
+        if not (surveyed.at_feasible_point <= budgets * (1 + BOUNDARY)).all():
             raise Unsuited(
                 "budget: releasing the nearest symbol does not meet all budgets at once; use multipliers, or "
                 "solver='interior-point'"
             )
-        if ((budgets <= known.least * (1 + BOUNDARY)) & (known.ties > 0)).any():
+        if ((budgets <= surveyed.least * (1 + BOUNDARY)) & (surveyed.ties > 0)).any():
             raise Unsuited(
                 "budget: it leaves a choice between cheapest symbols and nothing else; use solver='interior-point'"
             )
-    return stated, known
+    return stated, surveyed
 
 
-def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...]) -> None:
-    bad = np.flatnonzero(known.faults)
+def _check_faults(surveyed: Survey, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...]) -> None:
+    bad = np.flatnonzero(surveyed.faults)
     if len(bad) == 0:
         return
     x = int(bad[0])
@@ -226,32 +231,32 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     raise InputError(f"joint at [{s}, {x}] (axes s, x) is negative or not finite")
 
 
-def _closed_form(task: Task, program: StreamedProgram, known: Survey) -> StreamedResult | None:
+def _closed_form(task: Task, program: StreamedProgram, surveyed: Survey) -> StreamedResult | None:
     """Budgets that one constant release meets need no leakage; budgets without slack leave one mechanism."""
     if program.budgets is None:
         return None
     inputs, outputs = program.shape
     nothing, idle = np.zeros((outputs, len(program.term.reference))), np.zeros(len(program.budgets))
-    free = (known.constant <= program.budgets[:, None]).all(axis=0)
+    free = (surveyed.constant <= program.budgets[:, None]).all(axis=0)
     if free.any():
-        best = int(np.where(free, known.constant.sum(axis=0), np.inf).argmin())
+        best = int(np.where(free, surveyed.constant.sum(axis=0), np.inf).argmin())
         constant = Deterministic(np.full(inputs, best), outputs)
         return _certified(task, program, constant, nothing, idle, "closed-form")
-    full = program.budgets <= known.least * (1 + BOUNDARY)
+    full = program.budgets <= surveyed.least * (1 + BOUNDARY)
     if not full.any():
         return None  # (that each x has ONE cheapest output then was checked before)
-    nearest = Deterministic(known.nearest, outputs)
-    rules = _excluding(program, known)
-    span = np.maximum(known.constant.max(axis=1) - known.least, 1.0 / _HIGHEST_PRICE)
+    nearest = Deterministic(surveyed.nearest, outputs)
+    rules = _excluding(program, surveyed)
+    span = np.maximum(surveyed.constant.max(axis=1) - surveyed.least, 1.0 / _HIGHEST_PRICE)
     # The price of a budget without slack has no upper end: raise it until the bound no longer grows.
     first = np.where(full, np.minimum(1.0 / span, _HIGHEST_PRICE), 0.0)
-    found = _certified(task, program, nearest, rules, first, "closed-form")
+    result = _certified(task, program, nearest, rules, first, "closed-form")
     for power in range(2, 40, 2):  # to 2^38 = 3e11 times the first price: a choice
         trial = _certified(task, program, nearest, rules, 2.0**power * first, "closed-form")
-        if 0 < trial.certificate.lower_bound <= found.certificate.lower_bound:
+        if 0 < trial.certificate.lower_bound <= result.certificate.lower_bound:
             break
-        found = trial
-    return found
+        result = trial
+    return result
 
 
 # --------------------------------------------------------------------------------- iteration
@@ -261,58 +266,58 @@ def _certified(
     task: Task, program: StreamedProgram, mechanism: AbstractChannel, rules: Arr, multipliers: Arr, solver: str
 ) -> StreamedResult:
     rules, multipliers = np.asarray(rules), np.asarray(multipliers)
-    found = certify_streamed(program, mechanism, rules, multipliers, task.mesh)
-    (leaked,) = found.leakages
+    certificate_of_total = certify_streamed(program, mechanism, rules, multipliers, task.mesh)
+    (leaked,) = certificate_of_total.leakages
     certificate = dataclasses.replace(
-        found,
-        value=task.value(found.value),
-        lower_bound=task.value(found.lower_bound),
+        certificate_of_total,
+        value=task.value(certificate_of_total.value),
+        lower_bound=task.value(certificate_of_total.lower_bound),
         leakages=np.array([max(task.value(leaked), 0.0)]),
     )
     return StreamedResult(mechanism, rules, multipliers, certificate, 0, solver)
 
 
 def _accelerated(
-    task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedMirrorDescent
+    task: Task, program: StreamedProgram, surveyed: Survey, solver: AcceleratedMirrorDescent
 ) -> StreamedResult:
     def certified(best: StreamedCandidate) -> StreamedResult:
-        channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
+        channel = _repaired(program, surveyed, _gibbs(program, best), solver.mesh)
         return _certified(task, program, channel, best.rule, best.multipliers, "accelerated")
 
     candidates, used = iterate(
-        task, "all symbols", program, known, solver, task.goal, lambda best: certified(best).certificate
+        task, "all symbols", program, surveyed, solver, task.goal, lambda best: certified(best).certificate
     )
-    found = None
+    result = None
     for best in candidates:
-        found = _better(found, certified(best))
-        if not task.goes_on(found.certificate):
+        result = _better(result, certified(best))
+        if not task.goes_on(result.certificate):
             break
-    assert found is not None  # there always is a candidate
+    assert result is not None  # there always is a candidate
     # Float32 claimed to be at the goal, and is not.
     claimed = solver.single is None and len(candidates) == 1 and task.left > 0
-    if claimed and task.goes_on(found.certificate) and task.allows("float64", program, solver.mesh):
+    if claimed and task.goes_on(result.certificate) and task.allows("float64", program, solver.mesh):
         task.said.append("accelerated: float64 passes, because the certificate of what float32 found misses the goal")
         exact = dataclasses.replace(solver, single=False)
-        candidates, more = iterate(task, "all symbols, float64", program, known, exact, task.goal)
-        found, used = _better(found, certified(candidates[0])), used + more
-    if task.goes_on(found.certificate):
-        found = _better(found, _nearest(task, program, known, found.multipliers))
-    return found._replace(steps=used, solver="accelerated")
+        candidates, more = iterate(task, "all symbols, float64", program, surveyed, exact, task.goal)
+        result, used = _better(result, certified(candidates[0])), used + more
+    if task.goes_on(result.certificate):
+        result = _better(result, _nearest(task, program, surveyed, result.multipliers))
+    return result._replace(steps=used, solver="accelerated")
 
 
-def _nearest(task: Task, program: StreamedProgram, known: Survey, multipliers: np.ndarray) -> StreamedResult:
+def _nearest(task: Task, program: StreamedProgram, surveyed: Survey, multipliers: np.ndarray) -> StreamedResult:
     """The release of the nearest symbol and its adversary: the answer at a high price, and near the least budget."""
     if program.prices is not None:  # nearest outputs are computed only where there is a budget
         scales = np.divide(1.0, program.prices, out=np.full(len(program.prices), np.inf), where=program.prices > 0)
-        known = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=task.mesh))
-    mechanism = Deterministic(known.nearest, program.shape[1])
-    return _certified(task, program, mechanism, _excluding(program, known), multipliers, "accelerated")
+        surveyed = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=task.mesh))
+    mechanism = Deterministic(surveyed.nearest, program.shape[1])
+    return _certified(task, program, mechanism, _excluding(program, surveyed), multipliers, "accelerated")
 
 
-def _excluding(program: StreamedProgram, known: Survey) -> np.ndarray:
+def _excluding(program: StreamedProgram, surveyed: Survey) -> np.ndarray:
     """The adversary's rules after the nearest release; a symbol that an output excludes has a finite price."""
     # e^-50 = 2e-22 is below the rounding of a probability; any rules give a bound that holds.
-    return np.asarray(program.rules(np.asarray(known.columns), math.exp(-50.0)))
+    return np.asarray(program.rules(np.asarray(surveyed.columns), math.exp(-50.0)))
 
 
 def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
@@ -320,7 +325,9 @@ def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
     return Gibbs(program.joint, program.distortions, program.prior, scores, prices)
 
 
-def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel, mesh: Mesh | None) -> AbstractChannel:
+def _repaired(
+    program: StreamedProgram, surveyed: Survey, channel: AbstractChannel, mesh: Mesh | None
+) -> AbstractChannel:
     """The least mixture with the nearest release that meets the budgets."""
     if program.budgets is None:
         return channel
@@ -328,16 +335,18 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
     over = used - program.budgets
     if not (over > 0).any():
         return channel
-    drop = np.where(over > 0, np.maximum(used - known.at_feasible_point, np.finfo(float).tiny), 1.0)
+    drop = np.where(over > 0, np.maximum(used - surveyed.at_feasible_point, np.finfo(float).tiny), 1.0)
     share = float(np.clip(np.where(over > 0, over / drop, 0.0), 0.0, 1.0).max())
-    return Mixture(channel, Deterministic(known.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12))))
+    return Mixture(
+        channel, Deterministic(surveyed.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12)))
+    )
 
 
 # ---------------------------------------------------------------------------------- two grids
 
 
 def _two_grid(
-    task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid, problem: DistortionProblem
+    task: Task, program: StreamedProgram, surveyed: Survey, solver: TwoGrid, problem: DistortionProblem
 ) -> StreamedResult:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
@@ -390,11 +399,11 @@ def _two_grid(
             promising = Goal(MARGIN * goal.tol, MARGIN * goal.rtol).met(tried)
             last = min(last, tried.gap)
         if promising or stop:
-            found = read(program, known, coarse)
-            gap = found.certificate.gap
+            result = read(program, surveyed, coarse)
+            gap = result.certificate.gap
             said.append(f"two-grid: {len(coarse.x.centres)} cells, certified gap {gap:.2e}")
-            best = found if best is None else _better(best, found)
-            if stop or goal.met(found.certificate) or (between == 1 and gap >= _STILL_FALLING * last):
+            best = result if best is None else _better(best, result)
+            if stop or goal.met(result.certificate) or (between == 1 and gap >= _STILL_FALLING * last):
                 return best._replace(steps=steps, solver="two-grid")
             last = min(last, gap)
         cells = min(2 * cells, symbols)
@@ -412,19 +421,19 @@ def _on_tables(
     costs = sum_costs(program.joint, program.distortions, coarse.x.cell, coarse.middles, table.shape[1], task.mesh)
     costs = np.asarray(costs) / np.maximum(table.sum(axis=0), np.finfo(float).tiny)[:, None]
     target = {problem.form.name: problem.form.target, "leakage": problem.leakage}
-    found = []
+    solutions = []
     for distortion in (coarse.program.distortions, costs):
         small = DistortionProblem(table, distortion, **target)
         with task.clock.quiet():
             limit = min(200, task.left)
             stages = Stages(small, "interior-point", InteriorPoint(), goal, limit, task.clock)
-            one = solve_dense(stages, False)
-        found.append(one)
+            solution = solve_dense(stages, False)
+        solutions.append(solution)
     # Budgets below the mean costs: the nearest symbol is mixed in until they are met.
-    moves = [one.mechanism for one in found if one.status != "infeasible"]
+    moves = [solution.mechanism for solution in solutions if solution.status != "infeasible"]
     moves = moves or [np.eye(costs.shape[2])[costs[0].argmin(axis=1)]]
     # Rows that are equal, or of symbols without mass, are left out there.
     few, all_rows = (terms_of(problem.leakage, table, Role.OBJECTIVE, whole=whole)[0].rows for whole in (False, True))
     rules = np.zeros((costs.shape[2], len(all_rows)))
-    rules[:, abs(few[:, None] - all_rows).sum(axis=2).argmin(axis=1)] = found[0].scores[0]
-    return np.asarray(moves[-1]), rules, found[0].multipliers, np.asarray(found[0].steps + found[1].steps)
+    rules[:, abs(few[:, None] - all_rows).sum(axis=2).argmin(axis=1)] = solutions[0].scores[0]
+    return np.asarray(moves[-1]), rules, solutions[0].multipliers, np.asarray(solutions[0].steps + solutions[1].steps)

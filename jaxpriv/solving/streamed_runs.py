@@ -200,15 +200,16 @@ class Checkpoint:
             arrays = load_npz_safely(self.path, required, names, max_bytes=most_bytes)
         except _RAISED as error:
             raise type(error)(f"checkpoint: {error}; nothing was changed there") from error
-        kept = f"{self.path} (nothing was changed there)"
+        place = f"{self.path} (nothing was changed there)"
         version = _text(arrays["version"])
         if arrays["format"].shape != () or int(arrays["format"]) != _FORMAT or version != _version():
             raise InputError(
-                f"checkpoint: version {version[:16]!r} of jaxpriv wrote {kept}; this is {_version()}: name another file"
+                f"checkpoint: version {version[:16]!r} of jaxpriv wrote {place}; this is {_version()}: "
+                "name another file"
             )
         if _text(arrays["identity"]) != self._identity:
             raise InputError(
-                f"checkpoint: another problem, solver setting or tolerance belongs to {kept}; name another file"
+                f"checkpoint: another problem, solver setting or tolerance belongs to {place}; name another file"
             )
         try:
             head = json.loads(_text(arrays["head"]))
@@ -399,7 +400,7 @@ def _start(solver: AcceleratedMirrorDescent, problem: Problem) -> AcceleratedSta
     return solver.init(problem, 0, solver.blank(problem))
 
 
-def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
+def _problem(program: StreamedProgram, surveyed: Survey, single: bool) -> Problem:
     dtype = np.dtype(np.float32 if single else np.float64)
     low = dataclasses.replace(
         program,
@@ -407,16 +408,16 @@ def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
         distortions=tuple(d.as_dtype(dtype) for d in program.distortions),
         prior=program.prior.astype(dtype),
     )
-    scales = np.maximum(known.constant.min(axis=1), np.finfo(float).tiny)
-    feasible_point = np.asarray(program.leakage(known.columns))
-    return Problem(program, low, np.asarray(known.at_feasible_point), feasible_point, scales)
+    scales = np.maximum(surveyed.constant.min(axis=1), np.finfo(float).tiny)
+    feasible_point = np.asarray(program.leakage(surveyed.columns))
+    return Problem(program, low, np.asarray(surveyed.at_feasible_point), feasible_point, scales)
 
 
 def iterate(
     task: Task,
     method: str,
     program: StreamedProgram,
-    known: Survey,
+    surveyed: Survey,
     solver: AcceleratedMirrorDescent,
     goal: Goal,
     prove: Callable[[StreamedCandidate], Certificate] | None = None,
@@ -429,43 +430,43 @@ def iterate(
     """
     inner = Goal(np.asarray(MARGIN * goal.tol), np.asarray(MARGIN * goal.rtol), np.asarray(0.0))
     exact = dataclasses.replace(solver, single=bool(solver.single))
-    scales = known.constant.max(axis=1)
+    scales = surveyed.constant.max(axis=1)
     small, large = _SINGLE_RANGE
     in_range = (scales == 0) | ((scales > small) & (scales < large))
-    used, useful, float32, found = 0, False, None, []
+    used, useful, float32, candidates = 0, False, None, []
     if solver.single is None and in_range.all():
         quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
         coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_ACCURACY), inner.shift)
-        problem = _problem(program, known, True)
+        problem = _problem(program, surveyed, True)
         run = _run(task, f"{method}, float32", quick, problem, partial(task.run, _start, quick, problem), coarser, 0)
         used = run.steps
-        found.append(jax.device_get(run.best))
+        candidates.append(jax.device_get(run.best))
         value = task.value(run.best.value)
         gap, value = value - task.value(run.best.bound), abs(value)
         met = task.met(inner, run.best) and gap > _SINGLE_ACCURACY * value
         if met or used >= task.left or not task.allows("float64", program, solver.mesh):
             task.left -= used
-            return found, used
+            return candidates, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
         useful, float32 = gap <= _SINGLE_USEFUL * value, run.state
         # What float32 claims is not reported beside float64: its rounding could hide all that is found later.
         if prove is not None and agreed(solver.mesh, task.clock.reports):
-            certificate = prove(found[-1])
+            certificate = prove(candidates[-1])
             task.show(float(certificate.value), float(certificate.lower_bound))
-    problem, best = _problem(program, known, bool(solver.single)), None
+    problem, best = _problem(program, surveyed, bool(solver.single)), None
     if useful:
         start = partial(_continued, task, exact, problem, float32)
         run = _run(task, f"{method}, continued", exact, problem, start, inner, used)
         used, best = run.steps, run.best
-        found.append(jax.device_get(best))
+        candidates.append(jax.device_get(best))
         task.show(task.value(best.value), task.value(best.bound))
     if best is None or not (task.met(inner, best) or used >= task.left or task.expired(solver.mesh)):
         start = partial(task.run, _start, exact, problem)
         run = _run(task, f"{method}, started again", exact, problem, start, inner, used)
         used = run.steps
-        found.append(jax.device_get(run.best))
+        candidates.append(jax.device_get(run.best))
     task.left -= used
-    return found[::-1], used
+    return candidates[::-1], used
 
 
 def _resumed(solver: AcceleratedMirrorDescent, problem: Problem, state: AcceleratedState) -> AcceleratedState:
@@ -505,9 +506,9 @@ def _run(
         complete = file.complete(label, jax.eval_shape(solver.blank, problem))
         if complete is not None:
             return _Ended(None, *complete)
-        kept = file.state(label, lambda: jax.eval_shape(_start, solver, problem))
-        if kept is not None:
-            state, used = kept
+        resumed = file.state(label, lambda: jax.eval_shape(_start, solver, problem))
+        if resumed is not None:
+            state, used = resumed
             task.said.append(f"checkpoint: went on from step {used} of {label}")
     state = start() if state is None else state
     begin, coming = used, 0.0
@@ -520,8 +521,8 @@ def _run(
         until = min(used + min(portion, task.clock.every or portion), task.left)
         before = used
         with task.clock.held():
-            own = task.in_totals(goal, state.best)
-            new, count = task.run(advance, solver, problem, state, own, np.asarray(used), np.asarray(until))
+            goal_of_totals = task.in_totals(goal, state.best)
+            new, count = task.run(advance, solver, problem, state, goal_of_totals, np.asarray(used), np.asarray(until))
             state, used = new, int(count)
             task.report(state.best, used)
         spent = time.perf_counter() - begun - (task.compiling - compiling)

@@ -83,10 +83,10 @@ def solve_tight(
     high, best = _PRICES[0], proved(_PRICES[0])
     if independent:
         for price in _PRICES[1:]:
-            found = proved(price)
-            if found[0] > best[0] - _AS_GOOD * (1.0 + abs(best[0])):
-                high, best = price, (max(found[0], best[0]), found[1])
-        best = max([best, *(proved(high * factor) for factor in _BETWEEN)], key=lambda one: one[0])
+            trial = proved(price)
+            if trial[0] > best[0] - _AS_GOOD * (1.0 + abs(best[0])):
+                high, best = price, (max(trial[0], best[0]), trial[1])
+        best = max([best, *(proved(high * factor) for factor in _BETWEEN)], key=lambda trial: trial[0])
     k, eta, prices = best[1]
     back = np.full(len(prices), unit)
     back[: len(shared)][shared] = 1.0
@@ -115,8 +115,8 @@ def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
         system[outputs * len(rows) + i, place] = 1.0
     sums = np.append(np.zeros(outputs * len(rows)), np.ones(inputs))
     exact = np.zeros_like(vertex)
-    known = vertex[x, y]
-    exact[x, y] = np.maximum(known + np.linalg.lstsq(system, sums - system @ known)[0], 0.0)
+    basic = vertex[x, y]
+    exact[x, y] = np.maximum(basic + np.linalg.lstsq(system, sums - system @ basic)[0], 0.0)
     total = exact.sum(axis=1, keepdims=True)
     return np.where(total > 0, exact / np.where(total > 0, total, 1.0), vertex)
 
@@ -183,10 +183,10 @@ def _duals(
     price = list(prices[: len(program.budgets)])
     for term, part in zip(program.terms, parts, strict=True):
         size = 0 if part is None else len(part.rows)
-        own = k[:, start : start + size]
+        weights = k[:, start : start + size]
         start += size
         if part is not None and not term.smooth:
-            rules.append(own)
+            rules.append(weights)
             if term.priced:
                 price.append(prices[place])
                 place += 1
@@ -196,7 +196,7 @@ def _duals(
         if part is not None:
             _, of_equations = _correlations(term)
             count = len(of_equations)
-            neutral[:, : of_equations.shape[1]] += (own[:, :count] - own[:, count:]) @ of_equations
+            neutral[:, : of_equations.shape[1]] += (weights[:, :count] - weights[:, count:]) @ of_equations
         rules.append(neutral)
         if term.role is Role.WORST:
             etas.append(np.full(outputs, weight))
@@ -215,13 +215,15 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
     flags = flags_of(program, problem, limits, near)
     if not any(flags):
         return program
-    known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
+    mechanisms = [solved[0]] if (solved := solve_tight(program, flags)) is not None else []
     if problem.form.limits_leakage:
         # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
         exact = independent_vertex(program, problem)
-        known += [] if exact is None else [exact]
-    known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
-    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.feasible_point)
+        mechanisms += [] if exact is None else [exact]
+    mechanisms = [mechanism for mechanism in mechanisms if violation_of(program, mechanism) == 0]
+    best = min(
+        mechanisms, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.feasible_point
+    )
     return dataclasses.replace(program, feasible_point=best)
 
 
@@ -243,14 +245,14 @@ def at_least_value(
         (measure, low if flag else value) for (measure, value), low, flag in zip(finite, least, near, strict=True)
     )
     there = dataclasses.replace(measured_program(problem, lowered), feasible_point=program.feasible_point)
-    if len(there.terms) != len(program.terms) or not (found := solve_tight(there, flags, others=False)):
+    if len(there.terms) != len(program.terms) or not (solved := solve_tight(there, flags, others=False)):
         return None
     exact = independent_vertex(there, problem)
-    return [found[0]] if exact is None else [found[0], exact], found[1:]
+    return [solved[0]] if exact is None else [solved[0], exact], solved[1:]
 
 
 def independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarray | None:
     """The best mechanism with Y independent of S, which replaces the terms of the program; None where there is none."""
     terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
-    found = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
-    return None if found is None else found[0]
+    solved = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
+    return None if solved is None else solved[0]

@@ -72,7 +72,7 @@ class TracedResult(NamedTuple):
 class Optimum(NamedTuple):
     """What was found, and what its derivative is computed from."""
 
-    found: TracedResult
+    result: TracedResult
     feasible_point: Arr  # (X, Y)
     point: PyTree  # the solver's last, of the reduced program
 
@@ -121,7 +121,9 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sca
 
 def _inside(program: Program, mechanism: Arr) -> Arr:
     """The mechanism, or the least of a few mixtures with releases that meet the limits, last the feasible point."""
-    return least_mixture(program.mass, program.feasible_point, mechanism, lambda one: violation_of(program, one) == 0)
+    return least_mixture(
+        program.mass, program.feasible_point, mechanism, lambda mixture: violation_of(program, mixture) == 0
+    )
 
 
 def least_mixture(mass: Arr, feasible_point: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
@@ -150,8 +152,8 @@ def optimum(
 ) -> Optimum:
     """The best of a program without a feasible point. `away`: the program whose solution is one, if none is known."""
     program = with_feasible_point(program, away, max_steps)
-    found, point = best_of(solver, program, goal, max_steps)
-    return Optimum(found, program.feasible_point, point)
+    best, point = best_of(solver, program, goal, max_steps)
+    return Optimum(best, program.feasible_point, point)
 
 
 def moves(program_of: Callable[[PyTree], Program], parts: PyTree, change: PyTree, point: Point) -> tuple[Arr, ...]:
@@ -265,7 +267,7 @@ def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: 
     most = jnp.where(high > goal.tol, max_steps, 0)
     best, steps, point = whole.in_trace(solver, reduced.program, reduced.goal, most)
     mechanism, k, eta, price = reduced.expanded(best)
-    mechanism = least_mixture(program.mass, start, mechanism, lambda one: violation(one) == 0)
+    mechanism = least_mixture(program.mass, start, mechanism, lambda mixture: violation(mixture) == 0)
     leak = _leak(problem, mechanism)
     better = leak < high
     mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
@@ -316,22 +318,22 @@ def solve_traced(
     problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike, start: Arr | None = None
 ) -> Solution:
     """Solve and certify within one trace."""
-    problem, found, proved = proved_optimum(problem, solver, goal, max_steps, start=start)
+    problem, result, proved = proved_optimum(problem, solver, goal, max_steps, start=start)
     solution = Solution(
-        value=found.value,
-        lower_bound=found.bound,
-        mechanism=found.mechanism,
-        leakage=measured_values(problem.leakage, problem.joints, found.mechanism).max(),
-        distortion=distortion_of(jnp, problem, found.mechanism),
-        scores=found.k[None],
-        weights=found.eta,
-        multipliers=found.price,
+        value=result.value,
+        lower_bound=result.bound,
+        mechanism=result.mechanism,
+        leakage=measured_values(problem.leakage, problem.joints, result.mechanism).max(),
+        distortion=distortion_of(jnp, problem, result.mechanism),
+        scores=result.k[None],
+        weights=result.eta,
+        multipliers=result.price,
         code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
-        steps=found.steps,
+        steps=result.steps,
         solver=name,
     )
     # What stands in the place of a mechanism that is none is a constant: without this its derivative would be 0.
-    return where_proved(within_limits(solution, found.violation), proved)
+    return where_proved(within_limits(solution, result.violation), proved)
 
 
 def proved_optimum(
@@ -356,19 +358,19 @@ def proved_optimum(
     problem = in_one_precision(_normalised(problem))
     goal = own_goal(problem, goal)
     if problem.form.minimax:
-        found = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
+        result = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
         limits, (scale, shift) = limits_of(problem), reading(problem)
         program = dataclasses.replace(measured_program(problem, limits, True), start=start)
         program, away = _cast(program, problem.joints.dtype), toward_limits(problem, limits)
         whole = whole and (isinstance(solver, InteriorPoint) or _unrolls(solver) or fits_for_newton(problem))
         inner = inner_goal(goal, scale, shift, problem)
-        found = differentiable_optimum(solver, whole, program, away, inner, max_steps).found
-        value, bound = interval_of(problem, scale, shift, found.value, found.bound)
-        violation = jnp.maximum(found.violation, traced_excess(problem, limits, found.mechanism))
-        found = found._replace(value=value, bound=bound, violation=violation)
-    proved = goal.proved(Certificate(found.value, found.bound, None, None, found.violation))
-    return problem, where_proved(found, proved), jnp.asarray(proved)
+        result = differentiable_optimum(solver, whole, program, away, inner, max_steps).result
+        value, bound = interval_of(problem, scale, shift, result.value, result.bound)
+        violation = jnp.maximum(result.violation, traced_excess(problem, limits, result.mechanism))
+        result = result._replace(value=value, bound=bound, violation=violation)
+    proved = goal.proved(Certificate(result.value, result.bound, None, None, result.violation))
+    return problem, where_proved(result, proved), jnp.asarray(proved)
 
 
 def _normalised(problem: DistortionProblem) -> DistortionProblem:
@@ -394,33 +396,33 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `solve` has returned
         program = jax.tree.map(jnp.asarray, program)
         ended = differentiable_optimum(solver, True, program, away, goal, max_steps)
-        found, interior = ended.found, isinstance(solver, InteriorPoint)
-        # Differentiated once more, `found` moves too. The Lagrangian holds what a piecewise linear measure claims at
+        result, interior = ended.result, isinstance(solver, InteriorPoint)
+        # Differentiated once more, `result` moves too. The Lagrangian holds what a piecewise linear measure claims at
         # fixed rows, which is right once only.
         if not interior and (not whole or _unrolls(solver)):
-            found = _once(f"second derivatives need solver='interior-point', not {type(solver).__name__}", found)
+            result = _once(f"second derivatives need solver='interior-point', not {type(solver).__name__}", result)
         elif not all(term.smooth for term in program.terms):
-            found = _once("a piecewise linear measure has no derivative of the second order here", found)
-        slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
+            result = _once("a piecewise linear measure has no derivative of the second order here", result)
+        slope = along(program, tangents[0], result.mechanism, result.k, result.eta, result.price)
         if whole and _unrolls(solver):
             if any(term.role is not Role.OBJECTIVE for term in program.terms):
                 raise InputError("unrolled: for one joint and limits on the distortion alone; 0 is for every problem")
-            fixed = jax.lax.stop_gradient((found.mechanism, found.price))
+            fixed = jax.lax.stop_gradient((result.mechanism, result.price))
             _, mechanism = jax.jvp(lambda program: solver.after(program, *fixed), (program,), tangents[:1])
-            moved = (mechanism, *_unknown(ended.found, slope)[1:])
+            moved = (mechanism, *_unknown(ended.result, slope)[1:])
         elif whole:
             change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
             near = ended
             if not interior:  # the central path near the mechanism that was found
-                started, closer = dataclasses.replace(program, start=found.mechanism), _CLOSER * goal.tol
+                started, closer = dataclasses.replace(program, start=result.mechanism), _CLOSER * goal.tol
                 goal = dataclasses.replace(goal, tol=closer, rtol=0.0 * goal.rtol)
                 given = jax.lax.stop_gradient((started, away, goal))
                 near = optimum(InteriorPoint(), *given, step_limit(InteriorPoint(), None))
             moved = moved_mechanism(*jax.lax.stop_gradient((program, near.feasible_point, near.point)), change)
-            moved = jax.tree.map(lambda part: part * _first_only(ended.found.value), moved)
+            moved = jax.tree.map(lambda part: part * _first_only(ended.result.value), moved)
         else:
-            moved = _unknown(ended.found, slope)
-        return ended, jax.tree.map(no_tangent, ended)._replace(found=_moving(ended.found, slope, *moved))
+            moved = _unknown(ended.result, slope)
+        return ended, jax.tree.map(no_tangent, ended)._replace(result=_moving(ended.result, slope, *moved))
 
 
 def _unrolls(solver: AbstractSolver) -> TypeGuard[AbstractMirrorDescent]:
@@ -440,27 +442,27 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
         _of_double(*jax.tree.leaves(parts))
         with jax.numpy_rank_promotion("allow"):
             best = ended(parts)
-            found = _once("the least worst outcome has no derivative of the second order here", best.found)
-            slope = asked.slope(parts, change, found)
-            mechanism, *rest = _unknown(found, slope)
+            result = _once("the least worst outcome has no derivative of the second order here", best.result)
+            slope = asked.slope(parts, change, result)
+            mechanism, *rest = _unknown(result, slope)
             if whole and isinstance(asked.solver, InteriorPoint):
                 fixed = jax.lax.stop_gradient((parts, best.feasible_point, best.point))
                 mechanism = asked.moved_mechanism(*fixed, change)
-            return best, jax.tree.map(no_tangent, best)._replace(found=_moving(best.found, slope, mechanism, *rest))
+            return best, jax.tree.map(no_tangent, best)._replace(result=_moving(best.result, slope, mechanism, *rest))
 
-    return ended(asked.parts).found
+    return ended(asked.parts).result
 
 
 @jax.custom_jvp
-def where_proved(found: T, proved: BoolLike) -> T:
+def where_proved(results: T, proved: BoolLike) -> T:
     """What was found: without derivative (NaN, and outside of compiled code an error) where it is not `proved`."""
     del proved
-    return found
+    return results
 
 
 @where_proved.defjvp
 def _where_proved_jvp(primals: PyTree, tangents: PyTree) -> PyTree:
-    found, proved = primals
+    results, proved = primals
     if not is_traced(proved) and not proved:
         raise InputError(
             "the optimum has no derivative here: its certified gap is above tol, no mechanism meets the limits, or a "
@@ -471,11 +473,13 @@ def _where_proved_jvp(primals: PyTree, tangents: PyTree) -> PyTree:
     moved = jax.tree.map(
         lambda tangent: tangent if tangent.dtype == jax.dtypes.float0 else tangent * factor, tangents[0]
     )
-    return found, moved
+    return results, moved
 
 
 def _of_double(*arrays: Arr) -> None:
-    kinds = {str(one.dtype) for one in arrays if jnp.issubdtype(one.dtype, jnp.floating) and one.dtype != jnp.float64}
+    kinds = {
+        str(array.dtype) for array in arrays if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype != jnp.float64
+    }
     if kinds:
         raise InputError(
             f"problem holds {', '.join(sorted(kinds))}; derivatives of optima need float64: set jax_enable_x64, or "
@@ -483,14 +487,16 @@ def _of_double(*arrays: Arr) -> None:
         )
 
 
-def _moving(found: TracedResult, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> TracedResult:
-    still = jax.tree.map(no_tangent, found)
+def _moving(result: TracedResult, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> TracedResult:
+    still = jax.tree.map(no_tangent, result)
     return still._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
 
 
-def _unknown(found: TracedResult, slope: Arr) -> tuple[Arr, ...]:
+def _unknown(result: TracedResult, slope: Arr) -> tuple[Arr, ...]:
     """Tangents of (mechanism, k, eta, price) that are not known: NaN in every direction, as a linear map of `slope`."""
-    return tuple(jnp.nan * slope * jnp.ones_like(part) for part in (found.mechanism, found.k, found.eta, found.price))
+    return tuple(
+        jnp.nan * slope * jnp.ones_like(part) for part in (result.mechanism, result.k, result.eta, result.price)
+    )
 
 
 def no_tangent(primal: Arr) -> np.ndarray:
@@ -499,10 +505,10 @@ def no_tangent(primal: Arr) -> np.ndarray:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _once(reason: str, found: T) -> T:
+def _once(reason: str, results: T) -> T:
     """The same; an attempt to differentiate it is refused."""
     del reason
-    return found
+    return results
 
 
 @_once.defjvp

@@ -74,7 +74,7 @@ def solve_traced_funnel(
     price = jnp.asarray(problem.multiplier, joint.dtype)
     valid = (joint >= 0).all() & (price >= 0)  # known on the host only, where other data is an error
     price = jnp.where(valid, price, jnp.nan)
-    problem = eqx.tree_at(lambda one: (one.joint, one.multiplier), problem, (joint / joint.sum(), price))
+    problem = eqx.tree_at(lambda funnel: (funnel.joint, funnel.multiplier), problem, (joint / joint.sum(), price))
     limit = method.max_steps if goal.max_steps is None else goal.max_steps
     mechanism, residual, steps = _found(problem, start, method, goal.tol, limit)
 
@@ -122,10 +122,10 @@ def _found(
 
     @best.defjvp
     def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
-        found = best(*primals)
+        optimum = best(*primals)
         unknown = jnp.nan * sum(tangent.sum() for tangent in jax.tree.leaves(tangents))
-        moved = [unknown * jnp.ones_like(part) for part in found[:2]]
-        return found, (*moved, no_tangent(found[2]))
+        moved = [unknown * jnp.ones_like(part) for part in optimum[:2]]
+        return optimum, (*moved, no_tangent(optimum[2]))
 
     return best(arrays)
 
@@ -154,32 +154,38 @@ def _best(
     width = max(together * outputs, symbols)
 
     def of_round(search: _Search) -> _Search:
-        known, first = search.known, search.rounds == 0
+        best_before, first = search.known, search.rounds == 0
         for_near, for_random = jax.random.split(jax.random.fold_in(key, search.rounds))
         later = random_starts(for_random, count, symbols, outputs, given.joint.dtype)
-        near = _near(for_near, known.mechanism, given.source, later[count // 2 :])
+        near = _near(for_near, best_before.mechanism, given.source, later[count // 2 :])
         later = jnp.concatenate([near, later[: count // 2]])
-        one = descent(given, jnp.full(count, price), jnp.where(first, starts, later), tol, short)
-        ranks = _ranks(sign * one.value)
-        last = one.log_mechanism[jnp.where(first, ranks[together - 1], 0)]
-        shared = jnp.concatenate([*one.log_mechanism[ranks[: together - 1]], last], axis=1)
-        two = descent(given, price[None], shared[None], tol, limit)
-        ends = [known]
-        for end, place in ((one, ranks[0]), (two, 0)):
+        descended = descent(given, jnp.full(count, price), jnp.where(first, starts, later), tol, short)
+        ranks = _ranks(sign * descended.value)
+        last = descended.log_mechanism[jnp.where(first, ranks[together - 1], 0)]
+        shared = jnp.concatenate([*descended.log_mechanism[ranks[: together - 1]], last], axis=1)
+        again = descent(given, price[None], shared[None], tol, limit)
+        ends = [best_before]
+        for end, place in ((descended, ranks[0]), (again, 0)):
             mechanism = widened(jnp.exp(end.log_mechanism[place]), width)
             ends.append(_Known(mechanism, end.value[place], end.residual[place]))
         best = _best_of(sign, ends)
-        improved = first | (abs(best.value - known.value) > tol)
-        steps = search.steps + one.steps.max() + two.steps[0]
+        improved = first | (abs(best.value - best_before.value) > tol)
+        steps = search.steps + descended.steps.max() + again.steps[0]
         return _Search(best, search.rounds + 1, jnp.where(improved, 0, search.idle + 1), steps)
 
     plain = jnp.eye(symbols, dtype=price.dtype), jnp.ones((symbols, 1), price.dtype)
-    known = _best_of(sign, [_Known(widened(one, width), _value(problem, one), jnp.inf * price) for one in plain])
+    best_plain = _best_of(
+        sign,
+        [
+            _Known(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
+            for plain_mechanism in plain
+        ],
+    )
     none = jnp.array(0)
     search = lax.while_loop(
         lambda search: (search.rounds < method.rounds) & (search.idle < PATIENCE),
         of_round,
-        _Search(known, none, none, none),
+        _Search(best_plain, none, none, none),
     )
     mechanism = search.known.mechanism
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)

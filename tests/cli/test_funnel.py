@@ -58,6 +58,11 @@ def test_json_has_exactly_the_promised_fields(problem, method, ratio):
     assert record["disclosure"] == pytest.approx(expected.disclosure, abs=1e-14)
     assert record["leakage"] == pytest.approx(expected.leakage, abs=1e-14)
     assert record["iterations"] == len(expected.merges)
+    # Within a limit on the leakage the value is the disclosure.
+    record = solved("problem.npz --leakage-budget 0.1 --method", method)
+    solution = jp.solve(jp.FunnelProblem(JOINT, leakage_budget=0.1), method)
+    assert (record["value"], record["upper_bound"]) == (solution.value, solution.upper_bound)
+    assert record["leakage"] <= 0.1
 
 
 def test_the_default_method_proves_its_value_or_says_that_it_did_not(save, tmp_path):

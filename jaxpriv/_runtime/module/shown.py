@@ -41,8 +41,8 @@ def tally(names: object) -> str:
     """One name as it is, several with how often each occurs."""
     import numpy as np
 
-    found = np.ravel(np.asarray(names)).tolist()
-    return found[0] if len(found) == 1 else ", ".join(f"{count} {name}" for name, count in Counter(found).items())
+    listed = np.ravel(np.asarray(names)).tolist()
+    return listed[0] if len(listed) == 1 else ", ".join(f"{count} {name}" for name, count in Counter(listed).items())
 
 
 def width(value: float) -> str:
@@ -66,10 +66,10 @@ def numbers(values: Any, rounded: Callable[[float], str] = upper) -> str:  # noq
         return f"{values.dtype}{list(values.shape)}"
     import numpy as np
 
-    found = np.ravel(np.asarray(values, dtype=float))
-    if len(found) <= _FEW:
-        return ", ".join(map(rounded, found)) or "none"
-    return f"{rounded(np.fmin.reduce(found))} to {rounded(np.fmax.reduce(found))}"
+    flat = np.ravel(np.asarray(values, dtype=float))
+    if len(flat) <= _FEW:
+        return ", ".join(map(rounded, flat)) or "none"
+    return f"{rounded(np.fmin.reduce(flat))} to {rounded(np.fmax.reduce(flat))}"
 
 
 def sizes(**symbols: int) -> str:

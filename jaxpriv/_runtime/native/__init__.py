@@ -163,26 +163,29 @@ def on_arrays(symbol: str, shapes: tuple[tuple[int, ...], ...], *args: Arr, lane
     """
     count = next((len(arg.lanes) for arg in args if isinstance(arg, LaneArray)), None)
     given = [np.asarray(arg if count is None else spread(arg, count), np.float64, order="C") for arg in args]
-    found: list[np.ndarray] = [np.empty(shape if count is None else (count, *shape)) for shape in shapes]
+    results: list[np.ndarray] = [np.empty(shape if count is None else (count, *shape)) for shape in shapes]
     if count is None or not 0 < lanes_of_call < count:
-        _handed_over(symbol, given, found)
+        _handed_over(symbol, given, results)
     else:
         parts = [slice(begin, begin + lanes_of_call) for begin in range(0, count, lanes_of_call)]
         with ThreadPoolExecutor(min(processors(), len(parts))) as pool:
             ended = pool.map(
-                lambda part: _handed_over(symbol, [one[part] for one in given], [one[part] for one in found]), parts
+                lambda part: _handed_over(
+                    symbol, [argument[part] for argument in given], [result[part] for result in results]
+                ),
+                parts,
             )
             list(ended)
-    return found
+    return results
 
 
-def _handed_over(symbol: str, given: list[np.ndarray], found: list[np.ndarray]) -> None:
+def _handed_over(symbol: str, given: list[np.ndarray], results: list[np.ndarray]) -> None:
     described = array("q")
-    for one in (*given, *found):
-        described.extend((one.__array_interface__["data"][0], one.ndim, *one.shape))
+    for buffer in (*given, *results):
+        described.extend((buffer.__array_interface__["data"][0], buffer.ndim, *buffer.shape))
     handed = frame()
     assert handed is not None  # the caller asked
-    error = handed(_address(symbol), len(given), len(found), described.buffer_info()[0])
+    error = handed(_address(symbol), len(given), len(results), described.buffer_info()[0])
     if error is not None:
         raise MemoryError(error.decode())
 
@@ -257,10 +260,10 @@ def with_kernel(
         if scratch is not None or any(arg.dtype != np.float64 for arg in args) or frame() is None:
             return portable(*args)
         wanted = shapes(*args)
-        one = isinstance(wanted[0], int)
-        found = on_arrays(symbol, (wanted,) if one else wanted, *args)
+        single = isinstance(wanted[0], int)
+        results = on_arrays(symbol, (wanted,) if single else wanted, *args)
         if any(isinstance(arg, LaneArray) for arg in args):
-            found = [with_lanes(part) for part in found]
-        return found[0] if one else tuple(found)
+            results = [with_lanes(part) for part in results]
+        return results[0] if single else tuple(results)
 
     return lambda *args: on_numpy(*args) if xp.of(*args) is np else either(*args)

@@ -343,11 +343,11 @@ def compas_arrays(columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.nda
 
 
 def _coded_pair(columns: Mapping[str, np.ndarray], name: str, values: tuple[str, ...]) -> np.ndarray:
-    known = columns[name][:, None] == np.array(values)
-    unknown = np.flatnonzero(~known.any(axis=1))
+    matches = columns[name][:, None] == np.array(values)
+    unknown = np.flatnonzero(~matches.any(axis=1))
     if unknown.size:
         raise InputError(f"column {name!r}, record {unknown[0]} is neither of the two values of `load_compas`")
-    return known.argmax(axis=1).astype(np.int64)
+    return matches.argmax(axis=1).astype(np.int64)
 
 
 def _compas_records(content: bytes, path: Path) -> list[tuple[int, dict[str, str]]]:

@@ -77,9 +77,9 @@ def distinct_rows(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, 
     return symbols.astype(np.int64), index.reshape(-1)
 
 
-def places_of(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The place (n,) of each row (n, a) among `known` (k, a), -1 where it is none of them."""
-    place = {row: k for k, row in enumerate(map(tuple, known.tolist()))}
+def places_of(rows: np.ndarray, listed: np.ndarray) -> np.ndarray:
+    """The place (n,) of each row (n, a) among `listed` (k, a), -1 where it is none of them."""
+    place = {row: k for k, row in enumerate(map(tuple, listed.tolist()))}
     return np.array([place.get(row, -1) for row in map(tuple, rows.tolist())], dtype=np.int64)
 
 

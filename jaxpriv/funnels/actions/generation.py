@@ -128,16 +128,16 @@ class VertexProgram:
                 goal.clock.report(NAME, rounds - self._left + done, self._value(problem, value), bound)
 
         with goal.clock.share(_FIRST):
-            found, proof, end = self._run(problem, objective, goal, None, shown)
-        first, value = end, found.plan.value
+            generated, proof, end = self._run(problem, objective, goal, None, shown)
+        first, value = end, generated.plan.value
         for factor in _STEEPER:
             if end is End.CLOSED or self._left <= 0 or goal.clock.expired():
                 break
-            steeper = Objective(True, "multiplier", min(1.0, factor * found.plan.lam))
+            steeper = Objective(True, "multiplier", min(1.0, factor * generated.plan.lam))
             _, proof, end = self._run(problem, steeper, goal, proof, lambda done, _, proof: shown(done, value, proof))
         if first is End.CUT and not goal.clock.expired():
-            found, proof, _ = self._run(problem, objective, goal, proof, shown)
-        pool, weights = found.used
+            generated, proof, _ = self._run(problem, objective, goal, proof, shown)
+        pool, weights = generated.used
         return PosteriorMeasure(pool.posteriors, weights, proof, rounds - self._left)
 
     def _run(
@@ -170,9 +170,9 @@ class VertexProgram:
         def searched(plan: MasterSolution, _: Pool) -> tuple[float, Pool]:
             nonlocal proof, complete
             prices = self._prices(plan)
-            found = _searched(worth, prices, plan.lam, -aim(plan), self.budget, goal.clock)
-            proof = _better(problem, proof, self._proof(plan, found.bound))
-            complete, points = found.closed, found.points
+            search = _searched(worth, prices, plan.lam, -aim(plan), self.budget, goal.clock)
+            proof = _better(problem, proof, self._proof(plan, search.bound))
+            complete, points = search.closed, search.points
             if worth.curved is None:
                 points = np.array([rounded(worth, prices, plan.lam, point) for point in points])
             return -np.inf, self._pool(points.reshape(-1, size))
@@ -182,7 +182,7 @@ class VertexProgram:
             starts = (1 - _BLURRED) * np.vstack([pool.posteriors[plan.weights[0] > 0], *random]) + _BLURRED / size
             return -np.inf, self._pool(descended(_on_shape(worth, self._prices(plan), plan.lam), starts))
 
-        found = generate_columns(
+        generated = generate_columns(
             self.pool,
             objective,
             (next_to if worth.curved is None else below, searched),
@@ -194,10 +194,10 @@ class VertexProgram:
             always=len(self._first),
             most=max(_KEPT * size, 2 * _FEWEST),
         )
-        self.pool, self._left = found.pool, self._left - found.rounds
-        if not found.ended or goal.clock.expired():
-            return found, proof, End.CUT
-        return found, proof, End.CLOSED if complete or constant(found.plan, found.bound) else End.OPEN
+        self.pool, self._left = generated.pool, self._left - generated.rounds
+        if not generated.ended or goal.clock.expired():
+            return generated, proof, End.CUT
+        return generated, proof, End.CLOSED if complete or constant(generated.plan, generated.bound) else End.OPEN
 
     def _objective(self, problem: FunnelOrBottleneck) -> Objective:
         """The program of a target, slightly beyond it: the measured number meets the target with its rounding error."""
@@ -243,9 +243,9 @@ class VertexProgram:
         targets = [problem.target] if problem.form == "disclosure" else [share * most for share in _SHARES]
         fresh = [target for target in targets if target not in self._informed]
         if fresh:
-            known = least_information(problem, goal)
-            mechanisms = [known(target) for target in fresh]
-            self.pool += self._pool(np.vstack([measure_of(one, self.source)[0] for one in mechanisms]))
+            mechanism_at = least_information(problem, goal)
+            mechanisms = [mechanism_at(target) for target in fresh]
+            self.pool += self._pool(np.vstack([measure_of(mechanism, self.source)[0] for mechanism in mechanisms]))
             self._informed.update(fresh)
 
     def _pool(self, posteriors: np.ndarray) -> Pool:
@@ -257,19 +257,21 @@ def _on_shape(worth: Worth, prices: np.ndarray, lam: float) -> Lagrangian:
     """What the search over boxes takes, from prices and lambda in units of `worth`."""
     curved = worth.curved
     assert curved is not None
-    own = (worth.unit * prices + worth.first) / curved.size + curved.tilt @ curved.conditional
-    return Lagrangian(curved.shape, np.ascontiguousarray(curved.conditional.T), own, lam * worth.unit / curved.size)
+    scaled_prices = (worth.unit * prices + worth.first) / curved.size + curved.tilt @ curved.conditional
+    return Lagrangian(
+        curved.shape, np.ascontiguousarray(curved.conditional.T), scaled_prices, lam * worth.unit / curved.size
+    )
 
 
 def _searched(worth: Worth, prices: np.ndarray, lam: float, level: float, budget: int, clock: Clock) -> Searched:
     """A search for a(q) + lambda H(q) - nu.q below `level`, in units of `worth`."""
     if worth.curved is None:
         return ActionSearch(worth.table, worth.single, prices, lam, level).go(budget, clock)
-    shape, symbols, own, slope = _on_shape(worth, prices, lam)
+    shape, symbols, scaled_prices, slope = _on_shape(worth, prices, lam)
     factor = worth.unit / worth.curved.size
     pricer = BoxFunnelPricer(symbols.T, shape=shape)
-    found = pricer.price(own, slope, 2 * len(own) + 2, clock, level * factor)
-    return Searched(found.bound / factor, found.exact, found.posteriors, found.work)
+    priced = pricer.price(scaled_prices, slope, 2 * len(scaled_prices) + 2, clock, level * factor)
+    return Searched(priced.bound / factor, priced.exact, priced.posteriors, priced.work)
 
 
 def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:
@@ -282,14 +284,16 @@ def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:
 def proved_again(problem: FunnelOrBottleneck, gains: Gains, prices: np.ndarray, lam: float, clock: Clock) -> Proof:
     """The proof that these prices give by a new search; solutions hold prices for which the least value is 0."""
     worth = worth_of(gains, problem.useful, problem.reduction.source)
-    own = (prices - worth.first) / worth.unit
+    scaled_prices = (prices - worth.first) / worth.unit
     level = -_AIMED * min(1.0, lam / worth.unit) - _FINEST
-    found = _searched(worth, own, lam / worth.unit, level, max(1000, _BUDGET // max(1, worth.table.size)), clock)
-    return Proof(prices, lam, worth.unit * found.bound - _rounding(worth, own, 0.0))
+    search = _searched(
+        worth, scaled_prices, lam / worth.unit, level, max(1000, _BUDGET // max(1, worth.table.size)), clock
+    )
+    return Proof(prices, lam, worth.unit * search.bound - _rounding(worth, scaled_prices, 0.0))
 
 
-def _better(problem: FunnelOrBottleneck, known: Proof | None, new: Proof) -> Proof:
-    if known is None:
+def _better(problem: FunnelOrBottleneck, earlier: Proof | None, new: Proof) -> Proof:
+    if earlier is None:
         return new
     sign = -1.0 if problem.limits_leakage else 1.0
-    return new if sign * proved_value(problem, new) > sign * proved_value(problem, known) else known
+    return new if sign * proved_value(problem, new) > sign * proved_value(problem, earlier) else earlier

@@ -36,22 +36,22 @@ def least_lagrangian(
     lines, best, least, steps = _first_lines(gains, problem), None, np.inf, 0
     bound, at = -np.inf, _BEGIN * most
 
-    def consider(found: PosteriorMeasure) -> None:
+    def consider(candidate: PosteriorMeasure) -> None:
         nonlocal best, least
-        total = worth.base + worth.unit * float(found.masses @ worth.cost(found.posteriors))
-        value = gains.outer(total) - price * float(found.masses @ divergence(found.posteriors / source, source))
+        total = worth.base + worth.unit * float(candidate.masses @ worth.cost(candidate.posteriors))
+        value = gains.outer(total) - price * float(candidate.masses @ divergence(candidate.posteriors / source, source))
         if value < least:
-            best, least = found, value
+            best, least = candidate, value
 
     consider(PosteriorMeasure(source[None], np.ones(1)))
     consider(PosteriorMeasure(np.eye(len(source)), source))
     for _ in range(_PROGRAMS):
         asked = FunnelProblem(problem.joint, leakage=problem.leakage, disclosure=at)
-        found = solve(asked, replace(goal, tol=_PART * goal.tol))
-        steps += found.steps
-        consider(found)
-        if found.proof is not None:
-            lines.append((proved_line(asked, found.proof), found.proof.multiplier))
+        candidate = solve(asked, replace(goal, tol=_PART * goal.tol))
+        steps += candidate.steps
+        consider(candidate)
+        if candidate.proof is not None:
+            lines.append((proved_line(asked, candidate.proof), candidate.proof.multiplier))
         last, (bound, at) = at, _least_over(np.array(lines), gains, price, most)
         at = min(at, _END * most)
         if least - bound <= 0.9 * goal.tol or abs(at - last) <= 1e-9 * most or goal.clock.expired():

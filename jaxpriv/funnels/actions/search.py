@@ -73,10 +73,12 @@ class CellBatch:
     lost: np.ndarray
 
     def take(self, index: np.ndarray) -> "CellBatch":
-        return CellBatch(*(getattr(self, one.name)[index] for one in fields(self)))
+        return CellBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def __add__(self, other: "CellBatch") -> "CellBatch":
-        return CellBatch(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+        return CellBatch(
+            *(np.concatenate([getattr(self, field.name), getattr(other, field.name)]) for field in fields(self))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +186,9 @@ class ActionSearch:
             if not len(cells.bound):
                 break
             cells, tied, weights = self._stationary(cells)
-            kept = self._summed(cells)
-            kept = kept[self._unlisted(cells.take(kept), tied[kept])]
-            cells, weights = cells.take(kept), (weights[0][kept], weights[1][kept])
+            remaining = self._summed(cells)
+            remaining = remaining[self._unlisted(cells.take(remaining), tied[remaining])]
+            cells, weights = cells.take(remaining), (weights[0][remaining], weights[1][remaining])
             if not len(cells.bound):
                 break
             bound, mu, point, costs, slope, base = self._relaxed(cells.low, cells.high, cells.mu, weights, _STEPS)
@@ -239,8 +241,14 @@ class ActionSearch:
         tied, least, most = self._weights(cells)
         present = (cells.low > 0).sum(axis=1)
         room = tied.sum(axis=1) + (0 if self._single else 1) - present
-        kept = np.flatnonzero((room >= 0) & (most.any(axis=1) if self._single else True))
-        cells, tied, least, most, room = cells.take(kept), tied[kept], least[kept], most[kept], room[kept]
+        remaining = np.flatnonzero((room >= 0) & (most.any(axis=1) if self._single else True))
+        cells, tied, least, most, room = (
+            cells.take(remaining),
+            tied[remaining],
+            least[remaining],
+            most[remaining],
+            room[remaining],
+        )
         table = self._table
         if self._single:
             allowed = most[:, :, None] > 0
@@ -266,23 +274,23 @@ class ActionSearch:
         actions = len(self._table)
         tied = np.ones((len(cells.bound), actions), dtype=bool)
         if self._single:
-            for one in range(actions):
+            for action in range(actions):
                 for other in range(actions):
-                    rows = np.flatnonzero(tied[:, one])
-                    if other == one or not len(rows):
+                    rows = np.flatnonzero(tied[:, action])
+                    if other == action or not len(rows):
                         continue
-                    tied[rows, one] = self._extreme(cells, rows, one, other, 1.0) >= -_ALLOWANCE
+                    tied[rows, action] = self._extreme(cells, rows, action, other, 1.0) >= -_ALLOWANCE
             return tied, np.zeros(tied.shape), tied.astype(float)
         rows, sure, none = np.arange(len(tied)), np.zeros(tied.shape, bool), np.zeros(tied.shape, bool)
-        for one in range(actions):
-            none[:, one] = self._extreme(cells, rows, one, 0, 1.0) < -_ALLOWANCE
-            sure[:, one] = self._extreme(cells, rows, one, 0, -1.0) > _ALLOWANCE
+        for action in range(actions):
+            none[:, action] = self._extreme(cells, rows, action, 0, 1.0) < -_ALLOWANCE
+            sure[:, action] = self._extreme(cells, rows, action, 0, -1.0) > _ALLOWANCE
         return ~(sure | none), sure.astype(float), (~none).astype(float)
 
-    def _extreme(self, cells: CellBatch, rows: np.ndarray, one: int, other: int, sign: float) -> np.ndarray:
+    def _extreme(self, cells: CellBatch, rows: np.ndarray, action: int, other: int, sign: float) -> np.ndarray:
         """The largest (sign -1: least) value of a difference of gains over cells."""
         way = slice(None, None, int(sign))
-        order, gains = self._order[one, other, way], self._falling[one, other, way]
+        order, gains = self._order[action, other, way], self._falling[action, other, way]
         low = cells.low[rows][:, order]
         room = cells.high[rows][:, order] - low
         ends = np.cumsum(room, axis=1)
@@ -342,21 +350,21 @@ class ActionSearch:
             moved = mu + length[:, None] * move
             live = live[going]
             mu = self._projected(moved[going], least[going], most[going])
-        for one in live:  # close to F on either side
-            seen = np.flatnonzero(high[one] > 0)
-            ends = low[one, seen], np.maximum(low, high)[one, seen]
-            solved = least_linear(self._table[:, seen], self._single, linear[one, seen], *ends)
+        for cell in live:  # close to F on either side
+            seen = np.flatnonzero(high[cell] > 0)
+            ends = low[cell, seen], np.maximum(low, high)[cell, seen]
+            solved = least_linear(self._table[:, seen], self._single, linear[cell, seen], *ends)
             if solved is None:
                 continue
-            ends = weights[0][one : one + 1], weights[1][one : one + 1]
+            ends = weights[0][cell : cell + 1], weights[1][cell : cell + 1]
             mu = self._projected(solved[0][None], *ends)
-            reduced = mu @ self._table + linear[one]
-            q, cut, _ = knapsack(reduced, low[one : one + 1], high[one : one + 1])
-            dual = float((reduced * q).sum() + constant[one])
-            point[one] = 0.0
-            point[one, seen] = solved[1]
-            if dual > bound[one]:
-                bound[one], best_mu[one], costs[one] = dual, mu[0], (reduced - cut)[0]
+            reduced = mu @ self._table + linear[cell]
+            q, cut, _ = knapsack(reduced, low[cell : cell + 1], high[cell : cell + 1])
+            dual = float((reduced * q).sum() + constant[cell])
+            point[cell] = 0.0
+            point[cell, seen] = solved[1]
+            if dual > bound[cell]:
+                bound[cell], best_mu[cell], costs[cell] = dual, mu[0], (reduced - cut)[0]
         return bound, best_mu, point, costs, slope, base
 
     def _projected(self, mu: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
@@ -368,8 +376,8 @@ class ActionSearch:
         count = np.arange(1, mu.shape[1] + 1)
         used = np.maximum((falling - excess / count > 0).sum(axis=1), 1)
         level = excess[np.arange(len(mu)), used - 1] / used
-        found = np.where(most > 0, np.maximum(mu - level[:, None], 0.0), 0.0)
-        return found / found.sum(axis=1, keepdims=True)
+        weights = np.where(most > 0, np.maximum(mu - level[:, None], 0.0), 0.0)
+        return weights / weights.sum(axis=1, keepdims=True)
 
 
 # Columns that agree to this are one symbol; phi changes by no more.

@@ -48,11 +48,11 @@ def neighbours(worth: Worth, posteriors: np.ndarray, random: np.random.Generator
         ):
             if len(part[0]):
                 systems.setdefault(part[0].shape[1], []).append(part)
-    found = [np.empty((0, len(symbols)))]
+    vertices = [np.empty((0, len(symbols)))]
     for parts in systems.values():
         supports, ties = (np.vstack(arrays) for arrays in zip(*parts, strict=True))
-        found.append(_solved(worth, supports, ties))
-    return np.vstack(found)
+        vertices.append(_solved(worth, supports, ties))
+    return np.vstack(vertices)
 
 
 def _set_of(worth: Worth, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,8 +71,8 @@ def _swapped(chosen: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def _without(chosen: np.ndarray) -> np.ndarray:
     """Each one of `chosen` left out."""
-    kept = ~np.eye(len(chosen), dtype=bool)
-    return np.broadcast_to(chosen, kept.shape)[kept].reshape(len(chosen), max(0, len(chosen) - 1))
+    remaining = ~np.eye(len(chosen), dtype=bool)
+    return np.broadcast_to(chosen, remaining.shape)[remaining].reshape(len(chosen), max(0, len(chosen) - 1))
 
 
 def _with(chosen: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -102,14 +102,14 @@ def _solved(worth: Worth, supports: np.ndarray, ties: np.ndarray) -> np.ndarray:
     supports, ties, matrix = supports[regular], ties[regular], matrix[regular]
     entries = np.linalg.solve(matrix, np.broadcast_to(right, (len(matrix), size, 1)))[..., 0]
     inside = np.isfinite(entries).all(axis=1) & (entries > _TRACE).all(axis=1)
-    found = np.zeros((int(inside.sum()), worth.table.shape[1]))
-    np.put_along_axis(found, supports[inside], entries[inside], axis=1)
-    found /= found.sum(axis=1, keepdims=True)
-    if worth.single and len(found):
-        gains = found @ worth.table.T
+    posteriors = np.zeros((int(inside.sum()), worth.table.shape[1]))
+    np.put_along_axis(posteriors, supports[inside], entries[inside], axis=1)
+    posteriors /= posteriors.sum(axis=1, keepdims=True)
+    if worth.single and len(posteriors):
+        gains = posteriors @ worth.table.T
         level = np.take_along_axis(gains, ties[inside][:, :1], axis=1)[:, 0]
-        found = found[gains.max(axis=1) <= level + _OUTSIDE]
-    return found
+        posteriors = posteriors[gains.max(axis=1) <= level + _OUTSIDE]
+    return posteriors
 
 
 def rounded(worth: Worth, prices: np.ndarray, lam: float, q: np.ndarray) -> np.ndarray:
@@ -198,18 +198,18 @@ def least_on_faces(table: np.ndarray, single: bool, costs: np.ndarray, lam: floa
         allowed = tied[:, ties].all(axis=2) | (chosen == 1)
         face, tie = np.nonzero(allowed)
         for part in parts:
-            own = table[face][:, :, part]
-            equal = np.take_along_axis(own, ties[tie][:, :, None], axis=1)
+            part_table = table[face][:, :, part]
+            equal = np.take_along_axis(part_table, ties[tie][:, :, None], axis=1)
             q, error, known = _sure_solutions(equal[:, 1:] - equal[:, :1] if single else equal)
             sure[face[~known]] = False
             inside = known & (q >= -error[:, None]).all(axis=1)
-            q, error, own, at = np.maximum(q[inside], 0.0), error[inside], own[inside], face[inside]
+            q, error, part_table, at = np.maximum(q[inside], 0.0), error[inside], part_table[inside], face[inside]
             q /= q.sum(axis=1, keepdims=True)
             cost = costs[at][:, part]
-            gains = best((own @ q[:, :, None])[..., 0], single)
+            gains = best((part_table @ q[:, :, None])[..., 0], single)
             value = gains + (cost * q).sum(axis=1) - lam * (q * np.log(np.where(q > 0, q, 1.0))).sum(axis=1)
             # An entry moved by e moves -q ln q by at most e ( ln(1/e) + 1 ); renormalised, by twice as much.
-            steep = np.abs(own).sum(axis=1).max(axis=1) + np.abs(cost).max(axis=1)
+            steep = np.abs(part_table).sum(axis=1).max(axis=1) + np.abs(cost).max(axis=1)
             value -= 2 * chosen * error * (steep + lam * (1.0 - np.log(np.maximum(error, 1e-300))))
             order = np.argsort(-value, kind="stable")  # the least of each face is written last
             at, value, q = at[order], value[order], q[order]
@@ -229,22 +229,22 @@ def _sure_solutions(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     count, _, size = equations.shape
     matrix = np.concatenate([equations, np.ones((count, 1, size))], axis=1)
     none = (matrix == 0).all(axis=2).any(axis=1)
-    for one, other in combinations(range(size), 2):
-        none |= (matrix[:, one] == matrix[:, other]).all(axis=1) | (matrix[:, :, one] == matrix[:, :, other]).all(
+    for first, second in combinations(range(size), 2):
+        none |= (matrix[:, first] == matrix[:, second]).all(axis=1) | (matrix[:, :, first] == matrix[:, :, second]).all(
             axis=1
         )
-    known = ~none & (np.linalg.det(matrix) != 0)
+    solved = ~none & (np.linalg.det(matrix) != 0)
     q, error = np.full((count, size), -1.0), np.zeros(count)
-    inverse = np.linalg.inv(matrix[known])
-    found = inverse[:, :, -1]
+    inverse = np.linalg.inv(matrix[solved])
+    solution = inverse[:, :, -1]
     far = np.abs(inverse).sum(axis=2).max(axis=1)
-    left = np.abs(np.eye(size) - inverse @ matrix[known]).sum(axis=2).max(axis=1)
-    rest = (matrix[known] @ found[:, :, None])[..., 0]
+    left = np.abs(np.eye(size) - inverse @ matrix[solved]).sum(axis=2).max(axis=1)
+    rest = (matrix[solved] @ solution[:, :, None])[..., 0]
     rest[:, -1] -= 1.0
-    largest = np.abs(matrix[known]).max(axis=(1, 2)) * np.maximum(np.abs(found).max(axis=1), 1.0)
+    largest = np.abs(matrix[solved]).max(axis=(1, 2)) * np.maximum(np.abs(solution).max(axis=1), 1.0)
     rounding = 8 * (size + 2) ** 2 * float(np.finfo(np.float64).eps)
     missed = far * (np.abs(rest).max(axis=1) + rounding * largest) / np.maximum(1.0 - left, 0.5)
     good = (left < 0.25) & (missed <= _POOR) & np.isfinite(missed)
-    q[known], error[known] = found, missed
-    known[known] = good
-    return q, error, known | none
+    q[solved], error[solved] = solution, missed
+    solved[solved] = good
+    return q, error, solved | none

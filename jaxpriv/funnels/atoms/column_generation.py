@@ -182,11 +182,11 @@ class BlockProgram:
         self.equal = EqualSymbols(problem.core)
         self.blocks = blocks_of(self.equal.joint)
         self.parts = tuple(_part(block, self.funnel) for block in self.blocks)
-        known = [first_atoms(block) for block in self.blocks]
+        atoms = [first_atoms(block) for block in self.blocks]
         if start is not None:
             given = self.equal.summed(measure_of(start, problem.reduction.source)[0])
-            known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
-        self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
+            atoms = [np.vstack([a, g]) for a, g in zip(atoms, parts_of(self.blocks, given), strict=True)]
+        self.pools: tuple[Pool, ...] = tuple(pool_of(b, a) for b, a in zip(self.blocks, atoms, strict=True))
         self.masses = np.array([block.mass for block in self.blocks])
         self.attribute = entropy(self.masses) if len(self.masses) > 1 else 0.0
         self.hidden = float(self.masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
@@ -199,8 +199,8 @@ class BlockProgram:
 
     def solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
-        found, equal = self._solve(problem, goal), self.equal
-        posteriors, masses, bound, proof = found.posteriors, found.masses, found.bound, found.proof
+        candidate, equal = self._solve(problem, goal), self.equal
+        posteriors, masses, bound, proof = candidate.posteriors, candidate.masses, candidate.bound, candidate.proof
         if self.funnel:
             posteriors, masses = equal.shown(posteriors, masses)
             bound = None if bound is None else bound + equal.hidden * (1 + len(posteriors) * _EPS)
@@ -210,7 +210,7 @@ class BlockProgram:
             prices = equal.priced(proof.prices, proof.multiplier, funnel=self.funnel)
             slack = equal.slack + 8 * _EPS * float(np.abs(prices).max())
             proof = Proof(prices, proof.multiplier, proof.bound - slack if self.funnel else proof.bound + slack)
-        return replace(found, posteriors=posteriors, masses=masses, bound=bound, proof=proof)
+        return replace(candidate, posteriors=posteriors, masses=masses, bound=bound, proof=proof)
 
     def _solve(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         """The same for the classes of useful symbols."""
@@ -231,13 +231,15 @@ class BlockProgram:
                 target -= self.attribute
             target = self._inside(form, target, most)
             if self.funnel and form == "side" and problem.target <= NOTHING:
-                found = self._silent(None, goal.clock)
-                return found if problem.target == 0 else replace(found, bound=None)
+                silent = self._silent(None, goal.clock)
+                return silent if problem.target == 0 else replace(silent, bound=None)
             wanted = target if form == "disclosure" else np.inf
             if self.funnel and self._perfect is None and self._almost_silent(form, target):
                 self.pools = tuple(
-                    pool + pool_of(block, one.posteriors)
-                    for pool, block, one in zip(self.pools, self.blocks, self._silence(goal.clock, wanted), strict=True)
+                    pool + pool_of(block, perfect.posteriors)
+                    for pool, block, perfect in zip(
+                        self.pools, self.blocks, self._silence(goal.clock, wanted), strict=True
+                    )
                 )
             if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach(goal.clock):
                 return self._silent(target, goal.clock)
@@ -259,7 +261,7 @@ class BlockProgram:
         def report(rounds: int, value: float, bound: float) -> None:
             goal.clock.report("column-generation", rounds, sign * value + shift, sign * bound + shift)
 
-        known = [sign * (proved_value(problem, proof) - shift) for proof in contraction_proofs(problem)]
+        bounds = [sign * (proved_value(problem, proof) - shift) for proof in contraction_proofs(problem)]
         run = generate(
             self.parts,
             self.pools,
@@ -268,12 +270,12 @@ class BlockProgram:
             rounds=limit,
             clock=goal.clock,
             report=report,
-            known=self.proved,
-            floor=max(known, default=-np.inf),
+            earlier=self.proved,
+            floor=max(bounds, default=-np.inf),
             patient=not (self.funnel and form == "side" and target <= _TINY * self.leakable),
         )
         self.pools = run.pools
-        if run.best is not None and not any(one is run.best for one in self.proved):
+        if run.best is not None and not any(prices is run.best for prices in self.proved):
             self.proved.append(run.best)
         if (
             self.funnel
@@ -311,7 +313,7 @@ class BlockProgram:
 
     def _reach(self, clock: Clock) -> float:
         """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
-        return float(self.masses @ [one.value for one in self._silence(clock)])
+        return float(self.masses @ [perfect.value for perfect in self._silence(clock)])
 
     def _kept(self, run: Generated, limit: float) -> float:
         """What is left of I(X;Y) once the release is mixed with nothing until it leaks no more than `limit`."""
@@ -323,10 +325,10 @@ class BlockProgram:
         """No leakage: I(X;Y) = `target`, or as much as possible."""
         share = 1.0 if target is None else min(1.0, target / max(self._reach(clock), np.finfo(float).tiny))
         atoms, weights = [], []
-        for block, one in zip(self.blocks, self._silence(clock), strict=True):
-            atoms.append(np.vstack([one.posteriors, block.source[None]]))
-            weights.append(np.append(share * one.weights, 1.0 - share))
-        bound = float(self.masses @ [one.bound for one in self._silence(clock)]) if target is None else None
+        for block, perfect in zip(self.blocks, self._silence(clock), strict=True):
+            atoms.append(np.vstack([perfect.posteriors, block.source[None]]))
+            weights.append(np.append(share * perfect.weights, 1.0 - share))
+        bound = float(self.masses @ [perfect.bound for perfect in self._silence(clock)]) if target is None else None
         return PosteriorMeasure(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
 
     def _found(self, run: Generated, limit: int) -> PosteriorMeasure:

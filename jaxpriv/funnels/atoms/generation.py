@@ -90,13 +90,13 @@ def generate(
     rounds: int,
     clock: Clock,
     report: Callable[[int, float, float], None],
-    known: Sequence[Prices] = (),
+    earlier: Sequence[Prices] = (),
     floor: float = -np.inf,
     patient: bool = True,
 ) -> Generated:
     """Rounds until the proved gap is at most `gap`, nothing new is found, `rounds` are used up, or the clock ends them.
 
-    `known` are prices with what was proved for them, for other targets, and `floor` is a bound on the cost that holds
+    `earlier` are prices with what was proved for them, for other targets, and `floor` is a bound on the cost that holds
     in any case. Unless `patient`, the first proof by branch and
     bound that raises no bound is the last: where limits are tiny one takes long, and the next brings no more.
     `report` is called with the round, the value and the bound of the minimised cost.
@@ -105,8 +105,8 @@ def generate(
     run, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
     run = _Rounds(parts, pools, objective, gap, clock, patient, bound=max(objective.floor, floor))
-    for one in known:
-        run.prove(one)
+    for prices in earlier:
+        run.prove(prices)
     if objective.funnel and not run.unaided:
         run.warm()
     done, idle = 0, False
@@ -244,16 +244,16 @@ class _Rounds:
             prices = tuple(nu for nu, _ in together), lam
             # Prices of a convex program are the best ones of their lambda.
             now.offers = [prices] if all(map(convex, parts)) else [prices, (plan.prices, lam)]
-            for found, (_, atoms) in zip(fresh, together, strict=True):
-                found.append(atoms)
+            for block_atoms, (_, atoms) in zip(fresh, together, strict=True):
+                block_atoms.append(atoms)
         for number, offer in enumerate(now.offers):
             if number and clock.expired():
                 break
             self._price(now, offer)
-            for found, one in zip(fresh, now.priced, strict=True):
-                found.append(one.posteriors)
+            for block_atoms, priced in zip(fresh, now.priced, strict=True):
+                block_atoms.append(priced.posteriors)
             if number == 0:
-                self.seeds = [one.posteriors[:_SEEDS] for one in now.priced]
+                self.seeds = [priced.posteriors[:_SEEDS] for priced in now.priced]
         self.patience = 1 if plan.value - self.bound <= 0.5 * self.left else min(2 * self.patience, _PATIENCE)
         self.left = plan.value - self.bound
         return fresh
@@ -271,12 +271,12 @@ class _Rounds:
                 pricer = part.sure if proof else part.quick
                 assert pricer is not None
                 now.priced.append(pricer.price(nu, lam, 2 * len(nu) + 2, self.clock, float(aim)))
-        extremes = np.array([one.bound for one in now.priced])
+        extremes = np.array([priced.bound for priced in now.priced])
         if np.isfinite(extremes).all():
             self.prove(Prices(turned, lam, extremes, self._line(prices, extremes)))
         # The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove.
-        found = (pool_of(part.block, one.posteriors[:1]) for part, one in zip(parts, now.priced, strict=True))
-        best_found = np.array([float(one.reduced(nu, lam)[0]) for one, nu in zip(found, prices, strict=True)])
+        pools = (pool_of(part.block, priced.posteriors[:1]) for part, priced in zip(parts, now.priced, strict=True))
+        best_found = np.array([float(pool.reduced(nu, lam)[0]) for pool, nu in zip(pools, prices, strict=True)])
         likely = objective.bound(self._line(prices, best_found), lam)
         if likely > self.presumed:
             self.presumed, self.centre, self.lowest = likely, offer, best_found
@@ -321,8 +321,8 @@ class _Rounds:
     def _light(self, now: _Round) -> bool:
         """Whether the proofs of the round took no longer than searches."""
         return self.mode is not Mode.SEARCH and all(
-            part.quick is None or 0 < one.work <= _LIGHT * one.posteriors.shape[1]
-            for part, one in zip(self.parts, now.priced, strict=True)
+            part.quick is None or 0 < priced.work <= _LIGHT * priced.posteriors.shape[1]
+            for part, priced in zip(self.parts, now.priced, strict=True)
         )
 
     def _anew(self, mode: Mode) -> None:
@@ -353,11 +353,11 @@ class _Rounds:
             for nu, pool in zip(prices, self.pools, strict=True)
         )
 
-    def _presumed(self, offer: Offer, known: np.ndarray) -> tuple[np.ndarray, float]:
-        """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of known atoms."""
+    def _presumed(self, offer: Offer, extremes: np.ndarray) -> tuple[np.ndarray, float]:
+        """(extremes of the blocks, bound) at the prices of an offer, if they are `extremes` or those of known atoms."""
         prices, (_, lam), sign = self._relaxed(offer), offer, self.objective.sign
-        found = [(sign * pool.reduced(nu, lam)).min() for pool, nu in zip(self.pools, prices, strict=True)]
-        lowest = sign * np.minimum(sign * known, found)
+        least = [(sign * pool.reduced(nu, lam)).min() for pool, nu in zip(self.pools, prices, strict=True)]
+        lowest = sign * np.minimum(sign * extremes, least)
         return lowest, self.objective.bound(self._line(prices, lowest), lam)
 
     def _together(

@@ -46,9 +46,9 @@ def first_atoms(block: Component) -> np.ndarray:
 
 def parts_of(blocks: tuple[Component, ...], posteriors: np.ndarray) -> list[np.ndarray]:
     """The conditionals of `posteriors` (K, X) inside every block, where they have mass."""
-    found = []
+    conditionals = []
     for block in blocks:
         inside = posteriors[:, block.useful]
         mass = inside.sum(axis=1)
-        found.append(inside[mass > 1e-9] / mass[mass > 1e-9, None])
-    return found
+        conditionals.append(inside[mass > 1e-9] / mass[mass > 1e-9, None])
+    return conditionals

@@ -117,16 +117,16 @@ def _listed(block: Component) -> Vertices:
     regular = smallest > _SINGULAR
     errors = _ROUNDED * (len(conditional) + rank) / smallest[regular]
     solved = np.linalg.solve(systems[regular], np.broadcast_to(right[:, None], (int(regular.sum()), rank, 1)))[..., 0]
-    kept = solved.min(axis=1) >= -_TRACE - errors
-    symbols, shares = sets[regular][kept], np.where(solved[kept] > _TRACE, solved[kept], 0.0)
+    feasible = solved.min(axis=1) >= -_TRACE - errors
+    symbols, shares = sets[regular][feasible], np.where(solved[feasible] > _TRACE, solved[feasible], 0.0)
     whole = np.zeros((len(shares), useful))
     np.put_along_axis(whole, symbols, shares, axis=1)
-    _, one = np.unique(np.round(whole, _DECIMALS) + 0.0, axis=0, return_index=True)
-    one = np.sort(one)
-    symbols, shares = symbols[one], shares[one] / shares[one].sum(axis=1, keepdims=True)
+    _, distinct = np.unique(np.round(whole, _DECIMALS) + 0.0, axis=0, return_index=True)
+    distinct = np.sort(distinct)
+    symbols, shares = symbols[distinct], shares[distinct] / shares[distinct].sum(axis=1, keepdims=True)
     values = _values(block.source, symbols, shares)
     first = np.argsort(-values, kind="stable")[: min(_AT_ONCE, 6 * useful)]
-    moved = errors[kept][one] + 10.0**-_DECIMALS  # of the one that stands for its equals
+    moved = errors[feasible][distinct] + 10.0**-_DECIMALS  # of the one that stands for its equals
     return Vertices(symbols, shares, values, moved, bool((errors <= _POOR).all()), first)
 
 
@@ -205,7 +205,7 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
         gain = vertices.values - vertices.scores(plan.prices[0])
         return -np.inf, vertices.pool(source, np.argsort(-gain, kind="stable")[:_AT_ONCE])
 
-    found = generate_columns(
+    generated = generate_columns(
         start,
         MOST,
         (listed,),
@@ -216,7 +216,7 @@ def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np
         report=lambda *_: None,
         most=4 * _AT_ONCE,
     )
-    return _perfect(found, _bound(vertices, found.plan.prices[0], source))
+    return _perfect(generated, _bound(vertices, generated.plan.prices[0], source))
 
 
 def _disclosing(source: np.ndarray, posteriors: np.ndarray, values: np.ndarray) -> Pool:
@@ -224,9 +224,9 @@ def _disclosing(source: np.ndarray, posteriors: np.ndarray, values: np.ndarray) 
     return Pool(source, posteriors, values, np.zeros(len(values)))
 
 
-def _perfect(found: GeneratedColumns, bound: float) -> Perfect:
-    pool, weights = found.used
-    return Perfect(pool.posteriors, weights, -found.plan.value, bound, found.plan.prices[0])
+def _perfect(generated: GeneratedColumns, bound: float) -> Perfect:
+    pool, weights = generated.used
+    return Perfect(pool.posteriors, weights, -generated.plan.value, bound, generated.plan.prices[0])
 
 
 def _bound(vertices: Vertices, prices: np.ndarray, source: np.ndarray) -> float:
@@ -247,7 +247,7 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
 
     def searched(plan: MasterSolution, pool: Pool) -> tuple[float, Pool]:
         prices, atoms, begun = plan.prices[0], pool.posteriors, len(reached) > 1
-        found = [] if begun else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
+        vertices = [] if begun else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
         for number in range(_SEARCHES):
             slope = np.log(random.dirichlet(np.full(len(source), 0.5)) + 1e-9) - np.log(source)
             if begun and number < len(atoms) and number % 2:
@@ -263,18 +263,18 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
                 best, merit = vertex, gain
                 slope = np.log(np.maximum(vertex / source, _ABSENT))
             if best is not None:
-                found.append(best)
+                vertices.append(best)
             if clock.expired():
                 break
-        known = cleaned(np.array(found).reshape(-1, len(source)), source)
-        return -np.inf, _disclosing(source, known, divergence(known / source, source))
+        posteriors = cleaned(np.array(vertices).reshape(-1, len(source)), source)
+        return -np.inf, _disclosing(source, posteriors, divergence(posteriors / source, source))
 
     def closed(plan: MasterSolution, _: float) -> bool:
         reached.append(-plan.value)
         idle = len(reached) > _IDLE + 1 and reached[-1] - reached[-1 - _IDLE] <= _LITTLE * reached[-1]
         return reached[-1] >= enough or idle
 
-    found = generate_columns(
+    generated = generate_columns(
         _disclosing(source, source[None], np.zeros(1)),
         MOST,
         (searched,),
@@ -284,12 +284,12 @@ def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
         clock=clock,
         report=lambda *_: None,
     )
-    return _perfect(found, silent_bound(block.joint))
+    return _perfect(generated, silent_bound(block.joint))
 
 
 def _peeled(block: Component, random: np.random.Generator) -> list[np.ndarray]:
     """Vertices whose mixture is P_X: one after the other is taken off until a symbol is used up."""
-    rest, found = block.source.copy(), []
+    rest, vertices = block.source.copy(), []
     for _ in range(len(rest)):
         left = np.flatnonzero(rest > 1e-12)
         if not len(left):
@@ -302,11 +302,11 @@ def _peeled(block: Component, random: np.random.Generator) -> list[np.ndarray]:
             break
         whole = np.zeros(len(rest))
         whole[left] = vertex
-        found.append(whole)
+        vertices.append(whole)
         used = whole > 0
         rest = np.where(used, rest - (rest[used] / whole[used]).min() * whole, rest)
         rest[rest <= 1e-12] = 0.0
-    return found
+    return vertices
 
 
 def _best_vertex(conditional: np.ndarray, prior: np.ndarray, slope: np.ndarray) -> np.ndarray | None:

@@ -199,12 +199,12 @@ def bottleneck_prices(
         mass, seen = _likeliest(part, atoms, weights, lam, close, clock)
     else:
         mass, seen = weights / weights.sum(), atoms @ conditional.T
-    known = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=0)  # -H(T_x)
-    apart = known - np.log(block.prior) @ conditional  # D(T_x || P_S)
+    negative_entropy = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=0)  # -H(T_x)
+    apart = negative_entropy - np.log(block.prior) @ conditional  # D(T_x || P_S)
     steps = 0 if convex(part) else _MASS_STEPS * patience
     while True:
         cross = np.log(np.maximum(seen, _TINY)) @ conditional  # (K, X): sum_s T_sx ln r_ks
-        logs, share = softmax((np.log(np.maximum(mass, _TINY))[:, None] - (known - cross) / lam).T)
+        logs, share = softmax((np.log(np.maximum(mass, _TINY))[:, None] - (negative_entropy - cross) / lam).T)
         joint = share.T * block.source
         following = joint.sum(axis=1)
         used = following > _EMPTY
@@ -296,9 +296,9 @@ class _BinaryMixture:
         for _ in range(_TO_MAXIMUM):
             weights = softmax(ratio + self._exponent(at).T)[1]
             mean = weights @ self._one
-            one, other = np.exp(-np.logaddexp(0.0, -at)), np.exp(-np.logaddexp(0.0, at))
-            slope = mean - one
-            curve = ((self._one - mean[:, None]) ** 2 * weights).sum(axis=1) / self._lam - one * other
+            r, complement = np.exp(-np.logaddexp(0.0, -at)), np.exp(-np.logaddexp(0.0, at))
+            slope = mean - r
+            curve = ((self._one - mean[:, None]) ** 2 * weights).sum(axis=1) / self._lam - r * complement
             low, high = np.where(slope > 0, at, low), np.where(slope < 0, at, high)
             newton = at - slope / np.where(curve < 0, curve, -1.0)
             inside = (curve < 0) & (newton >= low) & (newton <= high)
@@ -335,9 +335,9 @@ class _BinaryMixture:
         """(log-odds, masses, F) after steps of Newton's method over both, as long as F rises."""
         count = len(mass)
         for _ in range(_TOGETHER):
-            one, other = np.exp(-np.logaddexp(0.0, -odds)), np.exp(-np.logaddexp(0.0, odds))
+            r, complement = np.exp(-np.logaddexp(0.0, -odds)), np.exp(-np.logaddexp(0.0, odds))
             ratio = np.exp(self._exponent(odds) - self._log_mean(odds, mass)[:, None])
-            tilt = (self._one[:, None] - one) / self._lam
+            tilt = (self._one[:, None] - r) / self._lam
             weighted = self._source[:, None] * ratio
             each = (weighted * tilt).sum(axis=0)
             change = np.hstack([ratio, ratio * tilt * mass])
@@ -345,7 +345,7 @@ class _BinaryMixture:
             cross = np.arange(count), count + np.arange(count)
             matrix[cross] += each
             matrix[cross[::-1]] += each
-            matrix[cross[1], cross[1]] += mass * (weighted * (tilt**2 - one * other / self._lam)).sum(axis=0)
+            matrix[cross[1], cross[1]] += mass * (weighted * (tilt**2 - r * complement / self._lam)).sum(axis=0)
             slope = np.append(weighted.sum(axis=0), mass * each)
             rim = np.append(np.ones(count), np.zeros(count))
             system = np.block([[matrix, rim[:, None]], [rim, np.zeros((1, 1))]])

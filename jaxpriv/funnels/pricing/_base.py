@@ -117,15 +117,15 @@ _SAME = 8 * _EPS
 def classes(conditional: np.ndarray, tolerance: float) -> list[np.ndarray]:
     """The symbols in classes of columns that agree to `tolerance` (relative), in the order of their first symbols."""
     order = np.lexsort(np.round(conditional, 12))
-    found, first = [[order[0]]], conditional[:, order[0]]
+    groups, first = [[order[0]]], conditional[:, order[0]]
     for number in order[1:]:
         column = conditional[:, number]
         if (np.abs(column - first) <= tolerance * np.minimum(column, first)).all():
-            found[-1].append(number)
+            groups[-1].append(number)
         else:
-            found.append([number])
+            groups.append([number])
             first = column
-    return sorted((np.sort(group) for group in found), key=lambda group: int(group[0]))
+    return sorted((np.sort(group) for group in groups), key=lambda group: int(group[0]))
 
 
 class EqualSymbols:
@@ -161,9 +161,9 @@ class EqualSymbols:
 
     def summed(self, table: np.ndarray) -> np.ndarray:
         """Columns (..., X) added up in classes (..., C)."""
-        found = np.zeros((self._size, *table.shape[:-1]))
-        np.add.at(found, self.number, np.moveaxis(table, -1, 0))
-        return np.moveaxis(found, 0, -1)
+        sums = np.zeros((self._size, *table.shape[:-1]))
+        np.add.at(sums, self.number, np.moveaxis(table, -1, 0))
+        return np.moveaxis(sums, 0, -1)
 
     def shared(self, posteriors: np.ndarray) -> np.ndarray:
         """Posteriors (K, X) of the bottleneck from those of the classes (K, C): shares p_x/p_c."""
@@ -186,8 +186,8 @@ class EqualSymbols:
         of, begin = pieces[0].astype(int), pieces[1]
         end = np.append(begin[1:], 1.0)
         end[np.append(of[1:] != of[:-1], True)] = 1.0
-        kept = end > begin
-        of, begin, end = of[kept], begin[kept], end[kept]
+        positive = end > begin
+        of, begin, end = of[positive], begin[positive], end[positive]
         whole = posteriors[of][:, self.number]
         for (number, group), at in zip(self._several, ends, strict=True):
             middle = at[of] + 0.5 * (begin + end) * (at[of + 1] - at[of])

@@ -96,10 +96,12 @@ class BinaryFunnelPricer(AbstractPricer):
         pairs, begin, end, rise = open_[inside], begin[inside], end[inside], rise[inside]
         odds = self._stationary(pairs, begin, end, rise, lam, clock)
         w, rest = _sigmoid(odds)
-        one, other = self._mixed(pairs, w, rest)
+        r, complement = self._mixed(pairs, w, rest)
         first, second = self._first[pairs], self._second[pairs]
-        values = -binary_entropy(one, other) + lam * binary_entropy(w, rest) - rest * prices[first] - w * prices[second]
-        logit = np.abs(self._difference[pairs] * np.log(one / other)) + lam * np.abs(odds) + np.abs(rise)
+        values = (
+            -binary_entropy(r, complement) + lam * binary_entropy(w, rest) - rest * prices[first] - w * prices[second]
+        )
+        logit = np.abs(self._difference[pairs] * np.log(r / complement)) + lam * np.abs(odds) + np.abs(rise)
         slope = self._slope(pairs, odds, lam) - rise
         error = np.abs(slope) + 16 * _EPS * logit
         left, right = w - _sigmoid(begin)[0], _sigmoid(end)[0] - w
@@ -114,8 +116,8 @@ class BinaryFunnelPricer(AbstractPricer):
 
     def _slope(self, pairs: np.ndarray, odds: np.ndarray, lam: float) -> np.ndarray:
         """D logit(r) - lambda logit(w), which rises over the convex interval."""
-        one, other = self._mixed(pairs, *_sigmoid(odds))
-        return self._difference[pairs] * np.log(one / other) - lam * odds
+        r, complement = self._mixed(pairs, *_sigmoid(odds))
+        return self._difference[pairs] * np.log(r / complement) - lam * odds
 
     def _stationary(
         self, pairs: np.ndarray, begin: np.ndarray, end: np.ndarray, rise: np.ndarray, lam: float, clock: Clock
@@ -129,11 +131,11 @@ class BinaryFunnelPricer(AbstractPricer):
                 break
             at, here = odds[todo], pairs[todo]
             w, rest = _sigmoid(at)
-            one, other = self._mixed(here, w, rest)
-            excess = self._difference[here] * np.log(one / other) - lam * at - rise[todo]
+            r, complement = self._mixed(here, w, rest)
+            excess = self._difference[here] * np.log(r / complement) - lam * at - rise[todo]
             low[todo] = np.where(excess < 0, at, low[todo])
             high[todo] = np.where(excess > 0, at, high[todo])
-            change = self._difference[here] ** 2 * (w * rest) / (one * other) - lam
+            change = self._difference[here] ** 2 * (w * rest) / (r * complement) - lam
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 guess = at - excess / change
             inside = (guess > low[todo]) & (guess < high[todo])
@@ -144,9 +146,9 @@ class BinaryFunnelPricer(AbstractPricer):
         return odds
 
 
-def binary_entropy(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """h in nats of (one, other), which add up to one."""
-    return -(xlogx(one) + xlogx(other))
+def binary_entropy(r: np.ndarray, complement: np.ndarray) -> np.ndarray:
+    """h in nats of (`r`, `complement`), which add up to one."""
+    return -(xlogx(r) + xlogx(complement))
 
 
 def _sigmoid(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,14 +249,14 @@ class BinaryBottleneckPricer(AbstractPricer):
         return Priced(max(bound, float(ends[pure[0]])) + slack, not clock.expired(), atoms[order])
 
 
-def angles(one: np.ndarray, other: np.ndarray, lam: float) -> np.ndarray:
-    """Log-odds (n,), rising, from the least to the largest of P(s|x) = `one`, `other` = 1 - `one`, both among them."""
-    every = 2.0 * np.arctan2(np.sqrt(one), np.sqrt(other))
+def angles(t: np.ndarray, complement: np.ndarray, lam: float) -> np.ndarray:
+    """Log-odds (n,), rising, from the least to the largest of P(s|x) = `t`, `complement` = 1 - `t`, both among them."""
+    every = 2.0 * np.arctan2(np.sqrt(t), np.sqrt(complement))
     begin, end = float(every.min()), float(every.max())
     wanted = _IN_WIDTH * (end - begin) / np.sqrt(max(lam, _EPS))
     count = int(np.clip(np.ceil(wanted), _LEAST_POINTS, _MOST_POINTS))
     angle = 0.5 * np.linspace(begin, end, count)[1:-1]
-    odds = _log_odds(one, other)
+    odds = _log_odds(t, complement)
     inner = 2.0 * np.log(np.tan(angle))
     return np.unique(np.concatenate([[odds.min()], np.clip(inner, odds.min(), odds.max()), [odds.max()]]))
 
@@ -262,9 +264,9 @@ def angles(one: np.ndarray, other: np.ndarray, lam: float) -> np.ndarray:
 class _Odds:
     """Points s (rising) with K, K', K'' and ln(1 + e^s), r, r(1 - r), and bounds on L between neighbours."""
 
-    def __init__(self, one: np.ndarray, other: np.ndarray, prices: np.ndarray, lam: float):
-        self._one, self._prices, self._lam = one, prices, lam
-        self._range = float(one.max() - one.min())
+    def __init__(self, t: np.ndarray, complement: np.ndarray, prices: np.ndarray, lam: float):
+        self._one, self._prices, self._lam = t, prices, lam
+        self._range = float(t.max() - t.min())
         self.odds, self._columns = np.empty(0), np.empty((6, 0))
 
     @property
@@ -300,9 +302,9 @@ class _Odds:
         inner, weights = self._energy(odds)
         mean = weights @ self._one
         spread = (weights * (self._one - mean[:, None]) ** 2).sum(axis=1) / self._lam
-        one, other = _sigmoid(odds)
+        r, complement = _sigmoid(odds)
         outer = np.maximum(odds, 0.0) + np.log1p(np.exp(-np.abs(odds)))
-        columns = np.stack([inner, mean, spread, outer, one, one * other])
+        columns = np.stack([inner, mean, spread, outer, r, r * complement])
         odds, columns = np.concatenate([self.odds, odds]), np.hstack([self._columns, columns])
         order = np.argsort(odds, kind="stable")
         self.odds, self._columns = odds[order], columns[:, order]
@@ -310,11 +312,11 @@ class _Odds:
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """(bounds on L between neighbours (n - 1,), where to split): tests 1 and 2."""
         width = np.diff(self.odds)
-        inner, slope, curve, outer, one, bend = self._columns
-        upper, _ = _level(inner, outer, one, width)
+        inner, slope, curve, outer, r, bend = self._columns
+        upper, _ = _level(inner, outer, r, width)
         grown = np.minimum(curve[:-1], curve[1:]) * np.exp(np.minimum(self._range * width / self._lam, _FAR))
         concave = grown * (1 + _KNOWN) <= np.minimum(bend[:-1], bend[1:]) * (1 - _KNOWN)
-        other, at = _level(np.zeros_like(inner), -self.values, one - slope, width)
+        other, at = _level(np.zeros_like(inner), -self.values, r - slope, width)
         upper = np.where(concave, np.minimum(upper, other), upper)
         inside = concave & (at > _INNER) & (at < 1 - _INNER)
         return upper, self.odds[:-1] + width * np.where(inside, at, 0.5)

@@ -53,11 +53,11 @@ def halves(vertices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Cells (C, k, d) halved at their longest edge, shape (2 C, k, d): all first halves, then all second halves."""
     first, second = np.triu_indices(vertices.shape[1], 1)
     edge = lengths.argmax(axis=1)
-    row, one, other = np.arange(len(vertices)), first[edge], second[edge]
-    middle = 0.5 * (vertices[row, one] + vertices[row, other])
+    row, begin, end = np.arange(len(vertices)), first[edge], second[edge]
+    middle = 0.5 * (vertices[row, begin] + vertices[row, end])
     pair = np.concatenate([vertices, vertices])
-    pair[row, one] = middle
-    pair[len(vertices) + row, other] = middle
+    pair[row, begin] = middle
+    pair[len(vertices) + row, end] = middle
     return pair
 
 
@@ -92,8 +92,8 @@ def free_energy(
     lagrangian: Lagrangian, theta: np.ndarray, lam: float | np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(Phi (C,), q (C, X)) at `theta` (C, S); another `lam` > 0 is a number or one for each cell (C, 1)."""
-    _, symbols, prices, own = lagrangian
-    return softmax(-(prices + theta @ symbols.T), own if lam is None else lam)
+    _, symbols, prices, default = lagrangian
+    return softmax(-(prices + theta @ symbols.T), default if lam is None else lam)
 
 
 def covariance(symbols: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:

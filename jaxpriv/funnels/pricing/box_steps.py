@@ -77,7 +77,7 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
     ends = -xlogx(low), -xlogx(high)
     slope = np.where(free, (ends[1] - ends[0]) / np.where(free, high - low, 1.0), 0.0)
     under = lam * np.minimum(ends[0] - slope * low, ends[1] - slope * high)
-    own = np.where(active, lam * slope - prices, 0.0)
+    linear = np.where(active, lam * slope - prices, 0.0)
     fixed = np.where(active, under, 0.0).sum(axis=1)
     absolute = np.abs(under) + lam * (np.abs(ends[0]) + np.abs(ends[1]) + np.abs(slope) * (low + high))
     sizes = np.where(active, absolute, 0.0).sum(axis=1)
@@ -94,25 +94,25 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
     mixed, cost, weight = np.zeros((count, VERTICES, private)), np.zeros((count, VERTICES)), np.zeros((count, VERTICES))
     best = np.full(count, -np.inf)
     z, costs, level, error = np.zeros((count, private)), np.zeros((count, size)), np.zeros(count), np.zeros(count)
-    todo, known = np.arange(count), 0
+    todo, filled = np.arange(count), 0
     for _ in range(ORACLES):
         row = np.arange(len(todo))
-        if known < VERTICES:
-            slot = np.full(len(todo), known)
-            known += 1
+        if filled < VERTICES:
+            slot = np.full(len(todo), filled)
+            filled += 1
         else:
             slot = weight[todo].argmin(axis=1)
             weight[todo, slot] = 0.0
             weight[todo] /= weight[todo].sum(axis=1, keepdims=True)
         q[todo, slot], mixed[todo, slot] = point, point @ symbols
-        cost[todo, slot] = (point * own[todo]).sum(axis=1)
-        w = weight[todo] * (0.8 if known > 1 else 0.0)
-        w[row, slot] = 0.2 if known > 1 else 1.0
-        w, r, plain = _weighted(shape, w[:, :known], mixed[todo, :known], cost[todo, :known], search.close)
-        weight[todo, :known] = w
+        cost[todo, slot] = (point * linear[todo]).sum(axis=1)
+        w = weight[todo] * (0.8 if filled > 1 else 0.0)
+        w[row, slot] = 0.2 if filled > 1 else 1.0
+        w, r, plain = _weighted(shape, w[:, :filled], mixed[todo, :filled], cost[todo, :filled], search.close)
+        weight[todo, :filled] = w
         seen = np.maximum(r, 1e-12)
         plane, steepness = shape.gradient(seen)
-        c = np.where(active[todo], own[todo] + plane @ symbols.T, 0.0)
+        c = np.where(active[todo], linear[todo] + plane @ symbols.T, 0.0)
         point, mu, full = knapsack(c, low[todo], high[todo])
         d = np.where(active[todo], c - mu[:, None], 0.0)
         terms = np.where(d > 0, d * low[todo], d * high[todo])
@@ -274,18 +274,18 @@ def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
         if not len(left):
             break
         low, high, start = (rows[left][:, end] for end in ends)
-        found = relaxed(search, low, high, start)
-        rows[left, ends[2]] = found.q
-        bounds[left] = np.maximum(bounds[left], found.bounds)
+        relaxation = relaxed(search, low, high, start)
+        rows[left, ends[2]] = relaxation.q
+        bounds[left] = np.maximum(bounds[left], relaxation.bounds)
         alive = bounds[left] <= search.level
         bounds[left[~alive]] = np.inf
-        left, found = left[alive], found.of(alive)
-        values[left] = np.minimum(values[left], _values(search, found.q))
-        margin = search.level - found.bounds
+        left, relaxation = left[alive], relaxation.of(alive)
+        values[left] = np.minimum(values[left], _values(search, relaxation.q))
+        margin = search.level - relaxation.bounds
         rows[left, spans[0]], rows[left, spans[1]] = search.lagrangian.shape.ball(
-            margin, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
+            margin, relaxation.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
         )
-        low, high, lost = _reduced(margin, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
+        low, high, lost = _reduced(margin, relaxation, rows[left][:, ends[0]], rows[left][:, ends[1]])
         rows[left, ends[0]], rows[left, ends[1]] = low, high
         left = left[lost >= LOSS]
         if not len(left):
@@ -333,12 +333,12 @@ def _tightened(
         dead |= end > 0
         gap = np.exp(np.minimum(end, 0.0)) * (1 - OUTWARD)
         dead |= gap > new_high
-        own = low[:, :, None] * symbols
-        others = np.maximum(0.0, base[:, None] - own - _CANCELLED) * (1 - OUTWARD)
+        terms = low[:, :, None] * symbols
+        others = np.maximum(0.0, base[:, None] - terms - _CANCELLED) * (1 - OUTWARD)
         if entropy:
             freely = free & (sure > 0)[:, None]
             spread = np.where(freely[:, :, None], (sure[:, None] + low)[:, :, None] * least[:, None], 0.0)
-            rho = np.maximum(0.0, base[:, None] - own - _CANCELLED + spread) * (1 - OUTWARD)
+            rho = np.maximum(0.0, base[:, None] - terms - _CANCELLED + spread) * (1 - OUTWARD)
             ask = present & ~dead & (new_high > 0) & (rho + new_high[:, :, None] * symbols > rlo[:, None]).any(axis=2)
             node, x = np.nonzero(ask)
             if len(node):
@@ -401,9 +401,9 @@ class _Line:
             terms = symbols * np.where(flat, self.log_low[which], np.log(np.where(symbols > 0, z, 1.0)))
         with np.errstate(divide="ignore", invalid="ignore"):
             falls = np.where((symbols > 0) & ~flat, symbols * q[:, None] * self.slope[which] / z, 0.0)
-        own = lam * np.log(q)
-        value = own + price + search.level - terms.sum(axis=1)
-        size = np.abs(own) + np.abs(price) + abs(search.level) + np.abs(terms).sum(axis=1)
+        log_term = lam * np.log(q)
+        value = log_term + price + search.level - terms.sum(axis=1)
+        size = np.abs(log_term) + np.abs(price) + abs(search.level) + np.abs(terms).sum(axis=1)
         return value, lam - falls.sum(axis=1), ERROR * (symbols.shape[1] + 8) * (size + 1.0)
 
     def narrowed(self, low: np.ndarray, high: np.ndarray, gap: np.ndarray) -> Three:
@@ -422,15 +422,15 @@ class _Line:
             todo = todo[y[todo] >= -690]
             q = np.exp(y)
         high = np.where(moved & ~dead, np.minimum(high, np.exp(y) * (1 + OUTWARD)), high)
-        known = np.maximum(gap, low)
-        begin = np.maximum(known, 1e-10)
+        floor = np.maximum(gap, low)
+        begin = np.maximum(floor, 1e-10)
         y, moved = np.log(begin), np.zeros(len(low), dtype=bool)
         todo, q = np.flatnonzero(~dead & (begin <= high)), begin
         for _ in range(NEWTON):
             value, slope, error = self.at(q[todo], todo)
             short = value + error < 0
             falling = short & (slope + 1e-13 <= 0)
-            dead[todo[falling & (moved[todo] | (begin[todo] <= known[todo]))]] = True
+            dead[todo[falling & (moved[todo] | (begin[todo] <= floor[todo]))]] = True
             cut = todo[falling & ~moved[todo]]
             high[cut] = np.maximum(np.minimum(high[cut], begin[cut]), low[cut])
             hold = short & (slope - 1e-13 > 0)
@@ -448,9 +448,9 @@ def _values(search: Search, q: np.ndarray) -> np.ndarray:
     return np.where(np.abs(q.sum(axis=1) - 1) < 1e-9, search.lagrangian.at(q), np.inf)
 
 
-def _reduced(margin: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray) -> Three:
+def _reduced(margin: np.ndarray, relaxation: Relaxed, low: np.ndarray, high: np.ndarray) -> Three:
     """(l, u (N, X), width lost (N,)): step 5."""
-    d, error = found.costs - found.level[:, None], found.error[:, None]
+    d, error = relaxation.costs - relaxation.level[:, None], relaxation.error[:, None]
     free, margin = high > low, margin[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         top = (low + margin / (d - 2 * error)) * (1 + OUTWARD)

@@ -170,35 +170,35 @@ class _BoxSearch:
     def _add(self, rows: np.ndarray, bounds: np.ndarray, again: int = _AGAIN) -> None:
         """Step the boxes `rows`, those that cannot be divided `again` times, and keep what is left."""
         size, search = self._size, Search(self._lagrangian, self.level, self._close)
-        found = _stepped(search, rows, bounds)
-        good = np.flatnonzero(found.values <= min(self.value, self._aim) + 10 * self._close)
+        boxes = _stepped(search, rows, bounds)
+        good = np.flatnonzero(boxes.values <= min(self.value, self._aim) + 10 * self._close)
         if len(good):
-            q = found.rows[good, 2 * size : 3 * size]
+            q = boxes.rows[good, 2 * size : 3 * size]
             self._points.append(q / q.sum(axis=1, keepdims=True))
-            self._values.append(found.values[good])
-            self.value = min(self.value, float(found.values[good].min()))
+            self._values.append(boxes.values[good])
+            self.value = min(self.value, float(boxes.values[good].min()))
             if sum(map(len, self._values)) > 8 * _POINTS:
                 points, values = np.vstack(self._points), np.concatenate(self._values)
                 best = np.argsort(values, kind="stable")[:_POINTS]
                 self._points, self._values = [points[best]], [values[best]]
-        open_ = found.bounds <= self.level
-        final = np.flatnonzero(open_ & (found.symbol < 0))
+        open_ = boxes.bounds <= self.level
+        final = np.flatnonzero(open_ & (boxes.symbol < 0))
         if len(final) and again:  # F may have fallen to what was found in them
-            self._add(found.rows[final], found.bounds[final], again - 1)
+            self._add(boxes.rows[final], boxes.bounds[final], again - 1)
         elif len(final):
-            self._stuck = min(self._stuck, float(found.bounds[final].min()))
-        keep = np.flatnonzero(open_ & (found.symbol >= 0))
+            self._stuck = min(self._stuck, float(boxes.bounds[final].min()))
+        keep = np.flatnonzero(open_ & (boxes.symbol >= 0))
         if len(self._free) < len(keep):
             self._grow(len(keep))
         numbers = [self._free.pop() for _ in keep]
         for name in ("rows", "symbol", "cut", "gap"):
-            getattr(self._boxes, name)[numbers] = getattr(found, name)[keep]
-        for bound, number in zip(found.bounds[keep].tolist(), numbers, strict=True):
+            getattr(self._boxes, name)[numbers] = getattr(boxes, name)[keep]
+        for bound, number in zip(boxes.bounds[keep].tolist(), numbers, strict=True):
             heapq.heappush(self._heap, (bound, number))
 
     def _grow(self, more: int) -> None:
-        boxes, known = self._boxes, len(self._boxes.rows)
-        extra = max(more, known, 256)
+        boxes, capacity = self._boxes, len(self._boxes.rows)
+        extra = max(more, capacity, 256)
 
         def longer(array: np.ndarray) -> np.ndarray:
             return np.concatenate([array, np.empty((extra, *array.shape[1:]), dtype=array.dtype)])
@@ -206,7 +206,7 @@ class _BoxSearch:
         self._boxes = Boxes(
             longer(boxes.rows), boxes.bounds, boxes.values, longer(boxes.symbol), longer(boxes.cut), longer(boxes.gap)
         )
-        self._free += range(known, known + extra)
+        self._free += range(capacity, capacity + extra)
 
 
 def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
@@ -216,12 +216,12 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     if kernel is None:
         return stepped(search, rows, bounds)
     count = len(rows)
-    found = Boxes(rows, bounds, np.empty(count), np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
+    boxes = Boxes(rows, bounds, np.empty(count), np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
     prices = np.ascontiguousarray(prices)
 
     def part(ends: tuple[int, int]) -> int:
         begin, end = ends
-        arrays = (rows, bounds, found.values, found.symbol, found.cut, found.gap)
+        arrays = (rows, bounds, boxes.values, boxes.symbol, boxes.cut, boxes.gap)
         return kernel(
             *(ctypes.c_long(number) for number in (end - begin, *symbols.shape)),
             *(ctypes.c_void_p(array.ctypes.data) for array in (symbols, prices)),
@@ -234,7 +234,7 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     done = on_all_cores(part, list(pairwise(ends)))
     if not all(done):
         raise MemoryError("no memory for one box")
-    return found
+    return boxes
 
 
 def descended(lagrangian: Lagrangian, points: np.ndarray) -> np.ndarray:
@@ -256,6 +256,6 @@ def descended(lagrangian: Lagrangian, points: np.ndarray) -> np.ndarray:
         lower = (value <= best)[:, None]
         logs, best = np.where(lower, trial, logs), np.minimum(value, best)
         points, length = np.exp(logs), np.where(lower, length, 0.5 * length)
-    found = np.where(points > _TRACE, points, 0.0)
-    found /= found.sum(axis=1, keepdims=True)
-    return distinct(found[np.argsort(lagrangian.at(found), kind="stable")])
+    posteriors = np.where(points > _TRACE, points, 0.0)
+    posteriors /= posteriors.sum(axis=1, keepdims=True)
+    return distinct(posteriors[np.argsort(lagrangian.at(posteriors), kind="stable")])

@@ -57,13 +57,13 @@ def blocks_of(joint: np.ndarray) -> tuple[Component, ...]:
     edges = csr_matrix(joint > 0)
     count, label = connected_components(bmat([[None, edges], [edges.T, None]]), directed=False)
     rows, columns = label[: joint.shape[0]], label[joint.shape[0] :]
-    found = []
+    components = []
     for number in range(count):
         private, useful = np.flatnonzero(rows == number), np.flatnonzero(columns == number)
         part = joint[np.ix_(private, useful)]
         mass = float(part.sum())
-        found.append(Component(private, useful, mass, part / mass))
-    return tuple(sorted(found, key=lambda block: int(block.useful[0])))
+        components.append(Component(private, useful, mass, part / mass))
+    return tuple(sorted(components, key=lambda block: int(block.useful[0])))
 
 
 def whole_block(joint: np.ndarray) -> Component:
@@ -98,8 +98,8 @@ class BlockPricer(AbstractPricer):
         # The whole is at least the aim where every part is at least this.
         aims = [None if aim is None else aim - (1.0 - lam) * np.log(block.mass) for block in self._blocks]
         parts = [
-            pricer.price(prices[block.useful], lam, count, clock, one)
-            for block, pricer, one in zip(self._blocks, self._pricers, aims, strict=True)
+            pricer.price(prices[block.useful], lam, count, clock, block_aim)
+            for block, pricer, block_aim in zip(self._blocks, self._pricers, aims, strict=True)
         ]
         sign, extremes = self._sign, np.array([part.bound for part in parts])
         heat, atoms = sign * (1.0 - lam), []
@@ -172,12 +172,12 @@ def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
     """A pricer for `joint` (S, X), every row and column with mass, that finds AND proves the optimum; or None."""
     blocks = blocks_of(joint)
     pricers = [connected_pricer(block.joint, funnel=funnel) for block in blocks]
-    known = tuple(pricer for pricer in pricers if pricer is not None)
-    if len(known) < len(pricers):
+    available = tuple(pricer for pricer in pricers if pricer is not None)
+    if len(available) < len(pricers):
         return None
     if len(blocks) == 1:
-        return known[0]
-    return BlockPricer(blocks, known, funnel=funnel)
+        return available[0]
+    return BlockPricer(blocks, available, funnel=funnel)
 
 
 def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:

@@ -79,13 +79,13 @@ class LocalPricer(AbstractPricer):
     ) -> Priced:
         # Without the time to compile the searches the symbols alone are what is found.
         searched = clock.allows(_COMPILING, (type(self), self._conditional.shape, self._funnel))
-        found = self._searched(prices, lam, clock) if searched else np.eye(len(prices))
-        values = Lagrangian(Entropy(len(self._conditional)), self._conditional.T, prices, lam).at(found)
+        posteriors = self._searched(prices, lam, clock) if searched else np.eye(len(prices))
+        values = Lagrangian(Entropy(len(self._conditional)), self._conditional.T, prices, lam).at(posteriors)
         order = np.argsort(values if self._funnel else -values, kind="stable")
-        found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
-        keep = found[: self._kept]
+        posteriors = _one_of_each_support(posteriors[order]) if self._funnel else distinct(posteriors[order])
+        keep = posteriors[: self._kept]
         self._memory = np.vstack([keep, self._memory])[: self._kept]
-        return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
+        return Priced(-np.inf if self._funnel else np.inf, False, posteriors[:count])
 
     def _searched(self, prices: np.ndarray, lam: float, clock: Clock) -> np.ndarray:
         """Posteriors (n, X) that descents end at, and the symbols alone."""
@@ -95,15 +95,15 @@ class LocalPricer(AbstractPricer):
         logs, values = self._descended(prices, lam, starts, _SCOUT)
         logs = logs[np.argsort(values, kind="stable")[: self._kept]]
         if self._funnel and len(prices) > _MANY:
-            found = np.exp(logs) if clock.expired() else self._finished(prices, lam, logs)
+            posteriors = np.exp(logs) if clock.expired() else self._finished(prices, lam, logs)
         else:
-            found = np.exp(logs if clock.expired() else self._descended(prices, lam, logs, _FINISH)[0])
-        found = np.where(found > _TRACE, found, 0.0)
-        found /= found.sum(axis=1, keepdims=True)
-        found = np.vstack([found, np.eye(len(prices))])
+            posteriors = np.exp(logs if clock.expired() else self._descended(prices, lam, logs, _FINISH)[0])
+        posteriors = np.where(posteriors > _TRACE, posteriors, 0.0)
+        posteriors /= posteriors.sum(axis=1, keepdims=True)
+        posteriors = np.vstack([posteriors, np.eye(len(prices))])
         if self._funnel and len(prices) > _MANY and not clock.expired():
-            found = np.vstack([found, self._neighbours(prices, lam)])
-        return found
+            posteriors = np.vstack([posteriors, self._neighbours(prices, lam)])
+        return posteriors
 
     def _descended(
         self, prices: np.ndarray, lam: float, starts: np.ndarray, steps: int
@@ -128,10 +128,10 @@ class LocalPricer(AbstractPricer):
         weights = np.hstack([(1 - share) * np.maximum(atoms[rows, old], _FLOOR**2), share * fresh])
         logs, values = self._within(prices, lam, symbols, np.log(weights), _STEPS)
         best = np.argsort(values, kind="stable")
-        found = np.zeros((len(best), size))
-        np.add.at(found, (np.arange(len(best))[:, None], symbols[best]), np.exp(logs[best]))
-        found = _one_of_each_support(np.where(found > _TRACE, found, 0.0))[: self._kept]
-        return found / found.sum(axis=1, keepdims=True)
+        posteriors = np.zeros((len(best), size))
+        np.add.at(posteriors, (np.arange(len(best))[:, None], symbols[best]), np.exp(logs[best]))
+        posteriors = _one_of_each_support(np.where(posteriors > _TRACE, posteriors, 0.0))[: self._kept]
+        return posteriors / posteriors.sum(axis=1, keepdims=True)
 
     def _finished(self, prices: np.ndarray, lam: float, starts: np.ndarray) -> np.ndarray:
         """What is reached from the logarithms `starts` (n, X) on the largest entries of each, shape (n, X)."""
@@ -140,9 +140,9 @@ class LocalPricer(AbstractPricer):
         symbols = np.argpartition(-starts, count - 1, axis=1)[:, :count]
         rows = np.arange(len(starts))[:, None]
         logs, _ = self._within(prices, lam, symbols, starts[rows, symbols], _FINISH)
-        found = np.zeros(starts.shape)
-        found[rows, symbols] = np.exp(logs)
-        return found
+        posteriors = np.zeros(starts.shape)
+        posteriors[rows, symbols] = np.exp(logs)
+        return posteriors
 
     def _within(
         self, prices: np.ndarray, lam: float, symbols: np.ndarray, starts: np.ndarray, steps: int
@@ -159,12 +159,12 @@ class LocalPricer(AbstractPricer):
 def _on_parts(part: Callable[..., tuple[Array, Array]], parts: Sequence) -> tuple[np.ndarray, np.ndarray]:
     """The results of a compiled function of all parts, one after the other, in float64."""
 
-    def one(which: object) -> tuple[np.ndarray, np.ndarray]:
+    def in_double(which: object) -> tuple[np.ndarray, np.ndarray]:
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             logs, values = part(which)
             return np.asarray(logs), np.asarray(values)
 
-    logs, values = zip(*on_all_cores(one, parts), strict=True)
+    logs, values = zip(*on_all_cores(in_double, parts), strict=True)
     return np.vstack(logs), np.concatenate(values)
 
 
@@ -177,7 +177,7 @@ def _descended(
     Starts are the last axis, so that every operation works on vectors of them. `columns` (S, k) and `prices` (k, 1) are
     those of all starts, or (S, k, N) and (k, N) of each start's own symbols.
     """
-    own = columns.ndim == 3
+    per_start = columns.ndim == 3
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
         """(logarithms, slopes of -H(Tq), value) of the distributions proportional to exp(raw)."""
@@ -185,9 +185,11 @@ def _descended(
         atoms = jnp.exp(raw)
         total = jnp.sum(atoms, axis=0)
         logs, atoms = raw - jnp.log(total), atoms / total
-        mixed = jnp.sum(atoms * columns, axis=1) if own else jnp.matmul(columns, atoms, precision="highest")
+        mixed = jnp.sum(atoms * columns, axis=1) if per_start else jnp.matmul(columns, atoms, precision="highest")
         seen = jnp.log(mixed)
-        slope = jnp.sum(columns * seen[:, None], axis=0) if own else jnp.matmul(columns.T, seen, precision="highest")
+        slope = (
+            jnp.sum(columns * seen[:, None], axis=0) if per_start else jnp.matmul(columns.T, seen, precision="highest")
+        )
         value = jnp.sum(mixed * seen, axis=0) - jnp.sum(atoms * (lam * logs + prices), axis=0)
         return logs, slope, value if funnel else -value
 
@@ -197,7 +199,7 @@ def _descended(
         plain = at((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
         longer = at(logs + length * (plain[0] - logs))
         ahead = longer[2] <= plain[2]
-        better = jax.tree.map(lambda one, other: jnp.where(ahead, one, other), longer, plain)
+        better = jax.tree.map(lambda a, b: jnp.where(ahead, a, b), longer, plain)
         return better, jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
 
     lengths = jnp.full(starts.shape[1], 1.5)

@@ -98,7 +98,7 @@ def _confined(
     Only coordinates that are `able` are confined.
     """
     radius = np.broadcast_to((margin * (1 + 1e-9) + 1e-12)[:, None], z.shape)
-    found = []
+    confined = []
     for end, side in zip(ends, (z > ends[0], z < ends[1]), strict=True):
         outer, inner = np.where(able, end, 0.0), z
         todo = able & side & (above(outer) > radius)
@@ -106,8 +106,8 @@ def _confined(
             middle = 0.5 * (outer + inner)
             beyond = above(middle) > radius
             outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
-        found.append(np.where(todo, outer, end))
-    return found[0], found[1]
+        confined.append(np.where(todo, outer, end))
+    return confined[0], confined[1]
 
 
 # Coordinates of z further than this from 1 are used by the divergence test: a test that is left out is valid, too.
@@ -181,15 +181,15 @@ class Separable(AbstractShape):
         return np.where(known, self.curvature(np.where(known, low, self.reference)) * (1 + 1e-9), np.inf)
 
     def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
-        known, ends = low > _LEAST, []
-        for end in (np.where(known, low, self.reference) * (1 - _BEYOND), high * (1 + _BEYOND)):
+        positive, ends = low > _LEAST, []
+        for end in (np.where(positive, low, self.reference) * (1 - _BEYOND), high * (1 + _BEYOND)):
             slope, rest = self._parts(self._ratio(end))
             ends.append(symbols * slope[:, None] + rest[:, None])
         steepest = -np.inf if self.curve.users else self.curve.slopes[0]  # the slope at 0
         zero = symbols * steepest + self.reference * self.curve.value(np.zeros(1)) if np.isfinite(steepest) else -np.inf
-        first = np.where(known[:, None], ends[0], zero)
+        first = np.where(positive[:, None], ends[0], zero)
         top, falls = self.reference * self.curve.value(symbols / self.reference), symbols <= low[:, None]
-        most = np.where(symbols >= high[:, None], ends[1], np.where(known[:, None] & falls, first, top))
+        most = np.where(symbols >= high[:, None], ends[1], np.where(positive[:, None] & falls, first, top))
         return np.minimum(first, ends[1]).sum(axis=2), most.sum(axis=2)
 
     @property
@@ -239,8 +239,8 @@ class Norm(AbstractShape):
 
     def gradient(self, r: np.ndarray) -> Two:
         r = np.maximum(r, _LEAST)
-        found = self._sign * self._power(r, self._size(r)[..., None])
-        return found, np.abs(found).max(axis=-1)
+        slope = self._sign * self._power(r, self._size(r)[..., None])
+        return slope, np.abs(slope).max(axis=-1)
 
     def curvature(self, r: np.ndarray) -> np.ndarray:
         r = np.maximum(r, _LEAST)
@@ -258,8 +258,8 @@ class Norm(AbstractShape):
         sizes = self._sizes(low, high)
         size = sizes[0 if self.order > 1 else 1]
         end = low if self.order < 2 else high
-        found = abs(self.order - 1.0) * self._power(end, size, 2.0) / (size * self.reference)
-        return np.where((end > _LEAST) | (self.order >= 2), found, np.inf)
+        curvature = abs(self.order - 1.0) * self._power(end, size, 2.0) / (size * self.reference)
+        return np.where((end > _LEAST) | (self.order >= 2), curvature, np.inf)
 
     def slopes(self, symbols: np.ndarray, low: np.ndarray, high: np.ndarray) -> Two:
         less, more = self._sizes(low, high)

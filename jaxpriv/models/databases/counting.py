@@ -206,8 +206,8 @@ def counting_query(
     log_prior = log_binomial(records, probability)
     prior = np.exp(log_prior)
     residual = log_binomial(records, 0.5) + records * np.log(2.0) + x * inside + (records - x) * outside
-    one = entr(probability) + entr(1.0 - probability) + probability * inside + (1.0 - probability) * outside
-    return _query(prior / prior.sum(), np.where(log_prior > -np.inf, residual, -np.inf), float(records * one))
+    per_record = entr(probability) + entr(1.0 - probability) + probability * inside + (1.0 - probability) * outside
+    return _query(prior / prior.sum(), np.where(log_prior > -np.inf, residual, -np.inf), float(records * per_record))
 
 
 # Differential privacy bounds no leakage: Theorem 4 of Calmon and Fawaz 2012, exactly.
@@ -316,12 +316,12 @@ def _laplace(groups: int, rate: float) -> float:
     scale = rate / (2.0 * (groups + 1))
     end = np.exp(-rate)
 
-    def integral(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Of ln(own u + other e^-rate / u) over u = e^(-rate t) from e^-rate to 1."""
-        root = np.exp(-rate / 2.0) * np.sqrt(other / own)
-        upper = np.log(own + other * end) - 1.0 + 2.0 * root * np.arctan2(1.0, root)
-        # At u = e^-rate the second term is `other`, even where e^-rate is 0.
-        lower = end * (np.log(own * end + other) - 1.0) + 2.0 * root * np.arctan2(end, root)
+    def integral(near: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """Of ln(near u + far e^-rate / u) over u = e^(-rate t) from e^-rate to 1."""
+        root = np.exp(-rate / 2.0) * np.sqrt(far / near)
+        upper = np.log(near + far * end) - 1.0 + 2.0 * root * np.arctan2(1.0, root)
+        # At u = e^-rate the second term is `far`, even where e^-rate is 0.
+        lower = end * (np.log(near * end + far) - 1.0) + 2.0 * root * np.arctan2(end, root)
         return upper - lower
 
     # Integral of p ln(p/scale) over the gaps, each side of p in turn; then of p ln p over the two tails.

@@ -111,8 +111,8 @@ def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
     if logs.shape[axis] == 1:
         return np.full_like(logs, np.inf)
     first, second = np.split(np.partition(logs, 1, axis=axis).take([0, 1], axis=axis), 2, axis=axis)
-    own = np.arange(logs.shape[axis]).reshape([-1 if a == axis else 1 for a in range(logs.ndim)])
-    return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
+    places = np.arange(logs.shape[axis]).reshape([-1 if a == axis else 1 for a in range(logs.ndim)])
+    return np.where(places == logs.argmin(axis=axis, keepdims=True), second, first)
 
 
 @host_only
@@ -231,8 +231,8 @@ def record_joint(
     group = _group(records, len(sizes))
     joint = (prior_over(prior, sizes)[:, None] * array).reshape(*sizes, -1)
     summed = joint.sum(axis=tuple(i for i in range(len(sizes)) if i not in group))
-    kept = sorted(group)
-    return summed.transpose(*[kept.index(i) for i in group], len(group)).reshape(-1, array.shape[1])
+    remaining = sorted(group)
+    return summed.transpose(*[remaining.index(i) for i in group], len(group)).reshape(-1, array.shape[1])
 
 
 def _log_lift(joint: np.ndarray) -> np.ndarray:

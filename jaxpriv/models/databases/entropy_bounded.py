@@ -386,26 +386,26 @@ def _branch_and_bound(cases: list[LeastPrior], best: _Best, tol: float, max_step
     # minus the bound, number, case, low, high, the multipliers of the cell before
     cells: list[tuple[float, int, LeastPrior, float, float, tuple[Multipliers, ...]]] = []
 
-    def push(case: LeastPrior, low: float, high: float, known: tuple[Multipliers, ...], cap: float) -> None:
-        bounds = [case.log_ratio_bound(low, high, multipliers) for multipliers in known]
+    def push(case: LeastPrior, low: float, high: float, earlier: tuple[Multipliers, ...], cap: float) -> None:
+        bounds = [case.log_ratio_bound(low, high, multipliers) for multipliers in earlier]
         if low == 0:
             bounds.append(case.small_posterior_bound(high, best.value))
-        heapq.heappush(cells, (-min([cap, *bounds]), next(number), case, low, high, known))
+        heapq.heappush(cells, (-min([cap, *bounds]), next(number), case, low, high, earlier))
 
     for case in cases:
         push(case, 0.0, 1.0, (), case.cap)
     for step in range(max_steps):
         if not cells or -cells[0][0] <= best.value + tol:
             return (-cells[0][0] if cells else best.value), step
-        bound, _, case, low, high, known = heapq.heappop(cells)
+        bound, _, case, low, high, earlier = heapq.heappop(cells)
         middle = _middle(low, high)
         if not max(low, _SMALLEST) < middle < high:
             # Nothing left to split: the cell's bound is the answer.
             return -bound, step
         multipliers, prior = case.solve(middle)
         best.offer(case, prior)
-        push(case, low, middle, (*known[-1:], multipliers), -bound)
-        push(case, middle, high, (*known[-1:], multipliers), -bound)
+        push(case, low, middle, (*earlier[-1:], multipliers), -bound)
+        push(case, middle, high, (*earlier[-1:], multipliers), -bound)
     return -cells[0][0], max_steps
 
 

@@ -125,8 +125,8 @@ def entropy_bounded_mechanism(
     design = _Design(costs, sizes, bound, weights)
     if leakage is not None:
         limits = record_limits(leakage, sizes)
-        found = design.least_distortion(limits, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
-        return found if np.ndim(leakage) else replace(found, leakage=float(limits[0]))
+        solution = design.least_distortion(limits, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
+        return solution if np.ndim(leakage) else replace(solution, leakage=float(limits[0]))
     limit = float(scalar(budget, "budget", low=0.0))
     least = float(weights @ costs.min(axis=1))
     if limit < least:
@@ -186,15 +186,15 @@ class _Design:
             lower = max(lower, proved)
             share, worst = 0.0, []
             for limit in np.unique(limits).tolist():  # the records with this limit together
-                found = entropy_bounded_privacy(
+                privacy = entropy_bounded_privacy(
                     mechanism,
                     self.sizes,
                     self.entropy,
                     records=np.flatnonzero(limits == limit).tolist(),
                     tol=min(sharp, _SHARP * limit),
                 )
-                worst.append(found.prior)
-                share = max(share, _share(mechanism, found.upper, limit))
+                worst.append(privacy.prior)
+                share = max(share, _share(mechanism, privacy.upper, limit))
             most = mechanism.max(axis=0)
             repaired = (1.0 - share) * mechanism + share * most / most.sum()
             if self.mean(repaired) < least:
@@ -243,7 +243,7 @@ class _Design:
 
     def _add(self, mechanism: np.ndarray, limits: np.ndarray, worst: list[np.ndarray]) -> bool:
         """Rows that `mechanism` violates, of the worst priors known and of others; whether there are any."""
-        known = len(self._rows)
+        before = len(self._rows)
         for record, group in self._groups:
             for output in range(mechanism.shape[1]):
                 column = mechanism[:, output]
@@ -263,9 +263,9 @@ class _Design:
                     amount = float(row.slope(limits) @ column) / max(float(prior @ column), 1e-300)
                     if amount > _VIOLATED:
                         offered.append((amount, row))
-                offered.sort(key=lambda one: -one[0])
+                offered.sort(key=lambda pair: -pair[0])
                 self._rows += [row for _, row in offered[:_EACH]]
-        return len(self._rows) > known
+        return len(self._rows) > before
 
     def _certain(self, prior: np.ndarray) -> np.ndarray:
         """`prior`, with as much of the uniform one as makes sure, rounding included, that its entropy is at least b."""
@@ -295,13 +295,13 @@ def _least_leakage(design: _Design, budget: float, tol: float, max_rounds: int) 
             break
         if not low < trial < high:
             continue
-        found = design.least_distortion(
+        solution = design.least_distortion(
             np.full(len(design.sizes), trial), 0.0, max_rounds, _SHARPER * tol, decide=budget
         )
-        rounds += found.rounds
-        if found.distortion <= budget:
-            high, best = trial, found
-        elif found.lower_bound > budget:
+        rounds += solution.rounds
+        if solution.distortion <= budget:
+            high, best = trial, solution
+        elif solution.lower_bound > budget:
             low = trial
         elif trials:  # not decided on this side either
             break

@@ -51,9 +51,9 @@ def uncertain_records_privacy(
         for axis in range(count - 1):
             seen = np.moveaxis(np.tensordot(extreme, seen, axes=(1, axis)), 0, axis)
         logs = log_mechanism(seen[chosen >= uncertain - 1])  # this record is uncertain as well
-        own = np.logaddexp(np.log(least) + logs, np.log1p(-least) + logs[:, ::-1]) if least > 0 else logs[:, ::-1]
+        mixed = np.logaddexp(np.log(least) + logs, np.log1p(-least) + logs[:, ::-1]) if least > 0 else logs[:, ::-1]
         certain = log_mechanism(seen[chosen >= uncertain])
-        pairs = (logs, own), (certain, certain[:, ::-1])
+        pairs = (logs, mixed), (certain, certain[:, ::-1])
         per_record[i] = max(
             (raised[raised > -np.inf] - lowered[raised > -np.inf]).max(initial=0.0) for raised, lowered in pairs
         )

@@ -267,8 +267,8 @@ def _release(source: GaussianSource, rates: np.ndarray, multiplier: float) -> Ga
         used = np.array([0])  # no release is one output of noise only
     gain = np.sqrt(-np.expm1(-2.0 * rates[used]))
     matrix, noise = gain[:, None] * source.directions[used], np.diag(np.exp(-2.0 * rates[used]))
-    found = information(source, matrix, noise)
-    return GaussianRelease(matrix, noise, found.disclosure, found.leakage, rates, multiplier, source.samples)
+    amounts = information(source, matrix, noise)
+    return GaussianRelease(matrix, noise, amounts.disclosure, amounts.leakage, rates, multiplier, source.samples)
 
 
 # The curves of leakage against rate for linear Gaussian releases.

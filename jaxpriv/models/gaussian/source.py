@@ -185,17 +185,17 @@ def _reduced(x: Factored, s: Factored, cross: np.ndarray, samples: int | None) -
         raise InputError(f"cross_covariance[{i}, {j}] exceeds the product of the standard deviations of its variables")
     half = solve_triangular(x.lower, correlation, lower=True)
     whitened = solve_triangular(s.lower, half.T, lower=True).T
-    left, found, _ = np.linalg.svd(whitened, full_matrices=True)
+    left, singular, _ = np.linalg.svd(whitened, full_matrices=True)
     # Backward error of the two whitenings: what lies below it is not in the matrices any more.
     rounding = 4 * np.finfo(float).eps * sum(correlation.shape) * (1 / x.smallest + 1 / s.smallest)
-    if not found[0] <= 1 + max(rounding, _IMPOSSIBLE):
+    if not singular[0] <= 1 + max(rounding, _IMPOSSIBLE):
         first = int(np.argmax(np.abs(x.lower @ left[:, 0])))
         raise InputError(
             "the joint covariance is not positive semidefinite: cross_covariance implies a correlation above 1 "
             f"between a combination of X and one of S; see cross_covariance[{first}, :]"
         )
     squares = np.zeros(len(left))
-    squares[len(left) - len(found) :] = np.minimum(found[::-1], 1.0) ** 2
+    squares[len(left) - len(singular) :] = np.minimum(singular[::-1], 1.0) ** 2
     squares = np.where(1.0 - squares <= rounding, 1.0, squares)
     rotation = left[:, ::-1]
     directions = solve_triangular(x.lower.T, rotation).T / x.scale

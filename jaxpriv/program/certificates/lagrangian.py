@@ -209,8 +209,8 @@ def _with_parts(program: Program, parts: PyTree) -> Program:
     terms, cost, constraints, budgets = parts
     names = ("rows", "reference", "cap", "offset", "bound")
     changed = [
-        dataclasses.replace(term, **dict(zip(names, own, strict=True)))
-        for term, own in zip(program.terms, terms, strict=True)
+        dataclasses.replace(term, **dict(zip(names, numbers, strict=True)))
+        for term, numbers in zip(program.terms, terms, strict=True)
     ]
     return dataclasses.replace(program, terms=tuple(changed), cost=cost, constraints=constraints, budgets=budgets)
 
@@ -251,15 +251,15 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         "joints": problem.joints,
         "tables": problem.tables(),
         "target": np.asarray(problem.form.target, dtype=np.float64),
-        "limits": [np.float64(one) for _, one in finite_limits(asked)],
+        "limits": [np.float64(value) for _, value in finite_limits(asked)],
     }
     stated = tuple((measure, bool(np.isfinite(limit))) for measure, limit in asked)
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         gradient = _gradient(problem.leakage, type(problem.form), stated, at, (mechanism, k, *duals))
-    found = jax.tree.map(np.asarray, gradient)
-    each = iter(found["limits"])
-    by_limit = np.array([0.0 if np.isinf(one) else float(next(each)) for _, one in asked])
-    target = found["target"]
+    by_name = jax.tree.map(np.asarray, gradient)
+    each = iter(by_name["limits"])
+    by_limit = np.array([0.0 if np.isinf(value) else float(next(each)) for _, value in asked])
+    target = by_name["target"]
     if problem.form.minimax:
         factor = 0.0 if value == 0 else _inverse(-by_limit[0])
         by_limit = by_limit[1:]
@@ -267,7 +267,8 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         factor = 1.0 / reading(problem)[0].slope(value)
     if problem.form.limits_leakage:
         target, by_limit = by_limit[0], by_limit[1:]
-    return Slopes(*(np.asarray(factor * one) for one in (found["joints"], found["tables"], target, by_limit)))
+    each_slope = by_name["joints"], by_name["tables"], target, by_limit
+    return Slopes(*(np.asarray(factor * slope) for slope in each_slope))
 
 
 def _inverse(rate: float) -> float:
@@ -310,25 +311,28 @@ def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> n
         for joint in problem.joints:
             merged = terms_of(measure, joint, role, value)
             for every in terms_of(measure, joint, role, value, whole=True):
-                own = np.zeros((len(k), len(every.rows)))
+                spread = np.zeros((len(k), len(every.rows)))
                 for term in merged:  # none of a relation without neighbours that differ
                     if not term.smooth:
-                        own[:, _places(term, every)] = k[:, start : start + len(term.rows)]
+                        spread[:, _places(term, every)] = k[:, start : start + len(term.rows)]
                     start += len(term.rows)
-                parts.append(own)
+                parts.append(spread)
     return np.concatenate(parts, axis=1)
 
 
 def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[AbstractLeakage, Role, float]]:
     """(measure, role, limit) of the terms of a program, in its order."""
-    limits = [(one, Role.WORST if one.worst_outcome else Role.AVERAGE, value) for one, value in finite_limits(asked)]
+    limits = [
+        (limited, Role.WORST if limited.worst_outcome else Role.AVERAGE, value)
+        for limited, value in finite_limits(asked)
+    ]
     return [(problem.leakage, Role.OBJECTIVE, 0.0), *limits] if problem.form.sums_leakage else limits
 
 
 def _places(merged: Term, every: Term) -> np.ndarray:
     """Which of all linear rows those that were kept are: each one is a copy, up to rounding."""
-    kept, rows = (np.column_stack([term.rows, term.reference]) for term in (merged, every))
-    return abs(kept[:, None] - rows).max(axis=2).argmin(axis=1)
+    of_merged, of_every = (np.column_stack([term.rows, term.reference]) for term in (merged, every))
+    return abs(of_merged[:, None] - of_every).max(axis=2).argmin(axis=1)
 
 
 # The same for mutual information and a mechanism that is an operator: one pass over blocks of useful symbols, in which

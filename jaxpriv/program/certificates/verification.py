@@ -56,8 +56,8 @@ _NEXT = 1e-9
 
 def largest(problem: DistortionProblem, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
     """The largest value of every measure over the joints."""
-    found = zip(*(exact_values(measures, joint, mechanism) for joint in problem.joints), strict=True)
-    return [float(np.max(values)) for values in found]
+    by_measure = zip(*(exact_values(measures, joint, mechanism) for joint in problem.joints), strict=True)
+    return [float(np.max(values)) for values in by_measure]
 
 
 def least_limit(problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, claimed: float, high: float) -> float:
@@ -108,11 +108,11 @@ def _largest_proved(
         nonlocal before, last
         lanes = np.flatnonzero(which)
         if len(lanes):
-            found = np.zeros(shape)
-            found[lanes] = distance(e[lanes], lanes)
+            distances = np.zeros(shape)
+            distances[lanes] = distance(e[lanes], lanes)
             before = tuple(np.where(which, new, old) for new, old in zip(last, before, strict=True))
-            last = tuple(np.where(which, new, old) for new, old in zip((e, found), last, strict=True))
-            proved = which & (found > 0)
+            last = tuple(np.where(which, new, old) for new, old in zip((e, distances), last, strict=True))
+            proved = which & (distances > 0)
             low[proved], high[which & ~proved] = e[proved], e[which & ~proved]
 
     stated = (claimed > 0) & (claimed <= high)
@@ -125,10 +125,10 @@ def _largest_proved(
     while (wide := np.isfinite(high) & (high - low > _BISECTION * (1.0 + high))).any():
         width = high - low
         rise = last[1] - before[1]
-        known = np.isfinite(rise) & (rise != 0)
-        root = last[0] - np.where(known, last[1], 0.0) * (last[0] - before[0]) / np.where(known, rise, 1.0)
+        usable = np.isfinite(rise) & (rise != 0)
+        root = last[0] - np.where(usable, last[1], 0.0) * (last[0] - before[0]) / np.where(usable, rise, 1.0)
         root = root + np.where(last[1] > 0, _BESIDE, -_BESIDE) * _BISECTION * (1.0 + high)
-        inside = known & (root > low) & (root < high) & (width <= 0.5 * first)
+        inside = usable & (root > low) & (root < high) & (width <= 0.5 * first)
         first, second = second, np.where(wide, width, second)
         ask(np.where(inside, root, 0.5 * (low + high)), wide)
     return low
@@ -190,14 +190,16 @@ class Verification:
     def message(self) -> str:
         """What was found, in a sentence or two."""
         if self.valid:
-            found = f"The optimum lies in [{self.lower_bound:.9g}, {self.upper_bound:.9g}]: the gap is {self.gap:.3g}."
+            verdict = (
+                f"The optimum lies in [{self.lower_bound:.9g}, {self.upper_bound:.9g}]: the gap is {self.gap:.3g}."
+            )
         elif self.violation != 0:
-            found = f"The mechanism does not meet the problem's limits (violation {self.violation:.3g}): no interval."
+            verdict = f"The mechanism does not meet the problem's limits (violation {self.violation:.3g}): no interval."
         else:
-            found = f"No interval: the value is {self.value:.9g} and the bound that is proved {self._bound:.9g}."
+            verdict = f"No interval: the value is {self.value:.9g} and the bound that is proved {self._bound:.9g}."
         if self.agrees:
-            return f"{found} The stored numbers agree."
-        return f"{found} Stored numbers that differ: {'; '.join(self.differences)}."
+            return f"{verdict} The stored numbers agree."
+        return f"{verdict} Stored numbers that differ: {'; '.join(self.differences)}."
 
 
 def certify(problem: object, solution: object, *, time_limit: float | None = None) -> Verification:
@@ -276,7 +278,7 @@ def certify_solution(problem: object, solution: Solution) -> Verification:
         "value": (solution.value, value),
         "lower_bound": (solution.lower_bound, bound),
         "leakage": (solution.leakage, leakage),
-        **{f"distortion[{k}]": (one, distortion[k]) for k, one in enumerate(np.ravel(solution.distortion))},
+        **{f"distortion[{k}]": (used, distortion[k]) for k, used in enumerate(np.ravel(solution.distortion))},
     }
     differences = differing(stored)
     return Verification(
@@ -290,9 +292,9 @@ def _of_both_steps(problem: LexicographicProblem, solution: Solution) -> Verific
     if first is None:
         raise InputError("solution.least_leakage is None: solve the LexicographicProblem itself")
     least = certify_solution(problem.least_leakage, first)
-    found = certify_solution(problem.least_distortion(least.value), solution)
-    differences = (*(f"least_leakage.{one}" for one in least.differences), *found.differences)
-    return dataclasses.replace(found, violation=max(found.violation, least.violation), differences=differences)
+    proof = certify_solution(problem.least_distortion(least.value), solution)
+    differences = (*(f"least_leakage.{difference}" for difference in least.differences), *proof.differences)
+    return dataclasses.replace(proof, violation=max(proof.violation, least.violation), differences=differences)
 
 
 def differing(stored: Mapping[str, tuple[ScalarLike, float]], coarser: float = 1.0) -> tuple[str, ...]:
@@ -310,10 +312,10 @@ def differing(stored: Mapping[str, tuple[ScalarLike, float]], coarser: float = 1
 
 def _fitting(name: str, array: Arr, shape: tuple[int, ...]) -> np.ndarray:
     """A dual object of the shape that the certificate of the problem needs."""
-    found = np.asarray(array, dtype=np.float64)
-    if found.shape != shape:
-        raise InputError(f"solution.{name} has shape {found.shape}; the certificate of this problem needs {shape}")
-    return found
+    numbers = np.asarray(array, dtype=np.float64)
+    if numbers.shape != shape:
+        raise InputError(f"solution.{name} has shape {numbers.shape}; the certificate of this problem needs {shape}")
+    return numbers
 
 
 # Value, lower bound, violation, leakage and mean distortions of a solution.
@@ -334,15 +336,15 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
         return np.nan, -np.inf, np.inf, np.nan, nothing
     limits = [(measure, value) for measure, value in limits_of(problem) if not np.isinf(value)]
     leak, *leaks = largest(problem, (problem.leakage, *(measure for measure, _ in limits)), mechanism)
-    found = None if problem.form.minimax else certify_program(program, mechanism, k, eta, price)
+    certificate = None if problem.form.minimax else certify_program(program, mechanism, k, eta, price)
     claimed = float(solution.lower_bound)
-    proved = _interval(problem, found, mechanism, (k, eta, price), claimed, leak, excess_of(leaks, limits), whole)
+    proved = _interval(problem, certificate, mechanism, (k, eta, price), claimed, leak, excess_of(leaks, limits), whole)
     return *proved, leak, _distortion(problem, mechanism)
 
 
 def _interval(
     problem: DistortionProblem | ProblemStack,
-    found: Certificate | None,
+    certificate: Certificate | None,
     mechanism: np.ndarray,
     duals: tuple[np.ndarray, np.ndarray, np.ndarray],
     claimed: ScalarLike,
@@ -353,12 +355,12 @@ def _interval(
     """(value, lower bound, violation) in the unit of the problem. `found`: the certificate of its program, None of the
     least limit on a worst outcome; `over`: by how much measured values exceed their limits.
     """
-    if found is None:
+    if certificate is None:
         further = () if isinstance(problem, ProblemStack) else limits_of(problem)
         within = violation_of(as_budgets(distance_program(problem, further)), mechanism)
         return leak, _least_limits(problem, *duals, claimed, leak, whole), np.maximum(within, over)
-    value, bound = interval_of(problem, *reading(problem), found.value, found.lower_bound)
-    return value, bound, np.maximum(found.violation, over)
+    value, bound = interval_of(problem, *reading(problem), certificate.value, certificate.lower_bound)
+    return value, bound, np.maximum(certificate.violation, over)
 
 
 def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
@@ -372,20 +374,22 @@ def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
     program, scale, shift = streamed_program(problem, joint, distortions, prior)
     rules = _fitting("scores", solution.scores, (1, problem.shape[1], len(program.term.reference)))
     rates = _fitting("multipliers", solution.multipliers, (0,) if problem.budget is None else (len(distortions),))
-    found = certify_streamed(program, solution.mechanism, rules[0], rates)
-    value, bound, leakage = (scale.outer(total + shift) for total in (found.value, found.lower_bound, *found.leakages))
-    return value, bound, found.violation, max(leakage, 0.0), np.asarray(found.constraint_values)
+    certificate = certify_streamed(program, solution.mechanism, rules[0], rates)
+    value, bound, leakage = (
+        scale.outer(total + shift) for total in (certificate.value, certificate.lower_bound, *certificate.leakages)
+    )
+    return value, bound, certificate.violation, max(leakage, 0.0), np.asarray(certificate.constraint_values)
 
 
 def _of_noise(problem: NoiseProblem, solution: Solution) -> _Numbers:
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     noise = problem.noise(mechanism)
     scores = _fitting("scores", solution.scores, (1, problem.outputs, problem.joint.shape[0]))
-    found = certify_noise(problem, noise, scores, _fitting("multipliers", solution.multipliers, (1,))[0])
+    certificate = certify_noise(problem, noise, scores, _fitting("multipliers", solution.multipliers, (1,))[0])
     # One law in every row, and a distribution.
     outside = max(abs(mechanism - problem.mechanism(noise)).max(), abs(noise.sum() - 1.0), -noise.min())
-    violation = max(found.violation, 0.0 if outside <= len(noise) * _UNIT else float(outside))
-    return found.value, found.lower_bound, violation, found.leakages[0], found.constraint_values
+    violation = max(certificate.violation, 0.0 if outside <= len(noise) * _UNIT else float(outside))
+    return certificate.value, certificate.lower_bound, violation, certificate.leakages[0], certificate.constraint_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,9 +405,9 @@ class StackProof:
     @staticmethod
     def of(proofs: Sequence[Verification]) -> "StackProof":
         """Proofs computed one by one."""
-        numbers = np.array([(one.value, one.lower_bound, one.violation, one.leakage) for one in proofs])
+        numbers = np.array([(proof.value, proof.lower_bound, proof.violation, proof.leakage) for proof in proofs])
         value, bound, violation, leakage = numbers.T
-        return StackProof(value, bound, violation, leakage, np.stack([one.distortion for one in proofs]))
+        return StackProof(value, bound, violation, leakage, np.stack([proof.distortion for proof in proofs]))
 
     @property
     def gap(self) -> np.ndarray:
@@ -428,19 +432,19 @@ def certify_stack(
     met = _stochastic(mechanism)
     if not met.all():  # anything that has a value
         mechanism = np.where(met[:, None, None], mechanism, 1.0 / mechanism.shape[-1])
-    limits, found = own_limit(stack), None
+    limits, certificate = own_limit(stack), None
     if not stack.form.minimax:
-        found = certify_program(measured_program(stack, limits), mechanism, k, eta, price)
+        certificate = certify_program(measured_program(stack, limits), mechanism, k, eta, price)
     if stack.leakage.worst_outcome:
         leak = _worst_values(stack, mechanism)
     else:  # the largest over the joints
-        assert found is not None  # a least limit is one of a worst-outcome measure
+        assert certificate is not None  # a least limit is one of a worst-outcome measure
         shifts = [shift_of(stack.leakage, stack.joints[:, i], True) for i in range(stack.sizes[0])]
-        totals = [found.leakages[:, i] + shift for i, shift in enumerate(shifts)]
+        totals = [certificate.leakages[:, i] + shift for i, shift in enumerate(shifts)]
         leak = np.maximum(stack.leakage.scale_for(stack.sizes[1]).outer(np.max(totals, axis=0)), 0.0)
     claimed = np.zeros(leak.shape) if claimed is None else claimed
     over = excess_of([leak] * len(limits), limits)
-    value, bound, violation = _interval(stack, found, mechanism, (k, eta, price), claimed, leak, over, True)
+    value, bound, violation = _interval(stack, certificate, mechanism, (k, eta, price), claimed, leak, over, True)
     return StackProof(value, bound, np.where(met, violation, np.inf), leak, _distortion(stack, mechanism))
 
 
@@ -451,10 +455,10 @@ def _worst_values(stack: ProblemStack, mechanism: np.ndarray) -> np.ndarray:
         return np.max([log_ratios(measure, joints, mechanism) for joints in each], axis=0)
     values = []
     for joints in each:  # the offset of a limit is affine in it: the limits of outputs at which they are met
-        (none,), (one,) = (
+        (none,), (unit,) = (
             terms_of(measure, joints, Role.WORST, np.full(len(joints), limit), True) for limit in (0.0, 1.0)
         )
-        mass = ((none.offset - one.offset)[:, None, :] @ mechanism)[:, 0]
+        mass = ((none.offset - unit.offset)[:, None, :] @ mechanism)[:, 0]
         held = column_values(none, none.rows @ mechanism) + (none.offset[:, None, :] @ mechanism)[:, 0]
         values.append(np.where(mass > 0, held / np.where(mass > 0, mass, 1.0), 0.0).max(axis=-1))
     return np.maximum(np.max(values, axis=0), 0.0)
@@ -471,8 +475,8 @@ def _distortion(problem: DistortionProblem | ProblemStack, mechanism: np.ndarray
     """E d_k, the largest over the joints; inf where a pair that d_k forbids has mass."""
     tables, support = problem.costs()
     each = (tables * mechanism[..., None, :, :]).sum(axis=-1)  # (M, X)
-    found = np.asarray((each @ np.swapaxes(problem.joints.sum(axis=-2), -1, -2)).max(axis=-1))
+    largest = np.asarray((each @ np.swapaxes(problem.joints.sum(axis=-2), -1, -2)).max(axis=-1))
     if isinstance(problem, ProblemStack) or support.all():
-        return found
+        return largest
     used = problem.joints.any(axis=(0, 1))[:, None] & (mechanism > 0)
-    return np.where([(used & np.isinf(entries)).any() for entries in problem.entries()], np.inf, found)
+    return np.where([(used & np.isinf(entries)).any() for entries in problem.entries()], np.inf, largest)

@@ -69,10 +69,10 @@ def improved(data: Data, point: Point, g: Arr, edges: Edges, best: Candidate) ->
     k, price = _valid(data, point, g, edges)
     if data.program.minimax:
         feasible, value = _least_leaking(data, point)
-        known = xp.exp(best.bound) if data.program.logarithmic else xp.maximum(best.bound, 0.0)
-        bound = least_ratio(data, k, point.eta, price, known, point.peak)
+        best_bound = xp.exp(best.bound) if data.program.logarithmic else xp.maximum(best.bound, 0.0)
+        bound = least_ratio(data, k, point.eta, price, best_bound, point.peak)
         if data.program.logarithmic:
-            value, bound = (xp.log(xp.maximum(one, 0.0)) for one in (value, bound))
+            value, bound = (xp.log(xp.maximum(ratio, 0.0)) for ratio in (value, bound))
     else:
         feasible = repaired(data, point.x)
         value = objective(data, feasible)
@@ -94,7 +94,7 @@ def _valid(data: Data, point: Point, g: Arr, edges: Edges) -> tuple[Arr, Arr]:
         price = price / xp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
     parts = []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
-        own = point.k[:, place.rows]
+        priced_rules = point.k[:, place.rows]
         scale = 1.0
         if place.limit is not None:
             scale = price[place.limit]
@@ -104,13 +104,13 @@ def _valid(data: Data, point: Point, g: Arr, edges: Edges) -> tuple[Arr, Arr]:
             rule = term.rule_set.normalised(term, g[:, place.rows], edge.level)
             parts.append(rule * (point.eta[:, place.worst, None] if place.worst is not None else scale))
         elif not term.normalised:
-            parts.append(own if term.cap is None else xp.clip(own, 0.0, term.cap * scale))
+            parts.append(priced_rules if term.cap is None else xp.clip(priced_rules, 0.0, term.cap * scale))
         elif term.role is Role.WORST:
-            plus = (xp.maximum(term.reference, 0.0) * own).sum(axis=1, keepdims=True)
-            minus = (xp.maximum(-term.reference, 0.0) * own).sum(axis=1, keepdims=True)
-            parts.append(xp.where(term.reference > 0, own * (minus / plus), own))
+            plus = (xp.maximum(term.reference, 0.0) * priced_rules).sum(axis=1, keepdims=True)
+            minus = (xp.maximum(-term.reference, 0.0) * priced_rules).sum(axis=1, keepdims=True)
+            parts.append(xp.where(term.reference > 0, priced_rules * (minus / plus), priced_rules))
         else:
-            parts.append(scale * own / (own @ term.reference)[:, None])
+            parts.append(scale * priced_rules / (priced_rules @ term.reference)[:, None])
     return xp.concatenate(parts, axis=1), price
 
 
@@ -145,10 +145,10 @@ def _best_price(rest: Arr, cost: Arr, budget: Arr, start: Arr) -> Arr:
         lines = rest + p * cost
         slope = xp.where(np.arange(len(cost))[:, None] == lines.argmin(axis=0), cost, 0.0).sum() - budget
         value = lines.min(axis=0).sum() - p * budget
-        own, rises = value - slope * p, slope > 0
+        intercept, rises = value - slope * p, slope > 0
         best, most = xp.where(value > most, p, best), xp.maximum(value, most)
-        height, rise = xp.where(rises, own, height), xp.where(rises, slope, rise)
-        far_height, far_rise = xp.where(rises, far_height, own), xp.where(rises, far_rise, slope)
+        height, rise = xp.where(rises, intercept, height), xp.where(rises, slope, rise)
+        far_height, far_rise = xp.where(rises, far_height, intercept), xp.where(rises, far_rise, slope)
         bends = rise > far_rise
         crossing = (far_height - height) / xp.where(bends, rise - far_rise, 1.0)
         new = xp.where(bends, xp.maximum(crossing, 0.0), best)
@@ -242,9 +242,9 @@ def _without_rare(data: Data, point: Point) -> Arr:
     rare = data.stated[0].ratios(x) > (1.0 + mass) * point.peak
     rare = rare | (mass < _RARE * xp.sqrt(xp.where(rare, mass, 0.0).sum()))
 
-    def moved(one: Arr, onto: Arr) -> Arr:
-        kept = xp.where(rare[:, None], 0.0, one)
-        return kept + xp.where(rare[:, None], one, 0.0).sum(axis=0) * onto
+    def moved(mechanism: Arr, onto: Arr) -> Arr:
+        common = xp.where(rare[:, None], 0.0, mechanism)
+        return common + xp.where(rare[:, None], mechanism, 0.0).sum(axis=0) * onto
 
     onto = xp.where(rare[:, None], 0.0, x)
     onto = onto / xp.maximum(onto.sum(axis=0), np.finfo(x.dtype).tiny)
@@ -313,11 +313,11 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     for term in data.terms:
         if term.role is Role.AVERAGE:
             # An infinite value, of a function f of a user, takes the whole share.
-            both = (term.support(data.matvec_of(term, one)).sum() for one in (x, feasible_point))
-            value, held = (xp.minimum(one, _LARGEST) for one in both)
+            both = (term.support(data.matvec_of(term, mechanism)).sum() for mechanism in (x, feasible_point))
+            value, held = (xp.minimum(total, _LARGEST) for total in both)
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
-            known = 0.0 if term.smooth else _rounding(term, x).sum()
-            above = (value > term.bound + known) & (held < term.bound)
+            rounding = 0.0 if term.smooth else _rounding(term, x).sum()
+            above = (value > term.bound + rounding) & (held < term.bound)
             drop = xp.where(above & (value > held), value - held, 1.0)
             share = xp.maximum(share, xp.where(above, xp.clip((value - term.bound) / drop, 0.0, 1.0), 0.0))
     return (1.0 - share) * x + share * feasible_point
@@ -337,25 +337,25 @@ def _rounding(term: Term, x: Arr) -> Arr:
 def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
     """Outputs that exceed a worst-outcome limit are given a share of an independent release.
 
-    With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
-    (1 - c) W + c a meets the limit at y when c a_y own >= (1 - c) e_y.
+    With excess e_y and an independent release of law a_y, whose slack is a_y times `slack`, that of a release of one
+    output, the mixture (1 - c) W + c a meets the limit at y when c a_y slack >= (1 - c) e_y.
     """
     need = xp.zeros(x.shape[0], like=x)
     for term in data.terms:
         if term.role is not Role.WORST or term.rate is not None:
             continue
-        w, base = (data.matvec_of(term, one) for one in (x, xp.ones_like(mass)[None]))
+        w, base = (data.matvec_of(term, mechanism) for mechanism in (x, xp.ones_like(mass)[None]))
         if term.smooth:
             excess = term.support(w) + x @ term.offset
-            own = -(term.support(base)[0] + term.offset.sum())
+            slack = -(term.support(base)[0] + term.offset.sum())
         else:
             # What rounding alone exceeds is met here too: a release without slack cannot repair it, and mixing with one
             # would lose the mechanism.
-            excess, own = term.support(w), -term.support(base)[0]
+            excess, slack = term.support(w), -term.support(base)[0]
             excess = xp.where(excess > _rounding(term, x), excess, 0.0)
         # Without slack the share is one, as of a quotient that is large but finite.
-        own = xp.maximum(own, np.finfo(x.dtype).tiny ** 0.5)
-        need = xp.maximum(need, xp.maximum(excess, 0.0) / own)
+        slack = xp.maximum(slack, np.finfo(x.dtype).tiny ** 0.5)
+        need = xp.maximum(need, xp.maximum(excess, 0.0) / slack)
     total = need.sum()
     share = total / (1.0 + total)
     law = xp.where(total > 0, need / xp.where(total > 0, total, 1.0), 0.0)
@@ -367,8 +367,8 @@ def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
     with that.
     """
     excess, held = _excesses(data, x), _excesses(data, feasible_point)
-    kept = (excess <= 0) | (held < 0)
-    left = xp.where(kept[:, None], x, 0.0)
+    retained = (excess <= 0) | (held < 0)
+    left = xp.where(retained[:, None], x, 0.0)
     x = left + (1.0 - left.sum(axis=0)) * feasible_point
     excess = _excesses(data, x)
     over = (excess > 0) & (held < 0)
@@ -378,12 +378,14 @@ def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
 
 def _excesses(data: Data, x: Arr) -> Arr:
     """By how much every output exceeds its worst-outcome limits, the largest; below 0 where it has slack: (Y,)."""
-    found = []
+    excesses = []
     for term in data.terms:
         if term.role is Role.WORST and term.rate is None:
             value = term.support(data.matvec_of(term, x)) + x @ term.offset
-            found.append(value if term.smooth else xp.where(value > _rounding(term, x), value, xp.minimum(value, 0.0)))
-    return xp.stack(found).max(axis=0)
+            excesses.append(
+                value if term.smooth else xp.where(value > _rounding(term, x), value, xp.minimum(value, 0.0))
+            )
+    return xp.stack(excesses).max(axis=0)
 
 
 def by_rows(data: Data, weights: Arr) -> Arr:
@@ -420,8 +422,8 @@ def slope_of(program: Program, mechanism: Float[Arr, "x y"], weights: Arr | None
     sum_s P_k(s, x) ln( P_k(s|y)/P_k(s) ). It carries the mass of x. `weights` (J,): the price of leakage of a leakage
     budget, the weight of every joint of a set; none: ones.
     """
-    data, rules, own = _rules_of(program, mechanism, weights)
-    return (data.cost + data.rmatvec(by_rows(data, own) * rules)).T
+    data, rules, term_weights = _rules_of(program, mechanism, weights)
+    return (data.cost + data.rmatvec(by_rows(data, term_weights) * rules)).T
 
 
 def consider(
@@ -438,9 +440,9 @@ def consider(
     budgets (none: zeros). Any numbers give a bound that holds; those near the solution's give one near the
     optimum.
     """
-    data, rules, own = _rules_of(program, mechanism, weights)
+    data, rules, term_weights = _rules_of(program, mechanism, weights)
     if program.peaked:
-        own = own / own.sum()
+        term_weights = term_weights / term_weights.sum()
     if multipliers is None:
         multipliers = xp.zeros(program.budgets.shape[0], like=program.cost)
-    return with_mechanism(program, with_rules(data, best, rules, own, multipliers), mechanism)
+    return with_mechanism(program, with_rules(data, best, rules, term_weights, multipliers), mechanism)

@@ -202,15 +202,15 @@ def _by_roots(data: Data, r: Residual, after: Point) -> Arr:
     """What the rules times prices (Y, T) of a step are to be increased by where the roots of rules move on a line."""
     prices, parts = row_prices(data, after.price, after.eta), []
     for term, place in zip(data.terms, data.layout, strict=True):
-        own = r.rules[:, place.rows]
+        term_rules = r.rules[:, place.rows]
         if not term.by_roots:
-            parts.append(xp.zeros_like(own))
+            parts.append(xp.zeros_like(term_rules))
             continue
         price = prices[:, place.rows]
         # A price beyond its range is of a trial: its rules are not used.
-        share = (after.k[:, place.rows] / xp.where(price > 0, price, 1.0) - own) / term.whole(own)
-        root = xp.maximum(1.0 + share / term.root, np.finfo(own.dtype).eps)
-        parts.append(xp.where(price > 0, price * term.whole(own) * (root**term.root - 1.0 - share), 0.0))
+        share = (after.k[:, place.rows] / xp.where(price > 0, price, 1.0) - term_rules) / term.whole(term_rules)
+        root = xp.maximum(1.0 + share / term.root, np.finfo(term_rules.dtype).eps)
+        parts.append(xp.where(price > 0, price * term.whole(term_rules) * (root**term.root - 1.0 - share), 0.0))
     return xp.concatenate(parts, axis=1)
 
 
@@ -241,24 +241,24 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
     """How far the rules may rise and fall in one step, (Y, T) each; one array where that is equally far."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
-        own = term.whole(g[:, place.rows])
+        whole_rules = term.whole(g[:, place.rows])
         if not term.smooth:
-            up.append(xp.full_like(own, xp.inf))
+            up.append(xp.full_like(whole_rules, xp.inf))
             down.append(up[-1])
             continue
         lowest, highest = term.rule_set.domain(term)
         most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
-        size = most * term.root * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
+        size = most * term.root * (abs(whole_rules) if term.rule_set.proportional else xp.ones_like(whole_rules))
         # The mass, the last row, holds the normalisation: free.
         if lowest == -xp.inf and highest == xp.inf and not term.massed:
             up.append(size)
             down.append(size)
             continue
-        free = np.zeros(own.shape[1], bool)
+        free = np.zeros(whole_rules.shape[1], bool)
         if term.massed:
             free[-1] = True
-        rise = xp.minimum(size, highest - own) if highest < xp.inf else size
-        fall = xp.minimum(size, (own - lowest) * xp.minimum(term.root, _FURTHEST)) if lowest > -xp.inf else size
+        rise = xp.minimum(size, highest - whole_rules) if highest < xp.inf else size
+        fall = xp.minimum(size, (whole_rules - lowest) * xp.minimum(term.root, _FURTHEST)) if lowest > -xp.inf else size
         up.append(xp.where(free, xp.inf, rise))
         down.append(xp.where(free, xp.inf, fall))
     rise = xp.concatenate(up, axis=1)
@@ -428,11 +428,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     ) -> tuple[Point, Lengths, ScalarLike, ScalarLike, BoolLike]:
         move, length, mean, count, _ = carry
         sides = Sides(*(leaf[None] for leaf in _corrections(data, point, r, move, length, sigma)))
-        own = with_prices(data, point, r, directions(data, point, r, f, sides), response, sides)
-        own = Point(*(leaf[0] for leaf in own))
+        correction = with_prices(data, point, r, directions(data, point, r, f, sides), response, sides)
+        correction = Point(*(leaf[0] for leaf in correction))
         if along is not None:
-            own = plus(own, along, -own.peak)
-        trial = plus(move, own, 1.0)
+            correction = plus(correction, along, -correction.peak)
+        trial = plus(move, correction, 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < _LESS * mean) | (xp.minimum(*trial_length) > _LONGER * xp.minimum(*length))
         move, length, mean = xp.chosen(better, (trial, trial_length, trial_mean), (move, length, mean))
@@ -470,11 +470,11 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Le
             continue
         at = place.rows
         lowest, highest = term.rule_set.domain(term)
-        own = term.whole(g[:, at])
+        whole_rules = term.whole(g[:, at])
         if term.massed:
-            own = own[:, :-1]
+            whole_rules = whole_rules[:, :-1]
         if term.massed or term.rule_set.proportional:
-            usable = usable & (own < highest).all() & (own > lowest).all()
+            usable = usable & (whole_rules < highest).all() & (whole_rules > lowest).all()
         edge, new = r.edges[j], edges[j]
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]

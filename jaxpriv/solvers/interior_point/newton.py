@@ -81,7 +81,7 @@ def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = Fal
     kind = {"diagonal": data.diagonal, "flat": flat, "transposable": transposable}
     system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), **kind)
     limits = slice(data.rows, data.rows + r.extra.shape[1])
-    if not r.extra.shape[1] and any(one.rule_set == ENTROPIC and one.role is Role.AVERAGE for one in data.terms):
+    if not r.extra.shape[1] and any(term.rule_set == ENTROPIC and term.role is Role.AVERAGE for term in data.terms):
         limits = slice(0, data.rows)
     refined = limits.stop > limits.start and not transposable
     return Factor(system, roots, Equations(a, extra, di, d, normals, limits) if refined else None)
@@ -115,9 +115,9 @@ class Equations(NamedTuple):
         def refine(
             carry: tuple[tuple[Arr, ...], tuple[Arr, ...], ScalarLike],
         ) -> tuple[tuple[Arr, ...], tuple[Arr, ...], ScalarLike]:
-            found, left, count = carry
-            found = tuple(one + more for one, more in zip(found, system.solve(*left), strict=True))
-            return found, self._missed(found, sides), count + 1
+            refined, left, count = carry
+            refined = tuple(part + more for part, more in zip(refined, system.solve(*left), strict=True))
+            return refined, self._missed(refined, sides), count + 1
 
         start = solution, self._missed(solution, sides), np.array(0)
         return xp.while_loop(unfinished, refine, start)[0]
@@ -149,13 +149,13 @@ def _behind(values: Arr, at: slice, moved: Arr, axis: int) -> Arr:
 
 def _solve(data: Data, f: Factor, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, ...]:
     """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; rho is d(x z) / x."""
-    own = link.shape[-1]
+    row_count = link.shape[-1]
     for at, root in zip(data.coupled, f.roots, strict=True):
         lower = xp.broadcast_to(root, (len(link), *root.shape))
         link = _behind(link, at, xp.solve_lower(lower, link[..., at, None])[..., 0], axis=2)
     solve = f.system.solve if f.equations is None else partial(f.equations.refined, f.system)
     kappa, dx, dz, e = solve(rho, link, level, row)
-    kappa, behind = kappa[..., :own], kappa[..., own:]
+    kappa, behind = kappa[..., :row_count], kappa[..., row_count:]
     for at, root in zip(data.coupled, f.roots, strict=True):
         size = root.shape[1]
         lower = xp.broadcast_to(root, (len(link), *root.shape))
@@ -242,8 +242,8 @@ def with_responses(data: Data, point: Point, r: Residual, f: Factor, asked: Side
     rows = xp.zeros((count, *r.row.shape), like=r.row)
     priced = -r.columns, r.cap_response, r.responses, rows
     solved = _solve(data, f, *map(xp.concatenate, zip(priced, _plain(data, point, r, asked), strict=True)))
-    moves = _as_move(data, point, r, tuple(one[count:] for one in solved), asked, xp.zeros_like(asked.pair))
-    return _as_responses(data, point, r, *(one[:count] for one in solved)), moves
+    moves = _as_move(data, point, r, tuple(part[count:] for part in solved), asked, xp.zeros_like(asked.pair))
+    return _as_responses(data, point, r, *(part[:count] for part in solved)), moves
 
 
 def _as_responses(data: Data, point: Point, r: Residual, dx: Arr, dz: Arr, kappa: Arr, e: Arr) -> Responses:
@@ -283,7 +283,7 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
         mark = data.marks
         matrix = xp.concatenate([xp.concatenate([matrix, mark[None]]), xp.append(mark, 0.0)[:, None]], axis=1)
     elif data.program.minimax:
-        share = lambda one: data.share(one, point) + data.share(point, one)  # noqa: E731
+        share = lambda direction: data.share(direction, point) + data.share(point, direction)  # noqa: E731
         matrix = xp.concatenate([matrix, -slopes[count:].T], axis=1)
         matrix = xp.concatenate([matrix, xp.each(share, response)[None]])
         balance = balance - xp.each(share, move)
@@ -294,7 +294,7 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
         price = small_solve(matrix, rhs.T).T
     along = solved if data.program.minimax else price
     # Parts that a program does not have are empty.
-    moved = Point(*(one + xp.weigh(along, by) if one.size else one for one, by in zip(move, response, strict=True)))
+    moved = Point(*(part + xp.weigh(along, by) if part.size else part for part, by in zip(move, response, strict=True)))
     slack = (sides.pair - point.slack * price) / at
     return moved._replace(price=price, slack=slack, peak=peak)
 
@@ -344,7 +344,7 @@ def _path_move(data: Data, point: Point, given: Responses) -> Point:
     matrix = xp.diag(point.slack / at) - slopes[:-1].T
     price = small_solve(matrix, slopes[-1]) if len(at) else point.price
     along = xp.append(price, 1.0)
-    moved = Point(*(xp.weigh(along, by) if by.size else one for one, by in zip(point, response, strict=True)))
+    moved = Point(*(xp.weigh(along, by) if by.size else part for part, by in zip(point, response, strict=True)))
     return moved._replace(price=price, slack=-point.slack * price / at, peak=xp.ones_like(point.peak))
 
 
@@ -433,7 +433,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
     data = data_of(moving).at(point.peak)
     r = residuals(data, point)
     f = factorise(data, point, r, transposable=True)
-    stacked = lambda one: type(one)(*(leaf[None] for leaf in one))  # noqa: E731
+    stacked = lambda sides: type(sides)(*(leaf[None] for leaf in sides))  # noqa: E731
     response, _ = with_responses(data, point, r, f, stacked(no_sides(point, r)))
 
     def refine(move: Point, _: None) -> tuple[Point, None]:
@@ -441,8 +441,8 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
         asked = jax.jvp(missing, (moving, point), (moved, move))[1]
         asked = stacked(asked)
         more = with_prices(data, point, r, directions(data, point, r, f, asked), response, asked)
-        return Point(*(one + further[0] for one, further in zip(move, more, strict=True))), None
+        return Point(*(part + further[0] for part, further in zip(move, more, strict=True))), None
 
-    found = lax.scan(refine, jax.tree.map(jnp.zeros_like, point), None, length=_SOLVES)[0]
+    tangent = lax.scan(refine, jax.tree.map(jnp.zeros_like, point), None, length=_SOLVES)[0]
     # Rows of a mechanism sum to one however it moves: what the solves leave of that goes where the mass is.
-    return found._replace(x=found.x - point.x * found.x.sum(axis=0))
+    return tangent._replace(x=tangent.x - point.x * tangent.x.sum(axis=0))

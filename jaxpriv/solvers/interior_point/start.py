@@ -234,8 +234,8 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     if limits:
         costs = costs + xp.weigh(nearer.price[:limits], data.c)
     most = (1.0 + _gap(data, uniform(data), costs)) * (point.x * point.z).sum()
-    found = (nearer.x * nearer.z).sum() <= most
-    return xp.chosen(found, nearer, point)
+    usable = (nearer.x * nearer.z).sum() <= most
+    return xp.chosen(usable, nearer, point)
 
 
 def _blank(data: Data) -> Point:
@@ -252,8 +252,8 @@ def _blank(data: Data) -> Point:
 def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
     program, blank = data.program, _blank(data)
-    own = any(term.rule_set.users for term in data.terms)
-    coarse = data if own else in_precision(data, np.float32)
+    has_user_rules = any(term.rule_set.users for term in data.terms)
+    coarse = data if has_user_rules else in_precision(data, np.float32)
     x, lam, weights = in_precision(average_steps(coarse, steps), data.cost.dtype)
     spread = _SPREAD if program.start is None else 0.0
     x = (1.0 - spread) * x + spread * uniform(data)
@@ -351,16 +351,20 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.limit is not None:
             shared = term.role is Role.PEAK
-            own = term.bound + (peak if shared else 0.0) - sums[place.limit]
+            limit_slack = term.bound + (peak if shared else 0.0) - sums[place.limit]
             # An independent release has all of the slack of a limit, however small: a slack of mu in its place
             # would put the first steps far outside, where the rules follow a leakage many times the limit.
-            own = xp.maximum(own, mu) if shared else xp.where(own > 0.0, own, mu)
-            price = xp.append(price, 1.0 / sharing if shared else mu / own)
-            slack = xp.append(slack, own)
+            limit_slack = xp.maximum(limit_slack, mu) if shared else xp.where(limit_slack > 0.0, limit_slack, mu)
+            price = xp.append(price, 1.0 / sharing if shared else mu / limit_slack)
+            slack = xp.append(slack, limit_slack)
         if place.worst is not None:
-            own = xp.maximum(abs(worst[:, place.worst]), _LEAST_OF_OUTPUT)
-            sigma.append(own)
-            shared = mu / own if term.rate is None else xp.ones_like(own) / (data.rates.sum(axis=0) @ x.sum(axis=0))
+            worst_slack = xp.maximum(abs(worst[:, place.worst]), _LEAST_OF_OUTPUT)
+            sigma.append(worst_slack)
+            shared = (
+                mu / worst_slack
+                if term.rate is None
+                else xp.ones_like(worst_slack) / (data.rates.sum(axis=0) @ x.sum(axis=0))
+            )
             eta.append(shared)
     wide = (outputs, 0)
     sigma_array = xp.stack(sigma, axis=1) if sigma else xp.zeros(wide, like=a)

@@ -182,10 +182,10 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
     """
     if program.xp is not np:
         return _rearranged(program, dense)
-    kept: dict[bool, Data] = vars(program).setdefault("rearranged", {})
-    if dense not in kept:
-        kept[dense] = _rearranged(program, dense)
-    return kept[dense]
+    cache: dict[bool, Data] = vars(program).setdefault("rearranged", {})
+    if dense not in cache:
+        cache[dense] = _rearranged(program, dense)
+    return cache[dense]
 
 
 def _rearranged(program: Program, dense: bool) -> Data:
@@ -248,8 +248,8 @@ def _of_linear(program: Program, *, normalised: bool) -> Arr | None:
     if not any(mine):
         return None
     parts = [
-        term.rate if own else xp.zeros_like(term.reference if normalised else term.rows)
-        for term, own in zip(program.terms, mine, strict=True)
+        term.rate if included else xp.zeros_like(term.reference if normalised else term.rows)
+        for term, included in zip(program.terms, mine, strict=True)
     ]
     return xp.concatenate(parts)
 
@@ -280,8 +280,8 @@ def row_prices(data: Data, price: Arr, eta: Arr) -> Arr:
     outputs = data.cost.shape[0]
     if (data.priced == price.shape[0] + eta.shape[1]).all():
         return xp.ones((outputs, data.rows), like=data.cost)
-    one = xp.ones((outputs, 1), like=data.cost)
-    return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, one], axis=1)[:, data.priced]
+    ones = xp.ones((outputs, 1), like=data.cost)
+    return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, ones], axis=1)[:, data.priced]
 
 
 def rules(data: Data, k: Arr, prices: Arr) -> Arr:
@@ -462,9 +462,9 @@ def residuals(data: Data, point: Point) -> Residual:
         rules=g,
         edges=edges,
         prices=prices,
-        d=xp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
+        d=xp.concatenate(d + [column[:, None] for column in extra_d], axis=1),
         blocks=tuple(blocks),
-        link=xp.concatenate(link + [one[:, None] for one in extra_link], axis=1),
+        link=xp.concatenate(link + [column[:, None] for column in extra_link], axis=1),
         normals=normals,
         level=xp.stack(levels, axis=1) if levels else xp.zeros((outputs, 0), like=point.x),
         extra=xp.stack(extra, axis=1) if extra else xp.zeros((outputs, 0, point.x.shape[1]), like=point.x),

@@ -159,8 +159,8 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
     """
     aims = xp.stack([goal.tol, goal.rtol, goal.shift])
     given = _given(program, aims, np.array(_choices(solver, program, limit), np.float64))
-    found = native.on_arrays(_symbol(program), _shapes(program), *given, lanes_of_call=_PART)
-    return _candidate(program, found), found[3][..., 2].astype(np.int32)
+    arrays = native.on_arrays(_symbol(program), _shapes(program), *given, lanes_of_call=_PART)
+    return _candidate(program, arrays), arrays[3][..., 2].astype(np.int32)
 
 
 def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> Ended:
@@ -176,7 +176,7 @@ def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sc
     if not takes(solver, program) or max(_sizes(program)[:3]) > _MOST_SYMBOLS:
         return loop(program, goal, jnp.asarray(max_steps))
     leaves, structure = jax.tree.flatten((program, goal, jnp.asarray(max_steps)))
-    found = jax.eval_shape(partial(_called, solver), *jax.tree.unflatten(structure, leaves))
+    shapes = jax.eval_shape(partial(_called, solver), *jax.tree.unflatten(structure, leaves))
 
     def flat(function: Callable[..., Ended]) -> Callable[..., list[Arr]]:
         def of_leaves(*arrays: Arr) -> list[Arr]:
@@ -186,7 +186,7 @@ def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sc
         return of_leaves
 
     ended = _by_platform.bind(*leaves, kernel=flat(partial(_called, solver)), loop=flat(loop))
-    return jax.tree.unflatten(jax.tree.structure(found), ended)
+    return jax.tree.unflatten(jax.tree.structure(shapes), ended)
 
 
 # `lax.platform_dependent(*arrays, cpu=kernel, default=loop)`, but the loop is traced where a program is lowered for
@@ -203,7 +203,7 @@ def _(*arrays: Arr, kernel: Callable[..., list[Arr]], loop: Callable[..., list[A
 @_by_platform.def_abstract_eval
 def _(*arrays: ShapedArray, kernel: Callable[..., list[Arr]], loop: Callable[..., list[Arr]]) -> list[ShapedArray]:
     del loop
-    return [ShapedArray(found.shape, found.dtype) for found in jax.eval_shape(kernel, *arrays)]
+    return [ShapedArray(result.shape, result.dtype) for result in jax.eval_shape(kernel, *arrays)]
 
 
 def _of_batch(
@@ -213,8 +213,8 @@ def _of_batch(
     kernel: Callable[..., list[Arr]],
     loop: Callable[..., list[Arr]],
 ) -> tuple[list[Arr], list[int]]:
-    found = _by_platform.bind(*arrays, kernel=jax.vmap(kernel, in_axes=axes), loop=jax.vmap(loop, in_axes=axes))
-    return found, [0] * len(found)
+    results = _by_platform.bind(*arrays, kernel=jax.vmap(kernel, in_axes=axes), loop=jax.vmap(loop, in_axes=axes))
+    return results, [0] * len(results)
 
 
 batching.primitive_batchers[_by_platform] = _of_batch
@@ -225,8 +225,8 @@ mlir.register_lowering(_by_platform, mlir.lower_fun(lambda *arrays, kernel, loop
 def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
     choices = jnp.stack([jnp.asarray(part, np.float64) for part in _choices(solver, program, max_steps)])
-    found = native.call(_symbol(program), _shapes(program), *_given(program, aims, choices))
-    return Ended(_candidate(program, found), found[3][..., 2].astype(max_steps.dtype), _point(program, *found[4:]))
+    arrays = native.call(_symbol(program), _shapes(program), *_given(program, aims, choices))
+    return Ended(_candidate(program, arrays), arrays[3][..., 2].astype(max_steps.dtype), _point(program, *arrays[4:]))
 
 
 def _symbol(program: Program) -> str:
@@ -257,10 +257,10 @@ def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
     return (inputs, outputs), (outputs, private), (prices,), (_NUMBERS,), *of_point, *more
 
 
-def _candidate(program: Program, found: Sequence[Arr]) -> Candidate:
-    mechanism, k, price, numbers = found[:4]
-    limits = program.terms[0].smooth and len(found) > _COMMON + 1
-    eta = found[_COMMON + 1][..., None] if limits else k[..., :0]
+def _candidate(program: Program, arrays: Sequence[Arr]) -> Candidate:
+    mechanism, k, price, numbers = arrays[:4]
+    limits = program.terms[0].smooth and len(arrays) > _COMMON + 1
+    eta = arrays[_COMMON + 1][..., None] if limits else k[..., :0]
     return Candidate(mechanism, numbers[..., 0], k, eta, price, numbers[..., 1])
 
 

@@ -40,10 +40,10 @@ _LEAST = 1e-6
 def _dirichlet(rng: np.random.Generator, private: int, useful: int, concentration: float, zeros: float) -> np.ndarray:
     """Dirichlet over all cells; each is emptied with probability `zeros`, but one of each row and column."""
     table = rng.dirichlet(np.full(private * useful, concentration)).reshape(private, useful)
-    kept = rng.random((private, useful)) >= zeros
+    present = rng.random((private, useful)) >= zeros
     cell = np.arange(max(private, useful))
-    kept[rng.permutation(private)[cell % private], rng.permutation(useful)[cell % useful]] = True
-    return np.maximum(table, _LEAST) * kept
+    present[rng.permutation(private)[cell % private], rng.permutation(useful)[cell % useful]] = True
+    return np.maximum(table, _LEAST) * present
 
 
 def _correlated(
@@ -136,7 +136,7 @@ class CaseParts:
 
 
 def _measure_of(config: Config) -> AbstractLeakage:
-    given: Config = {key: math.inf if one == INFINITE else one for key, one in config.items()}
+    given: Config = {key: math.inf if setting == INFINITE else setting for key, setting in config.items()}
     return by_name(**given)
 
 
@@ -279,8 +279,8 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     _only(grid, ("joint", "distortion", "leakage", *_FORMS, "solver", "tol", "rtol", "max_steps"), place)
     given = [name for name in _FORMS if name in grid]
     if len(given) != 1:
-        found = " and ".join(given) or "none"
-        raise InputError(f"{place} needs exactly one of {', '.join(_FORMS)} ({found} given)")
+        named = " and ".join(given) or "none"
+        raise InputError(f"{place} needs exactly one of {', '.join(_FORMS)} ({named} given)")
     if "joint" not in grid:
         raise InputError(f"{place} has no joint")
     (form,) = given
@@ -288,14 +288,14 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     defaults |= {"solver": "auto", "tol": 1e-6, "rtol": 0.0, "max_steps": 0}
     axes = {key: _alternatives(grid.get(key, default), f"{place}.{key}") for key, default in defaults.items()}
     made = [
-        [_joint(one, files) for one in axes["joint"]],
+        [_joint(joint, files) for joint in axes["joint"]],
         range(len(axes["distortion"])),
-        [_leakage(one) for one in axes["leakage"]],
-        [(_target(one, form), one.place) for one in axes[form]],
-        [_solver(one) for one in axes["solver"]],
-        [_number(one.value, one.place, above=True) for one in axes["tol"]],
-        [_number(one.value, one.place, low=0.0) for one in axes["rtol"]],
-        [_steps(one.value, one.place) for one in axes["max_steps"]],
+        [_leakage(measure) for measure in axes["leakage"]],
+        [(_target(target, form), target.place) for target in axes[form]],
+        [_solver(solver) for solver in axes["solver"]],
+        [_number(tol.value, tol.place, above=True) for tol in axes["tol"]],
+        [_number(rtol.value, rtol.place, low=0.0) for rtol in axes["rtol"]],
+        [_steps(steps.value, steps.place) for steps in axes["max_steps"]],
     ]
     cost_of = cache(lambda place, useful: _distortion(axes["distortion"][place], useful, files))
     for joint, place_of_cost, leakage, (number, where), *rest in itertools.product(*made):
@@ -311,7 +311,7 @@ def _alternatives(value: object, place: str) -> list[_Declared]:
     if isinstance(value, (list, tuple)):
         if not value:
             raise InputError(f"{place} is an empty list: the grid would hold nothing")
-        return [one for i, entry in enumerate(value) for one in _alternatives(entry, f"{place}[{i}]")]
+        return [alternative for i, entry in enumerate(value) for alternative in _alternatives(entry, f"{place}[{i}]")]
     if isinstance(value, Mapping):
         if set(value) == {"first", "count"}:
             first, count = (_whole(value[key], f"{place}.{key}", low) for key, low in (("first", 0), ("count", 1)))
@@ -321,9 +321,9 @@ def _alternatives(value: object, place: str) -> list[_Declared]:
         _few(math.prod(map(len, parts)), place)
         return [
             _Declared(
-                {key: one.value for key, one in zip(value, chosen, strict=True)},
+                {key: alternative.value for key, alternative in zip(value, chosen, strict=True)},
                 place,
-                {key: one.place for key, one in zip(value, chosen, strict=True)},
+                {key: alternative.place for key, alternative in zip(value, chosen, strict=True)},
             )
             for chosen in itertools.product(*parts)
         ]
@@ -354,8 +354,8 @@ def _joint(entry: _Declared, files: _Files) -> Config:
         if table.ndim not in (2, 3) or not table.size:
             raise InputError(f"{place}: the array has shape {table.shape}; (S, X) or (K, S, X) is needed")
         try:
-            for one in table.reshape(-1, *table.shape[-2:]):
-                joint_array(one)
+            for joint in table.reshape(-1, *table.shape[-2:]):
+                joint_array(joint)
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
         return {"file": value["file"], "sha256": hashed, "private": table.shape[-2], "useful": table.shape[-1]}
@@ -404,14 +404,14 @@ def _leakage(entry: _Declared) -> Config:
     if not isinstance(config, Mapping):
         raise InputError(f"{place} must be a name or a table")
     _only(config, _MEASURE, place)
-    made: Config = {key: float(one) if type(one) is int else one for key, one in config.items()}
+    made: Config = {key: float(setting) if type(setting) is int else setting for key, setting in config.items()}
     if "name" not in made:
         raise InputError(f"{place} has no name")
     try:
         by_name(**made)
     except (InputError, TypeError) as error:
         raise InputError(f"{place}: {error}") from error
-    return {key: INFINITE if one == math.inf else one for key, one in made.items()}
+    return {key: INFINITE if setting == math.inf else setting for key, setting in made.items()}
 
 
 def _solver(entry: _Declared) -> str:
@@ -455,10 +455,10 @@ def _text(value: object, place: str) -> str:
     return value
 
 
-def _only(value: Mapping[str, object], known: tuple[str, ...], place: str) -> None:
+def _only(value: Mapping[str, object], allowed: tuple[str, ...], place: str) -> None:
     for key in value:
-        if key not in known:
-            raise InputError(f"{place} has an unknown key {key!r}; known: {', '.join(known)}")
+        if key not in allowed:
+            raise InputError(f"{place} has an unknown key {key!r}; known: {', '.join(allowed)}")
 
 
 def _refuse_twins(cases: list[Config]) -> None:

@@ -79,18 +79,18 @@ class Plan:
         return _PROCESS + max((group.bytes for group in self.groups), default=0.0)
 
 
-def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
+def plan_of(study: Study, earlier: tuple[Chunk, ...] = ()) -> Plan:
     """The plan of a study, after chunks that are `known` and stay as they are.
 
     One case of each kind is built; whether it can be solved is decided for all of them.
     """
-    planned = {i for chunk in known for i in chunk.positions}
+    planned = {i for chunk in earlier for i in chunk.positions}
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for i, case in enumerate(study.cases):
         if i in planned:
             continue
         alike[_alike(case)].append(i)
-    chunks = list(known)
+    chunks = list(earlier)
     refused: dict[int, str] = {}
     kinds: defaultdict[object, dict[Kind, list[int]]] = defaultdict(dict)  # by what they are certified to
     parts: list[tuple[Kind | None, list[int]]] = []
@@ -120,15 +120,15 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
         if width:
             size = max(1, size // width) * width
         bucket = tuple(kind.bucket) if kind is not None and width else ()
-        own = []
+        of_group = []
         for start in range(0, len(places), size):
             part = tuple(places[start : start + size])
-            own.append(Chunk(part, width, bucket, chunk_key((study.cases[i] for i in part), width, bucket)))
-        chunks += own
+            of_group.append(Chunk(part, width, bucket, chunk_key((study.cases[i] for i in part), width, bucket)))
+        chunks += of_group
         compiling = COMPILE if width else 0.0
         memory = 0.0 if kind is None else max(width or kind.width_uncompiled(size), 1) * kind.lane_bytes
         groups.append(
-            Group(_described(case, kind), len(places), len(own), width, compiling + each * len(places), memory)
+            Group(_described(case, kind), len(places), len(of_group), width, compiling + each * len(places), memory)
         )
     return Plan(tuple(chunks), tuple(groups), refused)
 

@@ -69,8 +69,8 @@ def compute(work: Work) -> bytes:
     with repeatable():
         solutions = _solutions(problems, work)
     table = [
-        {**asked_columns(i, case), **found_columns(one)}
-        for i, case, one in zip(work.chunk.positions, work.cases, solutions, strict=True)
+        {**asked_columns(i, case), **found_columns(solution)}
+        for i, case, solution in zip(work.chunk.positions, work.cases, solutions, strict=True)
     ]
     return encoded(frame(table))
 
@@ -80,19 +80,23 @@ def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
     cases, width = work.cases, work.chunk.width
     case, goal = cases[0], goal_of(cases[0])
     solver, steps = case["solver"], case["max_steps"]
-    found: list[Solution | None] = [None] * len(problems)
+    solutions: list[Solution | None] = [None] * len(problems)
     kind = kind_of(problems[0], solver, goal)
     if kind is not None:
-        sizes = work.chunk.bucket if width else tuple(np.max([bucket_of(one) for one in problems], axis=0).tolist())
+        sizes = (
+            work.chunk.bucket if width else tuple(np.max([bucket_of(problem) for problem in problems], axis=0).tolist())
+        )
         kind = kind._replace(bucket=Bucket(*sizes))
         size = width or kind.width_uncompiled(len(problems))
         parts = (problems[start : start + size] for start in range(0, len(problems), size)) if size else ()
-        found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part] or found
+        solutions = [
+            solution for part in solve_together(parts, kind, goal, steps, width) for solution in part
+        ] or solutions
     return [
-        solve_or_say_why(problem, Request(ENDLESS, goal_of(own), own["solver"], own["max_steps"]))
-        if one is None
-        else one
-        for problem, own, one in zip(problems, cases, found, strict=True)
+        solve_or_say_why(problem, Request(ENDLESS, goal_of(case), case["solver"], case["max_steps"]))
+        if solution is None
+        else solution
+        for problem, case, solution in zip(problems, cases, solutions, strict=True)
     ]
 
 
@@ -375,7 +379,7 @@ class _Course:
         self.redone += number in self._damaged
         self._done += len(chunk.positions)
         self._rows += len(chunk.positions)
-        self._unproved += len(chunk.positions) - sum(one in ("optimal", "infeasible") for one in table["status"])
+        self._unproved += len(chunk.positions) - sum(status in ("optimal", "infeasible") for status in table["status"])
         gaps = table["gap"].to_numpy()
         self._worst = max(self._worst, gaps[np.isfinite(gaps)].max(initial=0.0))
         self._report()

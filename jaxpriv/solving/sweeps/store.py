@@ -203,7 +203,7 @@ def decoded(content: bytes, positions: Sequence[int], cases: Sequence[Config]) -
         raise IntegrityError("the rows are not those of the problems that were asked")
     numbers = table.select("value", "lower_bound", "gap").to_numpy()
     value, bound, gap = numbers.T
-    named = set(table["status"].to_list()) <= {one.label for one in Status}
+    named = set(table["status"].to_list()) <= {status.label for status in Status}
     with np.errstate(invalid="ignore"):
         crossed = value < bound - _ROUNDING * (1.0 + abs(value))
         wrong = np.isfinite(value) & ~(abs(gap - (value - bound)) <= _ROUNDING * (1.0 + abs(value)))
@@ -339,12 +339,12 @@ def seen(folder: Path, study: Study) -> Store:
 
 def _planned(folder: Path, study: Study) -> Plan:
     """The plan that the folder holds, and what of the study is not in it yet; written there where it is new."""
-    known = _known(folder, study)
-    plan = plan_of(study, known)
-    if plan.chunks != known:
+    planned = _known(folder, study)
+    plan = plan_of(study, planned)
+    if plan.chunks != planned:
         chunks = [
-            {"key": one.key, "width": one.width, "bucket": list(one.bucket), "positions": list(one.positions)}
-            for one in plan.chunks
+            {"key": chunk.key, "width": chunk.width, "bucket": list(chunk.bucket), "positions": list(chunk.positions)}
+            for chunk in plan.chunks
         ]
         record = {"format": FORMAT, "study": study.hash, "name": study.name, "cases": len(study.cases)}
         content = {**record, "chunks": chunks, "plan": digest(chunks)}
@@ -373,11 +373,12 @@ def _known(folder: Path, study: Study) -> tuple[Chunk, ...]:
         )
     try:
         chunks = tuple(
-            Chunk(tuple(one["positions"]), one["width"], tuple(one["bucket"]), one["key"]) for one in record["chunks"]
+            Chunk(tuple(entry["positions"]), entry["width"], tuple(entry["bucket"]), entry["key"])
+            for entry in record["chunks"]
         )
         sound = digest(record["chunks"]) == record["plan"]
-        asked = ((one, (study.cases[i] for i in one.positions)) for one in chunks)
-        sound = sound and all(one.key == chunk_key(cases, one.width, one.bucket) for one, cases in asked)
+        asked = ((chunk, (study.cases[i] for i in chunk.positions)) for chunk in chunks)
+        sound = sound and all(chunk.key == chunk_key(cases, chunk.width, chunk.bucket) for chunk, cases in asked)
     except (KeyError, TypeError, IndexError):
         return ()
     return chunks if sound else ()
