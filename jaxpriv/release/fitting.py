@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.shown import sizes
-from jaxpriv._runtime.validation import per_nat, scalar
+from jaxpriv._runtime.validation import instance, per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
@@ -23,10 +23,11 @@ from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
-from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism, shares
+from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
+    check_resolution,
     leakage_of,
     quantise,
     within_distortion,
@@ -231,9 +232,12 @@ class FitRequest(DesignRequest, MeasureRequest):
             raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
         ((problem, target),) = given.items()
         target = float(scalar(target, _TARGETS[problem], low=0.0))
+        check_resolution(self.resolution)
         if self.leakage_tolerance is not None and (problem != "budget" or self.population):
             raise InputError("leakage_tolerance goes with `budget`, and without `population`")
         scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
+        if self.after is not None:
+            instance(self.after, "after", Mechanism, hint=MADE_BY_FIT)
         if self.after is not None and (
             problem not in ("budget", "leakage-budget")
             or self.leakage != "mutual-information"

@@ -25,8 +25,9 @@ from jaxpriv.verifier.archive import Json, Table
 # Standard library only.
 
 
-# Logarithms are whole numbers of 1/SCALE; on the way those of 2^-_PRECISE.
+# Logarithms are whole numbers of 1/SCALE.
 SCALE = 10**40
+# Bits behind the point of what they are computed from.
 _PRECISE = 200
 # Values of e^x for x <= 0 are whole numbers of 1/_FINE: with 60 digits they are wrong by less than 10^-56.
 _FINE = 10**55

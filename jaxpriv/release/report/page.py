@@ -26,6 +26,7 @@ from jaxpriv._runtime.validation import instance
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.release.fitting import audited
+from jaxpriv.release.grouped import check_evidence
 from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import MADE_BY_FIT, combined
 from jaxpriv.release.report.comparison import expected
@@ -176,11 +177,15 @@ def report(
     a random order of the rows were used. Of several groups of columns it has what all of them reveal together, and then
     each group by itself.
 
-    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
+    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the evidence or the
+    receipt of another mechanism.
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     level = failure(confidence, "confidence")
-    counts = [None] * len(mechanism.parts) if evidence is None else evidence.parts
+    counts: Sequence[Evidence | None] = [None] * len(mechanism.parts)
+    if evidence is not None:
+        check_evidence(evidence, mechanism)
+        counts = evidence.parts
     parts = list(zip(mechanism.parts, counts, strict=True))
     found = [numbers(part, own, level) for part, own in parts]
     shown = [
