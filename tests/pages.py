@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from jaxpriv.cli import app
 from jaxpriv.leakage import registry
+from tests.cli.conftest import printed
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -132,9 +131,7 @@ def _run_commands(text: str, where: str) -> None:
         line, _, output = part.replace("\\\n", " ").partition("\n")
         program, *arguments = shlex.split(line, comments=True)
         assert program == "jaxpriv", f"{where}: {line!r} is no command of jaxpriv"
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, f"{where}: {line}\n{result.output}"
-        assert_alike(output, result.stdout, f"{where}: {line}")
+        assert_alike(output, printed(arguments), f"{where}: {line}")
 
 
 def text_of(page: str) -> str:

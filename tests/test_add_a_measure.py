@@ -12,11 +12,11 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.cli import app
 from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import distances, thorough, value_of
+from tests.cli.conftest import printed
 from tests.pages import code_of, names_of_measures
 
 N = 4
@@ -104,18 +104,15 @@ def test_it_is_audited():
 
 
 @pytest.mark.usefixtures("_named")
-def test_it_has_a_name(tmp_path, capsys):
+def test_it_has_a_name(tmp_path):
     assert isinstance(lk.by_name("le-cam"), LeCam)
     assert {"le-cam", "additive-lift"} <= {row.name for row in lk.report(JOINT, np.eye(N)).rows}
     file = tmp_path / "p.npz"
     np.savez(file, joint=JOINT, distortion=TABLE)
     for name, measure in NEW.items():
-        line = ["solve", str(file), "--budget", "0.4", "--leakage", name, "--json", "-"]
-        app(line, standalone_mode=False)
         least = jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=0.4, leakage=measure)).value
-        assert f'"value": {least:.6f}'[:-1] in capsys.readouterr().out
-    app(["solve", "--help"], standalone_mode=False)
-    assert "additive-lift" in capsys.readouterr().out
+        assert f'"value": {least:.6f}'[:-1] in printed("solve", file, "--budget 0.4 --json - --leakage", name)
+    assert "additive-lift" in printed("solve --help")
 
 
 def classes_asked_for(tree):

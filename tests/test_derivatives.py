@@ -290,11 +290,10 @@ def test_other_solvers_have_the_slope_of_the_value_and_the_moves_of_the_mechanis
     parts = joint, tables, level = ARRAYS["budget"]
     direction = list(directions("budget"))[2]
     of = lambda b: jp.solve(build("budget", joint, tables, b), "mirror-descent", tol=1e-6)  # noqa: E731
-    both = lambda b: (of(b).value, of(b).mechanism)  # noqa: E731
-    value, mechanism = jax.jit(lambda b, change: jax.jvp(both, (b,), (change,))[1])(level, direction[2])
+    move = jax.jit(lambda b, change: jax.jvp(of, (b,), (change,))[1])(level, direction[2])
     _, moved = moves_of("budget")(parts, direction)
-    assert_allclose(value, moved["value"], atol=1e-3)
-    assert_allclose(mechanism, moved["mechanism"], atol=2e-3 * np.abs(moved["mechanism"]).max())
+    assert_allclose(move.value, moved["value"], atol=1e-3)
+    assert_allclose(move.mechanism, moved["mechanism"], atol=2e-3 * np.abs(moved["mechanism"]).max())
     free_memory(20e3)  # of which mirror descent needs less
     assert np.isnan(jax.jit(jax.grad(lambda b: of(b).mechanism[0, 0]))(level)).all()
 

@@ -123,7 +123,7 @@ def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others():
         assert other.status == "optimal"
         assert_one_optimum(other, one)
     with raised(InfeasibleError, r"problems\[1\]: budget") as error:
-        jp.solve_many([problems[0], impossible, problems[1]], throw=True)
+        jp.solve_many([problems[0], impossible, *problems[1:]], throw=True)
     assert error.value.proof["bound"] > error.value.proof["allowed"]
 
 
@@ -227,7 +227,7 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
 
 def shared(counts):
     """The kind in whose bucket the problems of each kind are computed, for so many of each."""
-    found = kinds.joined({kind: [kind] * count for kind, count in counts.items()})
+    found = kinds.merged_kinds({kind: [kind] * count for kind, count in counts.items()})
     return {one: target for target, ones in found.items() for one in ones}
 
 

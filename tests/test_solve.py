@@ -236,18 +236,22 @@ def test_a_caller_without_float64_gets_float64_results():
     assert jax.config.jax_enable_x64
 
 
-def test_single_precision_under_jit_is_sane_and_its_proof_holds():
+@pytest.mark.parametrize("x64", [False, *thorough(True)])
+def test_single_precision_under_jit_is_sane_and_its_proof_holds(x64):
     """In float32 the claim is modest; the same mechanism and scores, certified on the host, are an interval."""
     known = KNOWN["binary symmetric channel 0.1, D = 0.1"]
-    joint, table = known.problem.joints[0], known.problem.tables()[0]
+    given = known.problem.joints[0], known.problem.tables()[0], 0.1
 
     @jax.jit
-    def run(joint, budget):
-        return jp.solve(jp.DistortionProblem(joint, table.astype(np.float32), budget=budget), tol=1e-3)
+    def run(joint, table, budget):
+        return jp.solve(jp.DistortionProblem(joint, table, budget=budget))
 
-    with jax.enable_x64(False):
-        s = run(jnp.asarray(joint, jnp.float32), jnp.asarray(0.1, jnp.float32))
+    with jax.enable_x64(x64):
+        s = run(*(jnp.asarray(part, jnp.float32) for part in given))
         assert s.value.dtype == jnp.float32
+    assert s.status == "optimal"
+    assert s.gap <= 1e-4
+    assert "float32, where the default tolerance is 0.0001" in s.message
     assert float(s.value) == pytest.approx(known.lower, abs=1e-3)
     mechanism = np.asarray(s.mechanism, dtype=np.float64)
     mechanism /= mechanism.sum(axis=1, keepdims=True)
@@ -256,16 +260,6 @@ def test_single_precision_under_jit_is_sane_and_its_proof_holds():
     assert proof.violation < 1e-6
     assert known.lower - 1e-6 <= proof.value <= known.lower + 1e-3
     assert proof.lower_bound > known.lower - 1e-3
-
-
-def test_the_default_tolerance_is_that_of_the_precision():
-    joint = drawn_joint(0, 3, 3, 0.7)
-    narrow = [jnp.asarray(part, jnp.float32) for part in (joint, 1.0 - np.eye(3), 0.2)]
-    found = jax.jit(lambda j, d, b: jp.solve(jp.DistortionProblem(j, d, budget=b)))(*narrow)
-    assert found.value.dtype == jnp.float32
-    assert found.status == "optimal"
-    assert found.gap <= 1e-4
-    assert "float32, where the default tolerance is 0.0001" in found.message
-    exact = jp.solve(jp.DistortionProblem(joint, 1.0 - np.eye(3), budget=0.2))
+    exact = jp.solve(known.problem)
     assert exact.gap <= 1e-6
     assert "float32" not in exact.message

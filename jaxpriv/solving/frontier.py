@@ -323,7 +323,7 @@ def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
     groups: dict[Hashable, list[_Waiting]] = {}
     for point in waiting:
         leaves, structure = jax.tree.flatten(point.reduced.program)
-        key = structure, tuple(leaf.shape for leaf in leaves), point.reduced.kept.useful.tobytes()
+        key = structure, tuple(leaf.shape for leaf in leaves), point.reduced.symbols.useful.tobytes()
         groups.setdefault(key, []).append(point)
     return list(groups.values())
 
@@ -380,7 +380,7 @@ def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solu
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
         mechanisms.append((1.0 - share) * solutions[below].mechanism + share * solutions[above].mechanism)
     # Measured and proved in this point's own program: nothing is concluded from another one's numbers.
-    candidates = [solution, *(stages.joined(mechanism, solution) for mechanism in mechanisms)]
+    candidates = [solution, *(stages.combined(mechanism, solution) for mechanism in mechanisms)]
     met = [candidate for candidate in candidates if candidate.status in ("optimal", "best_known")]
     best = min(met, key=lambda candidate: candidate.value, default=solution)
     program = proved_program(stages.problem, solution.scores, 0.0)[0]
@@ -390,7 +390,7 @@ def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solu
         return float(certify_program(program, solution.mechanism, *duals).lower_bound)
 
     proof = max([solution, *chosen], key=bound)
-    return stages.joined(best.mechanism, proof)
+    return stages.combined(best.mechanism, proof)
 
 
 def _of_other_budgets(i: int, points: np.ndarray, solutions: list[Solution], goal: Goal) -> Solution:

@@ -14,9 +14,10 @@ def test_all_columns_reach_the_certified_bounds():
     assert all(column["first"] > 0 and column["later"] > 0 for column in row.values())
 
 
-def test_other_measures_are_certified_beside_mutual_information():
+def test_other_measures_are_certified_beside_mutual_information(worth_compiling):
     from benchmarks.batches import measured
 
+    worth_compiling(float("inf"))
     row = measured(size=3, count=2, names=["ldp"], repeats=1)["milliseconds"]
     assert list(row) == ["mutual-information", "ldp"]
     for forms in row.values():

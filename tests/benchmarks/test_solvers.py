@@ -17,6 +17,8 @@ WORST = Case.of("worst", n=5, distortion="squared", share=0.2, seed=3)
 LINEAR = [Case.of("linear", n=5, measure=m, distortion="absolute", seed=3) for m in ("max-lift", "local-dp")]
 LINEAR.append(Case.of("linear", n=5, measure="maximal-leakage", distortion="hamming", seed=3))
 CURVE = Case.of("curve", S=3, X=4, Y=4, distortion="absolute", points=3, seed=3)
+# Of what takes seconds to compile one case runs always.
+FURTHER = [("accelerated", SOURCE), ("mirror-descent", BUDGET)]
 # dit stops at a relative change of 1e-5 of the distortion, whatever its iteration limit.
 WITHIN = {"dit": 1e-3}
 
@@ -29,7 +31,9 @@ def bound(case: Case) -> float:
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        pytest.param(name, case, id=f"{name}-{case.name}")
+        pytest.param(
+            name, case, id=f"{name}-{case.name}", marks=pytest.mark.thorough if (name, case) in FURTHER else ()
+        )
         for name, solver in SOLVERS.items()
         for case in (BUDGET, SOURCE, WORST, *LINEAR)
         if solver.supports(case)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typer.testing import CliRunner
 
-from jaxpriv.cli import app
+from tests.cli.conftest import run
 
 FILE = Path(__file__).with_suffix(".json")
 _COLUMNS = "--private income --useful age --useful job"
@@ -121,11 +120,6 @@ def shape_of(record: Any) -> Any:
 
 
 @cache
-def _runner() -> CliRunner:
-    return CliRunner()
-
-
-@cache
 def _after(lines: tuple[str, ...]) -> tuple[Path, list[int]]:
     """The folder as these lines leave it, and their exit codes; several names begin with the same ones."""
     folder = Path(tempfile.mkdtemp())
@@ -137,7 +131,7 @@ def _after(lines: tuple[str, ...]) -> tuple[Path, list[int]]:
     before, codes = _after(lines[:-1])
     shutil.copytree(before, folder, dirs_exist_ok=True)
     with contextlib.chdir(folder):
-        return folder, [*codes, _runner().invoke(app, shlex.split(lines[-1])).exit_code]
+        return folder, [*codes, run(shlex.split(lines[-1])).exit_code]
 
 
 def result(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from scipy.optimize import linprog, minimize
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.statistics.audit.populations import leakage_bounds
+from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint
 from tests.cases import assert_refused, drawn_joint, value_of

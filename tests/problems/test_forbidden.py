@@ -195,7 +195,7 @@ def test_traced_tables_with_infinite_entries_give_no_mechanism():
 
 def test_derivatives_in_a_table_with_infinite_entries_are_refused():
     with jax.enable_x64(True), refused("differentiated has infinite entries"):
-        jax.grad(lambda table: jp.solve(stated(table, budget=0.5)).value)(jnp.asarray(TABLE))
+        jax.grad(lambda table: jp.optimal_value(stated(table, budget=0.5)))(jnp.asarray(TABLE))
 
 
 def test_what_takes_finite_costs_says_so():

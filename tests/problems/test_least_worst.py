@@ -104,20 +104,14 @@ def test_log_ratios_need_no_search(name):
 
 @pytest.mark.parametrize("name", ["ldp", *thorough("max-lift", "lift")])
 def test_a_batch_proves_least_log_ratios(name, monkeypatch):
-    """Randomised response at several budgets and random joints, in one compiled program."""
-    measure, ratio = SYMMETRIC[name]
-    budgets = np.array([0.04, 0.2, 0.5, 0.6])
-    known = [jp.DistortionProblem(np.eye(4) / 4, HAMMING, budget=one, leakage=measure) for one in budgets]
+    """Random joints in one compiled program; one by one they need none."""
     joints = np.random.default_rng(11).dirichlet(np.ones(16), 4).reshape(4, 4, 4)
-    random = [jp.DistortionProblem(one, HAMMING, budget=0.1, leakage=measure) for one in joints]
+    random = [jp.DistortionProblem(one, HAMMING, budget=0.1, leakage=SYMMETRIC[name][0]) for one in joints]
     with monkeypatch.context() as compiled:
         compiled.setenv("JAXPRIV_COMPILE", "always")
-        found = jp.solve_many([*known, *random])
-    for problem, solution in zip([*known, *random], found, strict=True):
+        found = jp.solve_many(random)
+    for problem, solution in zip(random, found, strict=True):
         accepted(problem, solution)
-    for budget, solution in zip(budgets, found, strict=False):
-        assert solution.lower_bound - 1e-12 <= np.log(ratio(4, budget)) <= solution.value + 1e-9
-    for problem, solution in zip(random, found[4:], strict=True):  # one by one they need no program
         alone = jp.solve(problem, tol=1e-8)
         assert alone.lower_bound <= solution.value + 1e-9
         assert solution.lower_bound <= alone.value + 1e-9

@@ -22,7 +22,10 @@ MEASURES = [
 ]
 CASES = [
     pytest.param(
-        solver, jp.DistortionProblem(JOINT, COSTS, budget=0.4, leakage=measure), id=f"{measure.label}-{solver}"
+        solver,
+        jp.DistortionProblem(JOINT, COSTS, budget=0.4, leakage=measure),
+        id=f"{measure.label}-{solver}",
+        marks=pytest.mark.thorough if solver == "hybrid-gradient" and measure not in MEASURES[::2] else (),
     )
     for measure in MEASURES
     for solver in ("interior-point", "hybrid-gradient")
@@ -63,6 +66,8 @@ def test_it_ends_a_solve_in_a_trace():
         found = jp.solve(problem, "hybrid-gradient", tol=LEAST, rtol=rtol)
         return found.gap / found.value, found.steps
 
-    ratio, count = jax.jit(jax.vmap(steps))(np.array([1e-2, 1e-6]))
-    assert (ratio <= np.array([1e-2, 1e-6])).all()
-    assert count[0] < count[1]
+    run = jax.jit(steps)
+    (loose, few), (close, many) = run(1e-2), run(1e-6)
+    assert loose <= 1e-2
+    assert close <= 1e-6
+    assert few < many

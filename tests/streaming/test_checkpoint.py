@@ -1,6 +1,5 @@
 """Checkpoints of streaming solves: a killed process loses little, and a file that does not belong is left alone."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,11 +7,10 @@ import textwrap
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import jaxpriv as jp
-from jaxpriv.cli import app
 from tests.cases import assert_one_optimum, files_end_at, raised, refused
+from tests.cli.conftest import answered, run
 
 from .conftest import line, smooth_joint
 
@@ -257,14 +255,10 @@ def test_only_streaming_solves_have_one(tmp_path):
 def test_the_command_goes_on(tmp_path):
     source, state = tmp_path / "p.npz", tmp_path / "state.npz"
     np.savez(source, joint=smooth_joint(40, 4), distortion=abs(line(40)[:, None] - line(40)))
-    words = ["solve", str(source), "--budget", "0.1", "--solver", "accelerated", "--tol", "3e-3"]
-    words += ["--checkpoint", str(state), "--json", "-"]
-    assert CliRunner().invoke(app, [*words, "--max-steps", "12"]).exit_code == 4
+    asked = ["solve", source, "--budget", 0.1, "--solver", "accelerated", "--tol", 3e-3, "--checkpoint", state]
+    answered(asked, "--max-steps 12", code=4)
     assert state.exists()
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0
-    assert "went on from step 12" in json.loads(result.stdout)["notes"][0]
+    assert "went on from step 12" in answered(asked)["notes"][0]
     assert not state.exists()
-    refused = CliRunner().invoke(app, [*words[:-2], "--out", str(state)])
-    assert refused.exit_code != 0
+    assert run(asked, "--out", state).exit_code != 0
     assert not state.exists()

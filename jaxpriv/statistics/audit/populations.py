@@ -22,19 +22,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
 
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes, UpperBounds, least
 from jaxpriv.statistics.audit import binomial, likelihood_ratio
-from jaxpriv.statistics.audit._information import ball_information, entropy, entropy_change, mutual_information
+from jaxpriv.statistics.audit._information import (
+    ball_information,
+    entropy,
+    entropy_change,
+    mutual_information,
+    negative_entropy,
+)
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
 from jaxpriv.statistics.confidence.sets import (
     ROUND as ROUND_OUT,
     chord_sum,
-    clopper_pearson,
+    clopper_pearson_together,
     divergence_radius,
     relative_entropy_limit,
 )
@@ -70,9 +75,8 @@ def leakage_bounds(
     """
     stack = mechanism_stack(mechanism, known.counts.shape[2])
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
-    informed = SampleUpperBounds(known, seen_through(known, stack), stack)
-    blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
-    both: tuple[Any, ...] = (informed, blind)  # cached properties, attributes to the protocol
+    # Cached properties, attributes to the protocol.
+    both: list[Any] = [SampleUpperBounds(one, stack) for one in (known, nothing)]
     return tuple(bound_of(*(routes_of(measure, bounds) for bounds in both)) for measure in measures)
 
 
@@ -107,7 +111,7 @@ def least_utility(known: Population, mechanism: ArrayLike) -> np.ndarray:
     fitted = entropy(np.einsum("rx,mxy->rmy", useful, stack))
     moved = fitted - entropy_change(known.useful_distance, stack.shape[2])[:, None]
     low, high = outputs.low, outputs.high
-    among = -chord_sum(low, high, xlogy(low, low), xlogy(high, high))
+    among = -chord_sum(low, high, negative_entropy)
     lost = known.useful.upper(entropy(stack))
     return np.maximum(np.maximum(moved, among) - lost - ROUND_OUT, 0.0)
 
@@ -145,7 +149,7 @@ def sample_bounds(
     """
     stack = mechanism[None]
     nothing = population(np.zeros_like(counts), beta, possible=possible)
-    blind: Any = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)  # its cached properties as attributes
+    blind: Any = SampleUpperBounds(nothing, stack)  # its cached properties as attributes
     caps = [routes_of(measure, blind) for measure in measures]
     arguments, used, alone = _ARGUMENTS[kind], dict[str, None](), False
     for measure in measures:
@@ -160,7 +164,7 @@ def sample_bounds(
     sample = _Sample(counts, mechanism, counts.size if possible is None else int(np.count_nonzero(possible)))
     values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
     known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
-    bounds: Any = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
+    bounds: Any = SampleBounds(SampleUpperBounds(known, stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
@@ -339,7 +343,7 @@ def from_fitted_information(
     frequencies = by_private / n
     total = n * information
     log_beta = -np.log(0.75 * beta)
-    prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
+    prior_low, prior_high = clopper_pearson_together(by_private, n, 0.1 * beta)
 
     def top(prior: np.ndarray) -> float:
         rarest = float(prior.min())
