@@ -11,6 +11,7 @@ import jaxpriv as jp
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
+from jaxpriv.verifier.claims import MEASURES, Measure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,40 +48,34 @@ class MeasureForm(StrEnum):
 
 @dataclass(frozen=True)
 class MeasureOption:
-    """A measure as the command line names it; `value` is its limit."""
+    """A measure as an option of the command line states it; `value` is its limit."""
 
     option: str
-    name: str
-    form: str | None = None
-    order: float | None = None
-    divergence: str | None = None
-    gamma: float | None = None
+    stated: Measure
     value: float = 0.0
 
     def check_stated(self) -> None:
         """Refuse, before JAX is imported, a measure that no design can state."""
-        from jaxpriv.verifier.claims import MEASURES, Measure
-
-        if self.name not in MEASURES:
-            names = ", ".join(MEASURES)
-            raise InputError(f"{self.option}: {self.name!r} is no measure; known: {names}{near(self.name, MEASURES)}")
-        if Measure(self.name, self.form, self.order, self.divergence, self.gamma).fault is not None:
+        name = self.stated.name
+        if name not in MEASURES:
+            listed = ", ".join(MEASURES)
+            raise InputError(f"{self.option}: {name!r} is no measure; known: {listed}{near(name, MEASURES)}")
+        if self.stated.fault is not None:
             self.measure(None)  # the message that names the parameter
 
     def measure(self, neighbours: "np.ndarray | None") -> "jp.leakage.AbstractLeakage":
         """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
         from jaxpriv.leakage.registry import names_with
 
+        name = self.stated.name
         try:
-            given: dict[str, Any] = {name: getattr(self, name) for name in ("order", "divergence", "gamma")}
-            given["form"] = None if self.form is None else str(self.form)
-            related = neighbours if self.name in names_with("neighbours") else None
-            return jp.leakage.by_name(self.name, **given, neighbours=related)
+            related = neighbours if name in names_with("neighbours") else None
+            return jp.leakage.by_name(**vars(self.stated), neighbours=related)
         except InputError as error:
             message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
-            raise InputError(f"{self.option} {self.name}: {message}") from error
+            raise InputError(f"{self.option} {name}: {message}") from error
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,8 @@ class LeakageOptions:
     @property
     def option(self) -> MeasureOption:
         """The measure that they name."""
-        return MeasureOption("--leakage", self.leakage, self.form, self.order, self.divergence, self.gamma)
+        form = None if self.form is None else str(self.form)
+        return MeasureOption("--leakage", Measure(self.leakage, form, self.order, self.divergence, self.gamma))
 
 
 @dataclass(frozen=True)
@@ -175,10 +171,10 @@ def parsed_limit(text: str) -> MeasureOption:
         raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
     scalar(value, option, low=0.0, infinite=True)
     try:
-        given: dict[str, Any] = {**jp.leakage.parameters_of(name)}
+        stated = Measure(**jp.leakage.parameters_of(name))
     except InputError as error:
         raise InputError(f"--limit {name}: {error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)") from error
-    return MeasureOption("--limit", **given, value=value)
+    return MeasureOption("--limit", stated, value)
 
 
 def distortion_problem(

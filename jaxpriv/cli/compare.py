@@ -90,8 +90,9 @@ def _text(comparison: "jp.report.Comparison") -> str:
     if comparison.prediction is not None:
         prediction = comparison.prediction
         parts.append(
-            f"{prediction.target} is predicted rightly for {_share(prediction.before)} of the records from the original "
-            f"columns, for {_share(prediction.after)} from the released ones, for {_share(prediction.constant)} from none\n"
+            f"{prediction.target} is predicted rightly for {_share(prediction.before)} of the records from the "
+            f"original columns, for {_share(prediction.after)} from the released ones, for "
+            f"{_share(prediction.constant)} from none\n"
         )
     return "".join(parts)
 

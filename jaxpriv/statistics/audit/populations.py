@@ -36,8 +36,8 @@ from jaxpriv.statistics.audit._information import (
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND as ROUND_OUT
 from jaxpriv.statistics.confidence.sets import (
+    ROUND as ROUND_OUT,
     chord_sum,
     clopper_pearson_together,
     divergence_radius,
@@ -221,6 +221,16 @@ _ARGUMENTS: Mapping[SampleKind, Mapping[str, Callable[[_Sample, float], float | 
 }
 
 
+# What a special value is called among the routes to what it bounds; without a name it is the smaller of two bounds.
+_ROUTES: Mapping[str, str | None] = {
+    "information": "likelihood ratio or ball",
+    "correct_guess": "binomial tail",
+    "chi_squared": "likelihood ratio",
+    "maximal_leakage": None,
+    "max_lift": None,
+}
+
+
 class SampleBounds:
     """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
 
@@ -229,17 +239,17 @@ class SampleBounds:
         self.used: list[str] = []
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (a bound, or a function that gives it)
-        """What no special argument bounds."""
-        return getattr(self.base, name)
+        """What other bounds do not enter: that of the base, and what a special argument bounds."""
+        value = getattr(self.base, name)
+        if name not in _ROUTES:
+            return value
+        route, special = _ROUTES[name], self._special(name)
+        return np.minimum(value, special) if route is None else {**value, route: special}
 
     def _special(self, name: str) -> np.ndarray:
         if name not in self.used:
             self.used.append(name)
         return np.full(self.base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
-
-    @property
-    def information(self) -> Routes:
-        return {**self.base.information, "likelihood ratio or ball": self._special("information")}
 
     @property
     def mutual_information(self) -> np.ndarray:
@@ -248,10 +258,6 @@ class SampleBounds:
     @property
     def relative_entropy(self) -> Routes:
         return {**self.base.relative_entropy, "max-lift": self.max_lift}
-
-    @property
-    def correct_guess(self) -> Routes:
-        return {**self.base.correct_guess, "binomial tail": self._special("correct_guess")}
 
     @cached_property
     def _likeliest(self) -> np.ndarray:
@@ -263,20 +269,8 @@ class SampleBounds:
         return {**self.base.min_entropy, "binomial tail": guess}
 
     @property
-    def maximal_leakage(self) -> np.ndarray:
-        return np.minimum(self.base.maximal_leakage, self._special("maximal_leakage"))
-
-    @property
     def total_variation(self) -> Routes:
         return {**self.base.total_variation, "mutual information": np.sqrt(0.5 * self.mutual_information)}
-
-    @property
-    def chi_squared(self) -> Routes:
-        return {**self.base.chi_squared, "likelihood ratio": self._special("chi_squared")}
-
-    @property
-    def max_lift(self) -> np.ndarray:
-        return np.minimum(self.base.max_lift, self._special("max_lift"))
 
     @property
     def guess_gain(self) -> tuple[Routes, Routes]:

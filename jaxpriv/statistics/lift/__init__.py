@@ -349,8 +349,8 @@ def _gaussian(
     name: str,
     rho: float,
     bins: int,
-    unseen: Callable[[np.ndarray], np.ndarray],
-    seen: Callable[[np.ndarray], np.ndarray],
+    unseen: Callable[[np.ndarray], np.ndarray] = lambda x: x[:, 0],
+    seen: Callable[[np.ndarray], np.ndarray] = lambda hidden: hidden,
     width: int = 1,
 ) -> KnownTask:
     """S = the quantile bin (of `bins`) of Z; (Z, G) standard normal with correlation rho; X = seen(G, noise).
@@ -420,13 +420,13 @@ def known_tasks() -> tuple[KnownTask, ...]:
     three = np.array([[[0.0, 0.0]], [[2.0, 0.0]], [[0.0, 2.5]]])
     crossed = 1.5 * np.array([[[1.0, 1.0], [-1.0, -1.0]], [[1.0, -1.0], [-1.0, 1.0]]])
     return (
-        _gaussian("Gaussian pair, sign", 0.75, 2, lambda x: x[:, 0], lambda h: h),
-        _gaussian("Gaussian pair, four bins", 0.75, 4, lambda x: x[:, 0], lambda h: h),
+        _gaussian("Gaussian pair, sign", 0.75, 2),
+        _gaussian("Gaussian pair, four bins", 0.75, 4),
         _gaussian("heavy tail", 0.6, 2, lambda x: np.arcsinh(x[:, 0]) / 2.0, lambda h: np.sinh(2.0 * h)),
         _gaussian("ten features", 0.6, 2, lambda x: x @ rotation[:, 0], lambda h: h @ rotation.T, width=10),
         _channel("channel, 3 x 8", weights),
         _mixture("three clusters", np.array([0.6, 0.3, 0.1]), three),
         _mixture("crossed clusters", np.array([0.5, 0.5]), crossed),
-        _gaussian("weak dependence", 0.15, 2, lambda x: x[:, 0], lambda h: h),
-        _gaussian("independent", 0.0, 2, lambda x: x[:, 0], lambda h: h, width=3),
+        _gaussian("weak dependence", 0.15, 2),
+        _gaussian("independent", 0.0, 2, width=3),
     )
