@@ -10,7 +10,7 @@ import jaxpriv as jp
 from jaxpriv.leakage import by_name
 from jaxpriv.program.certificates import certify_program, interval_of
 from jaxpriv.program.certificates.verification import certify_stack
-from jaxpriv.program.lower import ProblemStack, measured_program, reading
+from jaxpriv.program.lower import ProblemStack, measured_program, scale_and_shift
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import AVERAGES
 
@@ -55,7 +55,7 @@ def test_a_stack_proves_what_its_problems_prove(measure, joints, form):
     for i, problem in enumerate(problems):
         own = measured_program(problem, (), True)
         alone = certify_program(own, mechanisms[i], k[i], eta[i], price[i])
-        value, bound = interval_of(problem, *reading(problem), float(alone.value), float(alone.lower_bound))
+        value, bound = interval_of(problem, *scale_and_shift(problem), float(alone.value), float(alone.lower_bound))
         assert_allclose(found.value[i], value, rtol=1e-14, atol=1e-15)
         assert_allclose(found.lower_bound[i], bound, rtol=1e-14, atol=1e-15)
         assert_allclose(found.violation[i], alone.violation, rtol=1e-12, atol=1e-15)

@@ -227,7 +227,7 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
 
 def shared(counts):
     """The kind in whose bucket the problems of each kind are computed, for so many of each."""
-    found = kinds.joined({kind: [kind] * count for kind, count in counts.items()})
+    found = kinds.merged_kinds({kind: [kind] * count for kind, count in counts.items()})
     return {one: target for target, ones in found.items() for one in ones}
 
 

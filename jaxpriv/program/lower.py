@@ -278,7 +278,7 @@ def equals_least(value: ScalarLike, least: ScalarLike) -> BoolLike:
     return abs(value - least) <= _RELATIVE * abs(least) + _ROUNDING
 
 
-def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
+def scale_and_shift(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     """(scale, shift): the value of the problem is scale.outer(value of `measured_program` + shift).
 
     With several joints the shifts are part of the program; the leakage-budget form minimises E d itself.
@@ -296,7 +296,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
 def interval_of(
     problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
 ) -> tuple[Result, Result]:
-    """(value, lower bound) in the unit of the problem, from those of its program's total (`reading`)."""
+    """(value, lower bound) in the unit of the problem, from those of its program's total (`scale_and_shift`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
         # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
@@ -310,7 +310,7 @@ def interval_of(
 def streamed_program(
     problem: DistortionProblem, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Arr
 ) -> tuple[StreamedProgram, Scale, float]:
-    """(program, scale, shift) of a problem that streams, over operators: as `reading`, from the prior (S,) alone."""
+    """(program, scale, shift) of a streamed problem, over operators: like `scale_and_shift`, from the prior (S,)."""
     prior = np.asarray(prior)
     measure, alone = problem.leakage, prior[:, None]
     (term,) = terms_of(measure, alone, Role.OBJECTIVE, whole=True)
@@ -332,7 +332,7 @@ def streamed_program(
 def program_of(problem: DistortionProblem) -> Program:
     """The convex program that states `problem`, in float64 (or the dtype of its tracers), without a feasible point.
 
-    Its value is that of the problem up to the unit of the measure (`reading`).
+    Its value is that of the problem up to the unit of the measure (`scale_and_shift`).
     """
     return least_worst_program(problem) if problem.form.minimax else measured_program(problem, limits_of(problem))
 

@@ -99,7 +99,7 @@ _MOST_OF_BUDGETS = 1e-3
 _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
-def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
+def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
     if valued and not program.cost.any():
@@ -229,7 +229,7 @@ def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray
     return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
 
 
-def inside(
+def repaired(
     program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
     """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak

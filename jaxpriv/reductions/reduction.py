@@ -36,17 +36,19 @@ _NEGLIGIBLE = 1e-13
 
 
 @dataclass(frozen=True)
-class Kept:
+class IteratedSymbols:
     """The symbols that are iterated on: the mass of the others would be lost in rounding."""
 
     useful: np.ndarray  # (X,) number of the symbol that each is put together with, -1: of none
     rows: tuple[np.ndarray, ...]  # for every term (T,) number of the row that each is put together with, -1: of none
 
     @staticmethod
-    def of(program: Program) -> "Kept":
+    def of(program: Program) -> "IteratedSymbols":
         """All of them where the masses are traced."""
         if program.traced:
-            return Kept(np.arange(len(program.mass)), tuple(np.arange(len(term.rows)) for term in program.terms))
+            return IteratedSymbols(
+                np.arange(len(program.mass)), tuple(np.arange(len(term.rows)) for term in program.terms)
+            )
         mass = np.asarray(program.mass)
         order = np.argsort(mass)
         present = np.ones(len(mass), dtype=bool)
@@ -55,7 +57,7 @@ class Kept:
         rows = tuple(_row_classes(term, present) for term in program.terms)
         if len(rows) == 1 and not program.terms[0].rule_set.coupled:
             rows = (_in_order_of_useful(rows[0], program.terms[0].rows, useful),)
-        return Kept(useful, rows)
+        return IteratedSymbols(useful, rows)
 
     @property
     def all_inputs(self) -> bool:
@@ -68,7 +70,7 @@ class Kept:
         return self.all_inputs and all((rows == np.arange(len(rows))).all() for rows in self.rows)
 
     def program(self, program: Program) -> Program:
-        """The program of the kept symbols."""
+        """The program of these symbols."""
         if program.traced:
             return program
         if self.all:
@@ -103,7 +105,7 @@ class Kept:
         )
 
     def mechanism(self, program: Program, mechanism: Arr) -> Arr:
-        """Rows of the kept symbols; the others release the marginal of Y, as far as it is on the support."""
+        """Rows of these symbols; the others release the marginal of Y, as far as it is on the support."""
         mechanism = of(mechanism).maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         if self.all_inputs:
@@ -115,7 +117,7 @@ class Kept:
         return _on_support(np.asarray(program.support), full) if program.forbids else full
 
     def rules(self, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
-        """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
+        """Rules on all rows: those that none of these symbols shows get one that costs the set next to nothing."""
         if self.all:
             return k
         start, parts = 0, []
@@ -224,7 +226,7 @@ class Reduced:
     """A program to iterate on, and the way back."""
 
     original: Program
-    kept: Kept
+    symbols: IteratedSymbols
     program: Program
     factor: ScalarLike
     units: Arr  # of the budgets: the price of a unit of each in the original program
@@ -232,14 +234,14 @@ class Reduced:
 
     @staticmethod
     def of(program: Program, goal: Goal) -> "Reduced":
-        kept = Kept.of(program)
+        symbols = IteratedSymbols.of(program)
         xp = program.xp
-        scaled, factor, units, shift = _scaled(xp, kept.program(program))
+        scaled, factor, units, shift = _scaled(xp, symbols.program(program))
         centred, claims = _centred(scaled)
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + claims
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
-        return Reduced(program, kept, centred, factor, units, inner)
+        return Reduced(program, symbols, centred, factor, units, inner)
 
     def limit(self, total: ScalarLike) -> ScalarLike:
         """The limit on a worst-outcome measure that a total of a reduced minimax program stands for."""
@@ -252,8 +254,8 @@ class Reduced:
         priced = (1.0 if term.role is Role.PEAK else self.factor for term in self.program.terms if term.priced)
         units = [self.units, *(arrays.asarray(unit, price)[None] for unit in priced)]
         price, eta = price * arrays.concatenate(units), eta * self.factor
-        k = self.kept.rules(self.original, whole * self.factor, eta, price)
-        return self.kept.mechanism(self.original, mechanism), k, eta, price
+        k = self.symbols.rules(self.original, whole * self.factor, eta, price)
+        return self.symbols.mechanism(self.original, mechanism), k, eta, price
 
 
 def _scaled(xp: ModuleType, program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:

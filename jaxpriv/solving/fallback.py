@@ -239,7 +239,7 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
     proof = first if first.lower_bound >= second.lower_bound else second
     steps = int(first.steps + second.steps)
     stages = Stages(problem, f"{first.solver}, {name}", MirrorDescent(), goal, 0, clock, steps)
-    return _noted(first, name, stages.joined(np.asarray(best.mechanism), proof), second.seconds)
+    return _noted(first, name, stages.combined(np.asarray(best.mechanism), proof), second.seconds)
 
 
 def _noted(first: Solution, name: str, result: Solution, seconds: dict[str, float] | None = None) -> Solution:

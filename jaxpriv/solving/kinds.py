@@ -186,7 +186,7 @@ class Kind(NamedTuple):
         return private and all(most >= size for most, size in zip(self.bucket, other.bucket, strict=True))
 
 
-def joined(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
+def merged_kinds(places: Mapping[Kind, Sequence[int]]) -> dict[Kind, list[int]]:
     """The positions of problems by the kind in whose bucket they are computed, from those by their own kinds.
 
     Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as

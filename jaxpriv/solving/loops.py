@@ -348,7 +348,7 @@ _PRODUCTS, _EXPONENTIALS, _STEP = 1e10, 5e8, 2e-4
 _DUAL_STEPS = 20
 
 
-class Ran(NamedTuple):
+class RunResult(NamedTuple):
     """What a run came to: its candidate (NumPy arrays; None: the clock ended it before the first portion), its steps,
     and the seconds spent compiling.
     """
@@ -387,7 +387,7 @@ def run(
     report: Callable[[PyTree, Arr, float | None], None],
     ahead: Ahead | None = None,
     vertices: bool = False,
-) -> Ran:
+) -> RunResult:
     """The loop on `program` while the clock allows it, at most `limit` steps.
 
     Args:
@@ -400,7 +400,7 @@ def run(
     if quick and whole.takes(solver, program):
         with clock.held():
             best, steps = whole.solved(solver, program, goal, limit)
-        return Ran(best, steps, 0.0)
+        return RunResult(best, steps, 0.0)
     at_once = not clock.watched and step * limit <= _SHORT
     call, given = (iterate, (solver, program, goal, np.asarray(limit))) if at_once else (begin, (solver, program))
     ready = partial(is_ready, call, *given)
@@ -412,16 +412,16 @@ def run(
         if not clock.allows(most / _FOR_COMPILING if able else most, _key(solver, program)):
             if not able:
                 clock.stop = Stop.TIME_LIMIT
-                return Ran(None, np.asarray(0), 0.0)
+                return RunResult(None, np.asarray(0), 0.0)
             by_numpy = True
     if by_numpy:
         if clock.too_short_for(_FIRST_STATE * step):
-            return Ran(None, np.asarray(0), 0.0)
+            return RunResult(None, np.asarray(0), 0.0)
         best, steps = iterate_uncompiled(clock, solver, program, goal, limit, report, vertices=vertices)
-        return Ran(best, np.asarray(steps), 0.0)
+        return RunResult(best, np.asarray(steps), 0.0)
     if at_once:
         result, seconds = on_host(call, *given)
-        return Ran(result.best, result.steps, seconds)
+        return RunResult(result.best, result.steps, seconds)
     start, seconds = compiled(call, *given)
     course, steps, attempt, best, portion = start(), 0, 0, None, max(1, int(_PORTION / step))
     stop, took = None, 0.0
@@ -449,7 +449,7 @@ def run(
         spent = max(time.perf_counter() - begun, 1e-6)
         took = spent / max(1, int(steps) - before)
         portion = max(1, min(2 * portion, limit, int(portion * min(_PORTION, clock.left) / spent)))
-    return Ran(best, steps, seconds)
+    return RunResult(best, steps, seconds)
 
 
 def _length(clock: Clock, state: PyTree) -> float | None:

@@ -39,7 +39,7 @@ from jaxpriv.program.lower import (
     measured_program,
     of_distance,
     own_limit,
-    reading,
+    scale_and_shift,
     worst_program,
 )
 from jaxpriv.program.solution import Solution, Status, no_solution
@@ -48,7 +48,7 @@ from jaxpriv.reductions.closed_forms import cheapest_release, independent_releas
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import Request, pick_for_start, step_limit
-from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, joined
+from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, merged_kinds
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
 from jaxpriv.solving.stages import inner_goal, own_goal
@@ -189,7 +189,7 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
     if not stack.form.minimax:
-        scale, shift = reading(stack)
+        scale, shift = scale_and_shift(stack)
         goal = inner_goal(goal, scale, with_lanes(shift) if np.ndim(shift) else shift, stack)
     program = in_lanes(least_worst_program(stack) if stack.form.minimax else measured_program(stack, own_limit(stack)))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
@@ -340,7 +340,7 @@ def _solved(
             certified = [solution for solution in solutions if isinstance(solution, Solution)]
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
-        together: dict[Kind | None, list[int]] = {**joined(kinds), None: others}
+        together: dict[Kind | None, list[int]] = {**merged_kinds(kinds), None: others}
         for kind, places in together.items():
             width = 0 if kind is None else kind.width(len(places), spent(kind), mesh)
             size = width if kind is None or width else kind.width_uncompiled(len(places))

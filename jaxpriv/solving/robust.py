@@ -215,7 +215,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Evaluated:
     """A mechanism that keeps the budgets on the ball, its worst prior, and the proved bound on the leakage under it."""
 
     mechanism: np.ndarray
@@ -237,7 +237,7 @@ class _WorstCase:
         self.safe = _cheapest(tables, span)
         self.safest = ball.worst_means(given, tables, self.safe)[1]
 
-    def of(self, mechanism: np.ndarray, tightening: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
+    def of(self, mechanism: np.ndarray, tightening: np.ndarray) -> tuple[_Evaluated | None, list[np.ndarray]]:
         """(the mechanism, made to keep the budgets if that can be, the priors that are worst for it)."""
         costliest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
         over = distortion > self.allowed
@@ -250,7 +250,7 @@ class _WorstCase:
             distortion = self.ball.worst_means(self.given, self.tables, mechanism)[1]
         prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap, self.clock)
         within = bool(np.all(distortion <= self.allowed))
-        return _Found(mechanism, prior, value, distortion) if within else None, [*worst, prior]
+        return _Evaluated(mechanism, prior, value, distortion) if within else None, [*worst, prior]
 
 
 def _weights_and_prices(finite: Solution, count: int) -> tuple[np.ndarray, np.ndarray]:

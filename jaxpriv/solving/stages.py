@@ -43,26 +43,26 @@ from jaxpriv.program.lower import (
     measured_program,
     proved_program,
     proving_program,
-    reading,
+    scale_and_shift,
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
     cheapest_release,
+    closed_form_of,
     entry_costs,
     finite_on,
     independent_release,
-    inside,
-    known_answer,
     no_rules,
     prior_rules,
+    repaired,
     without_rare,
 )
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.loops import Ahead, Ran, run, seconds_of
-from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_tight
+from jaxpriv.solving.loops import Ahead, RunResult, run, seconds_of
+from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_without_slack
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -110,7 +110,7 @@ class Stages:
     steps: int = 0
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
-    known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
+    leaks_of_last: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
     ahead: Ahead | None = None  # the sweep that the call is part of
     start: Arr | None = None  # the caller's mechanism to begin with
     vertices: bool = False  # whether the simplex method takes the place of NumPy's steps on linear programs
@@ -125,9 +125,9 @@ class Stages:
         return limits_of(self.problem)
 
     @cached_property
-    def reading(self) -> tuple[Scale, Any]:
+    def scale_and_shift(self) -> tuple[Scale, Any]:
         """How the value of the program reads as one of the measure."""
-        return reading(self.problem)
+        return scale_and_shift(self.problem)
 
     def solved(self) -> Solution:
         """The least distortion under limits, or the least average leakage within budgets: one convex program."""
@@ -164,13 +164,13 @@ class Stages:
         if not any(lowered.tight):
             return None
         exact = self.closed_form(lowered)
-        vertex = None if exact is not None else solve_tight(lowered.program, lowered.tight)
+        vertex = None if exact is not None else solve_without_slack(lowered.program, lowered.tight)
         if vertex is None:
             return exact
         answer = self.certified(lowered, "linear-program", *vertex)
         if answer.violation > 0:  # what rounding missed was repaired with a feasible point that ignores the budgets
             lowered = self.with_feasible_point(lowered)
-            vertex = solve_tight(lowered.program, lowered.tight) or vertex
+            vertex = solve_without_slack(lowered.program, lowered.tight) or vertex
             answer = self.certified(lowered, "linear-program", *vertex)
         if lowered.goal.proved(answer) or not _above_least(lowered):
             return answer
@@ -190,7 +190,7 @@ class Stages:
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
-        goal = inner_goal(self.goal, *self.reading, problem)
+        goal = inner_goal(self.goal, *self.scale_and_shift, problem)
         return Lowered(program, limits, goal, face, tight, whole=True)
 
     def with_feasible_point(self, lowered: Lowered) -> Lowered:
@@ -215,9 +215,9 @@ class Stages:
                 self.certified(lowered, answer.solver, np.asarray(mechanism), *answer.duals) for mechanism in offered
             ]
             answer = min(certified, key=lambda candidate: (candidate.violation, candidate.value))
-        return self.finish(answer, *interval_of(self.problem, *self.reading, answer.value, answer.bound))
+        return self.finish(answer, *interval_of(self.problem, *self.scale_and_shift, answer.value, answer.bound))
 
-    def joined(self, mechanism: np.ndarray, proof: Solution) -> Solution:
+    def combined(self, mechanism: np.ndarray, proof: Solution) -> Solution:
         """The solution that a mechanism and the rules and prices of another one are together, certified anew."""
         program = dataclasses.replace(proved_program(self.problem, proof.scores, 0.0)[0], feasible_point=mechanism)
         lowered = Lowered(program, self.further, self.goal)
@@ -258,7 +258,7 @@ class Stages:
 
     def in_units(self, lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
         """Two totals of the reduced program in the units of the result."""
-        scale, shift = self.reading
+        scale, shift = self.scale_and_shift
         shift = float(reduced.goal.shift) * reduced.factor + shift - lowered.goal.shift
         value, bound = (float(scale.outer(float(total) * reduced.factor + shift)) for total in (value, bound))
         return value, bound
@@ -275,7 +275,7 @@ class Stages:
         steps, value, bound and the length of the last step.
         """
         steps, value, bound, length = numbers
-        mechanism = np.asarray(reduced.kept.mechanism(reduced.original, best.mechanism))
+        mechanism = np.asarray(reduced.symbols.mechanism(reduced.original, best.mechanism))
         if face is not None:
             mechanism = face.onto(program, face.merged(mechanism))
         used = np.asarray(distortion_of(np, self.problem, mechanism))
@@ -295,7 +295,7 @@ class Stages:
         reduced: Reduced,
         face: Face | None,
         report: Callable[[Candidate, Arr, float | None], None],
-    ) -> tuple[Ran, tuple[np.ndarray, ...] | None]:
+    ) -> tuple[RunResult, tuple[np.ndarray, ...] | None]:
         """The iteration on the reduced program, and the (mechanism, k, eta, price) of the program that it gives, of all
         of it if that is the one on a face; None: the clock ended it before the first portion.
         """
@@ -323,7 +323,7 @@ class Stages:
 
     def closed_form(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
-        parts = known_answer(lowered.program, partial(self.excess, lowered.limits))
+        parts = closed_form_of(lowered.program, partial(self.excess, lowered.limits))
         return None if parts is None else self.certified(lowered, "closed-form", *parts)
 
     def certified(
@@ -331,7 +331,7 @@ class Stages:
     ) -> CertifiedCandidate:
         """What a mechanism and dual objects, found by the method `name`, prove about a program."""
         program, duals = lowered.program, (k, eta, price)
-        mechanism, certificate, over = inside(program, partial(self.excess, lowered.limits), mechanism, *duals)
+        mechanism, certificate, over = repaired(program, partial(self.excess, lowered.limits), mechanism, *duals)
         # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
         leaks = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
@@ -339,10 +339,10 @@ class Stages:
             if term.role in (Role.OBJECTIVE, Role.PEAK) or self.problem.of_information
         ]
         if len(leaks) == len(self.problem.joints):
-            scale, shift = self.reading
-            if self.known[0] is not mechanism:
-                self.known = (mechanism, {})
-            self.known[1][id(self.problem.leakage)] = max(float(scale.outer(max(leaks) + shift)), 0.0)
+            scale, shift = self.scale_and_shift
+            if self.leaks_of_last[0] is not mechanism:
+                self.leaks_of_last = (mechanism, {})
+            self.leaks_of_last[1][id(self.problem.leakage)] = max(float(scale.outer(max(leaks) + shift)), 0.0)
         violation = max(float(certificate.violation), over)
         value, bound = float(certificate.value), float(certificate.lower_bound)
         return CertifiedCandidate(mechanism, duals, value, bound, violation, name)
@@ -502,7 +502,7 @@ class Stages:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
         tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
         lowered = Lowered(away, limits, AWAY, face, tight)
-        vertex = solve_tight(away, tight) if any(tight) else None
+        vertex = solve_without_slack(away, tight) if any(tight) else None
         if vertex is None:
             return self.run(lowered)
         nearest = self.certified(lowered, "linear-program", *vertex)
@@ -527,9 +527,9 @@ class Stages:
 
     def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
         """The largest of every measure over the joints. Those of limits are needed again in the solution."""
-        if self.known[0] is not mechanism:
-            self.known = (mechanism, {})
-        leaks = self.known[1]
+        if self.leaks_of_last[0] is not mechanism:
+            self.leaks_of_last = (mechanism, {})
+        leaks = self.leaks_of_last[1]
         missing = tuple(measure for measure in measures if id(measure) not in leaks)
         if missing:
             largest = zip(*(exact_values(missing, joint, mechanism) for joint in self.problem.joints), strict=True)

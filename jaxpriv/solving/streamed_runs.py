@@ -483,7 +483,7 @@ def _continued(
     return task.run(_resumed, solver, problem, state)
 
 
-class _Ended(NamedTuple):
+class _PortionsResult(NamedTuple):
     """How a run ended. The state of one that a checkpoint holds as complete is known by its best candidate alone."""
 
     state: AcceleratedState | None
@@ -499,13 +499,13 @@ def _run(
     start: Callable[[], AcceleratedState],
     goal: Goal,
     used: int,
-) -> _Ended:
+) -> _PortionsResult:
     """Steps in short portions, so that a time limit or an interrupt can end them, from `start()` or a checkpoint."""
     file, portion, state = task.checkpoint, 1, None
     if file is not None:
         complete = file.complete(label, jax.eval_shape(solver.blank, problem))
         if complete is not None:
-            return _Ended(None, *complete)
+            return _PortionsResult(None, *complete)
         resumed = file.state(label, lambda: jax.eval_shape(_start, solver, problem))
         if resumed is not None:
             state, used = resumed
@@ -536,4 +536,4 @@ def _run(
             file.note(label, state.best, used)
         elif used > begin:
             task.say(file.save(label, state, used))
-    return _Ended(state, state.best, used)
+    return _PortionsResult(state, state.best, used)

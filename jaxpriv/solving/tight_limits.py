@@ -35,7 +35,7 @@ _NEGLIGIBLE, _ROUNDING = 1e-8, 1e-15
 _BASIC, _MET = 1e-9, 1e-15
 
 
-def solve_tight(
+def solve_without_slack(
     program: Program, tight: tuple[bool, ...], others: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """(mechanism, k, eta, price) where the terms flagged `tight` have no slack; None if that is no linear program.
@@ -215,7 +215,7 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
     flags = flags_of(program, problem, limits, near)
     if not any(flags):
         return program
-    mechanisms = [solved[0]] if (solved := solve_tight(program, flags)) is not None else []
+    mechanisms = [solved[0]] if (solved := solve_without_slack(program, flags)) is not None else []
     if problem.form.limits_leakage:
         # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
         exact = independent_vertex(program, problem)
@@ -245,7 +245,7 @@ def at_least_value(
         (measure, low if flag else value) for (measure, value), low, flag in zip(finite, least, near, strict=True)
     )
     there = dataclasses.replace(measured_program(problem, lowered), feasible_point=program.feasible_point)
-    if len(there.terms) != len(program.terms) or not (solved := solve_tight(there, flags, others=False)):
+    if len(there.terms) != len(program.terms) or not (solved := solve_without_slack(there, flags, others=False)):
         return None
     exact = independent_vertex(there, problem)
     return [solved[0]] if exact is None else [solved[0], exact], solved[1:]
@@ -254,5 +254,5 @@ def at_least_value(
 def independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarray | None:
     """The best mechanism with Y independent of S, which replaces the terms of the program; None where there is none."""
     terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
-    solved = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
+    solved = solve_without_slack(dataclasses.replace(program, terms=terms), (True,) * len(terms))
     return None if solved is None else solved[0]

@@ -40,7 +40,7 @@ from jaxpriv.program.lower import (
     measured_program,
     measured_values,
     of_distance,
-    reading,
+    scale_and_shift,
     worst_program,
 )
 from jaxpriv.program.solution import Solution, Status, within_limits
@@ -222,20 +222,20 @@ class LeastWorst:
         parts, rest = eqx.partition((problem, goal, max_steps), is_traced)
         return LeastWorst(parts, rest, solver)
 
-    def joined(self, parts: PyTree) -> tuple[DistortionProblem, Goal, ScalarLike]:
+    def reassembled(self, parts: PyTree) -> tuple[DistortionProblem, Goal, ScalarLike]:
         """The three again."""
         return eqx.combine(parts, self.rest)
 
     def ended(self, parts: PyTree) -> Optimum:
         """It, certified. Values are those of the measure."""
         with jax.numpy_rank_promotion("allow"):
-            return jax.jit(lambda parts: _from_one_program(self.solver, *self.joined(parts)))(parts)
+            return jax.jit(lambda parts: _from_one_program(self.solver, *self.reassembled(parts)))(parts)
 
     def moved_mechanism(self, parts: PyTree, feasible_point: Arr, point: PyTree, change: PyTree) -> Arr:
         """How its mechanism moves as the parts do; from `ended`."""
 
         def program_of(at: PyTree) -> Program:
-            program = least_worst_program(self.joined(at)[0], True)
+            program = least_worst_program(self.reassembled(at)[0], True)
             return dataclasses.replace(program, feasible_point=feasible_point)
 
         return jax.jit(lambda parts, change: moves(program_of, parts, change, point)[0])(parts, change)
@@ -244,7 +244,7 @@ class LeastWorst:
         """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
 
         def distance(parts: PyTree, e: ScalarLike) -> Arr:
-            program = worst_program(self.joined(parts)[0], e, True)
+            program = worst_program(self.reassembled(parts)[0], e, True)
             return lagrangian(program, at.mechanism, at.k, at.eta, at.price)
 
         moved = jax.jvp(lambda parts: distance(parts, at.value), (parts,), (change,))[1]
@@ -360,7 +360,7 @@ def proved_optimum(
     if problem.form.minimax:
         result = differentiable_least_worst(LeastWorst.of(problem, solver, goal, max_steps), whole)
     else:
-        limits, (scale, shift) = limits_of(problem), reading(problem)
+        limits, (scale, shift) = limits_of(problem), scale_and_shift(problem)
         program = dataclasses.replace(measured_program(problem, limits, True), start=start)
         program, away = _cast(program, problem.joints.dtype), toward_limits(problem, limits)
         whole = whole and (isinstance(solver, InteriorPoint) or _unrolls(solver) or fits_for_newton(problem))

@@ -154,7 +154,7 @@ def _best(
     width = max(together * outputs, symbols)
 
     def of_round(search: _Search) -> _Search:
-        best_before, first = search.known, search.rounds == 0
+        best_before, first = search.best, search.rounds == 0
         for_near, for_random = jax.random.split(jax.random.fold_in(key, search.rounds))
         later = random_starts(for_random, count, symbols, outputs, given.joint.dtype)
         near = _near(for_near, best_before.mechanism, given.source, later[count // 2 :])
@@ -167,7 +167,7 @@ def _best(
         ends = [best_before]
         for end, place in ((descended, ranks[0]), (again, 0)):
             mechanism = widened(jnp.exp(end.log_mechanism[place]), width)
-            ends.append(_Known(mechanism, end.value[place], end.residual[place]))
+            ends.append(_BestEnd(mechanism, end.value[place], end.residual[place]))
         best = _best_of(sign, ends)
         improved = first | (abs(best.value - best_before.value) > tol)
         steps = search.steps + descended.steps.max() + again.steps[0]
@@ -177,7 +177,7 @@ def _best(
     best_plain = _best_of(
         sign,
         [
-            _Known(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
+            _BestEnd(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
             for plain_mechanism in plain
         ],
     )
@@ -187,14 +187,14 @@ def _best(
         of_round,
         _Search(best_plain, none, none, none),
     )
-    mechanism = search.known.mechanism
+    mechanism = search.best.mechanism
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)
     source = problem.joint.sum(axis=0)
-    mechanism = jnp.where(source[:, None] > 0, mechanism / mechanism.sum(axis=1, keepdims=True), source @ mechanism)
-    return mechanism, search.known.residual, search.steps
+    mechanism = jnp.where(source[:, None] > 0, mechanism, source @ mechanism)
+    return mechanism / mechanism.sum(axis=1, keepdims=True), search.best.residual, search.steps
 
 
-class _Known(NamedTuple):
+class _BestEnd(NamedTuple):
     """The best mechanism of the rounds so far."""
 
     mechanism: Arr  # (X, Y)
@@ -205,13 +205,13 @@ class _Known(NamedTuple):
 class _Search(NamedTuple):
     """The state of the search."""
 
-    known: _Known
+    best: _BestEnd
     rounds: Arr
     idle: Arr  # rounds since one that improved the value by more than the tolerance
     steps: Arr
 
 
-def _best_of(sign: float, ends: list[_Known]) -> _Known:
+def _best_of(sign: float, ends: list[_BestEnd]) -> _BestEnd:
     """The end of the least value, or the largest where `sign` is -1."""
     chosen = _ranks(sign * jnp.stack([end.value for end in ends]))[0]
     return jax.tree.map(lambda *parts: jnp.stack(parts)[chosen], *ends)

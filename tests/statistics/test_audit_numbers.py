@@ -4,12 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from numpy.testing import assert_allclose
 
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, leakage_bounds
-from jaxpriv.statistics.audit.bounds import _others
+from jaxpriv.statistics.audit.bounds import others
 from jaxpriv.statistics.confidence import DivergenceBall, population
 from tests.statistics.conftest import PRIVATE, RELEASED, USEFUL
 
@@ -97,9 +96,9 @@ def test_the_bounds_themselves_reach_the_values_up_to_rounding(kind, private, me
 def test_the_escort_prior_of_a_rare_symbol_is_not_rounded_to_a_likely_one():
     """The other symbols of a distribution are summed themselves: 1 + 1e-20 - 1 is 0, which made a rare one certain."""
     values = np.array([[1.0, 1e-20, 3e-20]])
-    assert_allclose(_others(values, 1), [[4e-20, 1.0, 1.0]], rtol=1e-15)
+    assert_allclose(others(values, 1), [[4e-20, 1.0, 1.0]], rtol=1e-15)
     stack = np.random.default_rng(0).random((2, 4, 3, 5))
-    assert_allclose(_others(stack, 2), stack.sum(axis=2, keepdims=True) - stack, rtol=1e-13)
+    assert_allclose(others(stack, 2), stack.sum(axis=2, keepdims=True) - stack, rtol=1e-13)
 
 
 def test_tiny_weights_do_not_overflow_in_a_divergence_ball():

@@ -112,7 +112,7 @@ def test_without_draws_every_possible_distribution_is_in_the_set():
 
 def test_chords_bound_a_convex_sum():
     least, most = np.array([0.1, 0.2, 0.0]), np.array([0.5, 0.4, 0.6])
-    bound = chord_sum(least, most, least**2, most**2)
+    bound = chord_sum(least, most, np.square)
     points = GENERATOR.dirichlet(np.ones(3), 50000)
     inside = points[((points >= least) & (points <= most)).all(axis=1)]
     assert len(inside) > 100

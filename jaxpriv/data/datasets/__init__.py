@@ -312,7 +312,7 @@ def load_compas(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[
     rows = _compas_records(_COMPAS.read(folder, _COMPAS_FILE, verify=verify), path)
     columns: dict[str, list] = {name: [] for name in (*COMPAS_PRIVATE, *COMPAS_USEFUL)}
     for line, row in rows:
-        if not _kept(row):
+        if not _passes_filters(row):
             continue
         where = f"{path}, line {line}"
         if row["sex"] not in _GENDERS:
@@ -371,7 +371,7 @@ def _compas_records(content: bytes, path: Path) -> list[tuple[int, dict[str, str
     return rows
 
 
-def _kept(row: dict[str, str]) -> bool:
+def _passes_filters(row: dict[str, str]) -> bool:
     days = row["days_b_screening_arrest"]
     return (
         _WHOLE.fullmatch(days) is not None

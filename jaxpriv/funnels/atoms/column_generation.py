@@ -281,7 +281,7 @@ class BlockProgram:
             self.funnel
             and form == "side"
             and self._perfect is not None
-            and self._reach(goal.clock) > self._kept(run, target)
+            and self._reach(goal.clock) > self._left_after_mixing(run, target)
         ):
             # A limit too small to buy anything, or too little time: what rounding costs is more. The bound without
             # leakage is none here.
@@ -315,7 +315,7 @@ class BlockProgram:
         """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
         return float(self.masses @ [perfect.value for perfect in self._silence(clock)])
 
-    def _kept(self, run: Generated, limit: float) -> float:
+    def _left_after_mixing(self, run: Generated, limit: float) -> float:
         """What is left of I(X;Y) once the release is mixed with nothing until it leaks no more than `limit`."""
         each = [weights @ pool.a for pool, weights in zip(run.pools, run.plan.weights, strict=True)]
         leakage = float(self.masses @ each)

@@ -67,12 +67,12 @@ class LocalPricer(AbstractPricer):
         self._random = np.random.default_rng(0)
         size = conditional.shape[1]
         self._starts = _starts(size, self._random)
-        self._kept = min(64 + 4 * size, _STARTS)
-        self._memory = self._starts[: self._kept]
+        self._most_kept = min(64 + 4 * size, _STARTS)
+        self._memory = self._starts[: self._most_kept]
 
     def keep(self, atoms: np.ndarray) -> None:
         """Search near `atoms` (n, X), too: those of the current plan, stationary at other prices or at none."""
-        self._memory = np.vstack([atoms, self._memory])[: self._kept]
+        self._memory = np.vstack([atoms, self._memory])[: self._most_kept]
 
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
@@ -83,8 +83,8 @@ class LocalPricer(AbstractPricer):
         values = Lagrangian(Entropy(len(self._conditional)), self._conditional.T, prices, lam).at(posteriors)
         order = np.argsort(values if self._funnel else -values, kind="stable")
         posteriors = _one_of_each_support(posteriors[order]) if self._funnel else distinct(posteriors[order])
-        keep = posteriors[: self._kept]
-        self._memory = np.vstack([keep, self._memory])[: self._kept]
+        keep = posteriors[: self._most_kept]
+        self._memory = np.vstack([keep, self._memory])[: self._most_kept]
         return Priced(-np.inf if self._funnel else np.inf, False, posteriors[:count])
 
     def _searched(self, prices: np.ndarray, lam: float, clock: Clock) -> np.ndarray:
@@ -93,7 +93,7 @@ class LocalPricer(AbstractPricer):
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
         logs, values = self._descended(prices, lam, starts, _SCOUT)
-        logs = logs[np.argsort(values, kind="stable")[: self._kept]]
+        logs = logs[np.argsort(values, kind="stable")[: self._most_kept]]
         if self._funnel and len(prices) > _MANY:
             posteriors = np.exp(logs) if clock.expired() else self._finished(prices, lam, logs)
         else:
@@ -130,7 +130,7 @@ class LocalPricer(AbstractPricer):
         best = np.argsort(values, kind="stable")
         posteriors = np.zeros((len(best), size))
         np.add.at(posteriors, (np.arange(len(best))[:, None], symbols[best]), np.exp(logs[best]))
-        posteriors = _one_of_each_support(np.where(posteriors > _TRACE, posteriors, 0.0))[: self._kept]
+        posteriors = _one_of_each_support(np.where(posteriors > _TRACE, posteriors, 0.0))[: self._most_kept]
         return posteriors / posteriors.sum(axis=1, keepdims=True)
 
     def _finished(self, prices: np.ndarray, lam: float, starts: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ from jaxpriv.program.lower import (
     limits_of,
     measured_program,
     proved_program,
-    reading,
+    scale_and_shift,
     streamed_program,
     terms_of,
 )
@@ -219,7 +219,7 @@ def _with_parts(program: Program, parts: PyTree) -> Program:
 #
 # They are those of the Lagrangian (`lagrangian`) at the fixed optimum, through the steps that make the program from the
 # data: the program with all its rows, on which the rules of a solution that merged some are put back. With V =
-# outer(total + shift) (`statement.reading`) the slopes of V are those of total and shift times outer'.
+# outer(total + shift) (`scale_and_shift`) the slopes of V are those of total and shift times outer'.
 #
 # The least worst-outcome leakage is the root e of `distance(data, e) = 0`, so its slopes are those of the distance's
 # Lagrangian over minus the one in e (implicit function theorem).
@@ -264,7 +264,7 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         factor = 0.0 if value == 0 else _inverse(-by_limit[0])
         by_limit = by_limit[1:]
     else:
-        factor = 1.0 / reading(problem)[0].slope(value)
+        factor = 1.0 / scale_and_shift(problem)[0].slope(value)
     if problem.form.limits_leakage:
         target, by_limit = by_limit[0], by_limit[1:]
     each_slope = by_name["joints"], by_name["tables"], target, by_limit
@@ -298,7 +298,7 @@ def _gradient(
         under = tuple((measure, next(values) if finite else np.inf) for measure, finite in stated)
         if form.minimax:
             return lagrangian(distance_program(problem, under, True), *optimum)
-        return lagrangian(measured_program(problem, under, True), *optimum) + reading(problem)[1]
+        return lagrangian(measured_program(problem, under, True), *optimum) + scale_and_shift(problem)[1]
 
     return jax.grad(total)(at)
 

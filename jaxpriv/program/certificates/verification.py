@@ -36,7 +36,7 @@ from jaxpriv.program.lower import (
     measured_program,
     own_limit,
     proved_program,
-    reading,
+    scale_and_shift,
     shift_of,
     streamed_program,
     terms_of,
@@ -359,7 +359,7 @@ def _interval(
         further = () if isinstance(problem, ProblemStack) else limits_of(problem)
         within = violation_of(as_budgets(distance_program(problem, further)), mechanism)
         return leak, _least_limits(problem, *duals, claimed, leak, whole), np.maximum(within, over)
-    value, bound = interval_of(problem, *reading(problem), certificate.value, certificate.lower_bound)
+    value, bound = interval_of(problem, *scale_and_shift(problem), certificate.value, certificate.lower_bound)
     return value, bound, np.maximum(certificate.violation, over)
 
 

@@ -117,7 +117,7 @@ def _valid(data: Data, point: Point, g: Arr, edges: Edges) -> tuple[Arr, Arr]:
 def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
     total, spent = _costs(data, k, eta, price)
-    return data.inside(total, xp.inf).min(axis=0).sum() - spent
+    return data.on_support(total, xp.inf).min(axis=0).sum() - spent
 
 
 def best_prices(data: Data, k: Arr, eta: Arr, price: Arr) -> Arr:
@@ -192,7 +192,7 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, pea
     if data.turns is not None:
         lower = data.rmatvec(xp.where(_balanced(data), k, 0.0))
         costs, fall = costs - lower, fall - lower / peak
-    costs = data.inside(costs, xp.inf)
+    costs = data.on_support(costs, xp.inf)
 
     def lowered(e: ScalarLike) -> tuple[ScalarLike, ScalarLike]:
         lines = costs - e * fall
@@ -204,7 +204,7 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, pea
         return e + left / xp.maximum(slope, np.finfo(fall.dtype).tiny)
 
     e = xp.fori_loop(0, _NEWTON_STEPS, newton, start)
-    size = abs(spent) + data.inside(abs(costs), 0.0).max(axis=0).sum()
+    size = abs(spent) + data.on_support(abs(costs), 0.0).max(axis=0).sum()
     eps = np.finfo(fall.dtype).eps
     return xp.where((lowered(e)[0] >= -_ROUNDINGS * eps * size) & (e < 1.0 / eps), e, -xp.inf)
 

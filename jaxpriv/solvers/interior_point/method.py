@@ -217,8 +217,8 @@ def _by_roots(data: Data, r: Residual, after: Point) -> Arr:
 def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Arr, ...]]:
     """(smallest product relative to its weight, mean product, all products) at a point, `prices` its `row_prices`."""
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
-    total = data.inside(xz, 0.0).sum() + worst.sum() + pair.sum()
-    least = data.inside(xz / data.inside(data.h, 1.0), xp.inf).min()
+    total = data.on_support(xz, 0.0).sum() + worst.sum() + pair.sum()
+    least = data.on_support(xz / data.on_support(data.h, 1.0), xp.inf).min()
     for products in (worst, data.open(pair, xp.inf)):
         if products.size:
             least = xp.minimum(least, products.min())
@@ -272,7 +272,10 @@ def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move:
     have no variable in common, so that each may go as far as its own variables allow; elsewhere both go equally far.
     """
     # The inverses of the lengths.
-    step, dual = _fall(data.inside(point.x, 1.0), data.inside(move.x, 0.0)), _fall(point.z, data.inside(move.z, 0.0))
+    step, dual = (
+        _fall(data.on_support(point.x, 1.0), data.on_support(move.x, 0.0)),
+        _fall(point.z, data.on_support(move.z, 0.0)),
+    )
     moved_prices = row_prices(data, point.price + move.price, point.eta + move.eta) - r.prices
     if data.any_linear:
         linear, capped = data.linear > 0, data.capped > 0
@@ -510,7 +513,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, lengths: Le
         ks = data.linear * towards(ks, aim)
         rv = xp.where(data.capped > 0, towards(rv, aim), 0.0)
     return sides._replace(
-        xz=data.inside(towards(xz, goal * data.h), 0.0),
+        xz=data.on_support(towards(xz, goal * data.h), 0.0),
         ks=ks,
         rv=rv,
         link=keep(link),
@@ -530,13 +533,13 @@ def _bent(edge: Boundary, dg: Arr) -> Arr:
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, lengths: Lengths) -> Point:
     new = _after(data, point, r, move, lengths)
-    x = data.inside(new.x, 0.0)
+    x = data.on_support(new.x, 0.0)
     x = x / x.sum(axis=0)
     if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free
         share = data.share(new, new._replace(x=x))
         scaled = (part / share for part in (new.k, new.eta, new.nu, new.price))
         new = new._replace(**dict(zip(("k", "eta", "nu", "price"), scaled, strict=True)))
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price, new.peak)
-    floor = _LEAST_RATIO * r.mu * data.h / data.inside(x, 1.0)
-    z = data.inside(xp.where(z > 0, z, floor), 1.0)
+    floor = _LEAST_RATIO * r.mu * data.h / data.on_support(x, 1.0)
+    z = data.on_support(xp.where(z > 0, z, floor), 1.0)
     return new._replace(x=x, z=z)

@@ -68,7 +68,7 @@ class Sides(NamedTuple):
 
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
     """`transposable`: see `newton_system`."""
-    di = data.inside(point.x / point.z, 0.0)
+    di = data.on_support(point.x / point.z, 0.0)
     roots = tuple(xp.cholesky(block) for block in r.blocks)
     a, extra, normals, d = data.a, r.extra, r.normals, r.d
     for at, root in zip(data.coupled, roots, strict=True):
@@ -212,7 +212,7 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Arr:
 
 def _plain(data: Data, point: Point, r: Residual, asked: Sides) -> tuple[Arr, ...]:
     """A stack of right-hand sides (leading axis) as `_solve` takes them."""
-    rho = data.inside(asked.xz / data.inside(point.x, 1.0), 0.0)
+    rho = data.on_support(asked.xz / data.on_support(point.x, 1.0), 0.0)
     return rho, _full_link(data, point, r, asked), asked.level, asked.row
 
 
@@ -367,7 +367,7 @@ def predictor(data: Data, point: Point, r: Residual) -> Sides:
     if data.program.minimax:
         balance = 1.0 - data.share(point, point)
     return Sides(
-        xz=data.inside(-point.x * point.z, 0.0),
+        xz=data.on_support(-point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
         rv=-data.capped * data.cap_slack(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
         link=r.link + link,

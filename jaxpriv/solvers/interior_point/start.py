@@ -30,7 +30,7 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
     # Row sums are 1 to 1e-10 where float64 allows it: `_moved` normalises them, and the first Newton step corrects
     # what is left of the row's price. At most 80 of Newton's steps. A price stays below its pole, where the sum is
     # infinite, by what one entry of the row is worth less 1e-6 of it.
-    inside, height = data.inside(costs, xp.inf), mu * h.max(axis=0)
+    inside, height = data.on_support(costs, xp.inf), mu * h.max(axis=0)
     lowest = inside.min(axis=0)
 
     def unfinished(carry: tuple[Arr, ScalarLike, ScalarLike]) -> BoolLike:
@@ -39,14 +39,14 @@ def on_the_path(data: Data, costs: Arr, mu: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
     def newton(carry: tuple[Arr, ScalarLike, ScalarLike]) -> tuple[Arr, ScalarLike, ScalarLike]:
         nu, _, count = carry
-        q = data.inside(mu * h / (inside - nu), 0.0)
+        q = data.on_support(mu * h / (inside - nu), 0.0)
         f = q.sum(axis=0)
-        slope = data.inside(q / (inside - nu), 0.0).sum(axis=0)
+        slope = data.on_support(q / (inside - nu), 0.0).sum(axis=0)
         new = xp.minimum(nu - (f - 1.0) * f / slope, lowest - 0.999999 * height)
         return new, abs(f - 1.0).max(), count + 1
 
     nu, _, _ = xp.while_loop(unfinished, newton, (lowest - height, xp.full((), xp.inf, like=lowest), np.array(0)))
-    z = data.inside(costs - nu, 1.0)
+    z = data.on_support(costs - nu, 1.0)
     return nu, z, mu * h / z
 
 
@@ -114,7 +114,7 @@ def first_mechanism(data: Data) -> Arr:
 
 def _rows(data: Data, x: Arr) -> Arr:
     """Numbers (Y, X) as a mechanism on the support."""
-    x = data.inside(x, 0.0)
+    x = data.on_support(x, 0.0)
     return x / x.sum(axis=0)
 
 
@@ -161,7 +161,7 @@ def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
     """(mechanism (Y, X), prices (Y,)) after steps from the first mechanism and the price of the whole distortion."""
     (term,) = data.terms
     outside = xp.where(data.support, 0.0, -xp.inf)
-    span = data.inside(data.cost, 0.0).max(axis=0).sum()
+    span = data.on_support(data.cost, 0.0).max(axis=0).sum()
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
         log_x, x, eta = carry
@@ -278,7 +278,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
 
 def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
     """What a mechanism costs beyond the cheapest entries, (Y, X) each."""
-    return data.inside(x * costs, 0.0).sum() - data.inside(costs, xp.inf).min(axis=0).sum()
+    return data.on_support(x * costs, 0.0).sum() - data.on_support(costs, xp.inf).min(axis=0).sum()
 
 
 def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
@@ -394,7 +394,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         k, s = xp.put(k, np.s_[:, at], own_k), xp.put(s, np.s_[:, at], gap)
     costs = reduced_costs(data, k, eta_array, xp.zeros(inputs, like=a), price, peak)
     nu = _row_prices(data, costs, mu)
-    z = data.inside(costs - nu, 1.0)
+    z = data.on_support(costs - nu, 1.0)
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
 
 
@@ -436,9 +436,9 @@ def _within_budgets(data: Data, x: Arr) -> Arr:
 def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
     count = data.support.astype(costs.dtype).sum(axis=0)
-    inside = data.inside(costs, 0.0).sum(axis=0) / count
-    lowest = data.inside(costs, xp.inf).min(axis=0)
-    height = data.inside(data.h, 0.0).max(axis=0)
+    inside = data.on_support(costs, 0.0).sum(axis=0) / count
+    lowest = data.on_support(costs, xp.inf).min(axis=0)
+    height = data.on_support(data.h, 0.0).max(axis=0)
     # At most a tenth of an entry's share from the pole: no reduced cost is smaller than that, whatever the mean asks
     # for.
     return xp.minimum(inside - mu * height * count, lowest - 0.1 * mu * height * count)

@@ -88,7 +88,7 @@ class Data(NamedTuple):
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
         return values if self.equal is None else xp.where(self.equal, blank, values)
 
-    def inside(self, values: Arr, blank: ScalarLike) -> Arr:
+    def on_support(self, values: Arr, blank: ScalarLike) -> Arr:
         """Numbers of the entries, (Y, X); `blank` outside of the support."""
         return values if self.whole else xp.where(self.support, values, blank)
 
@@ -397,7 +397,7 @@ def residuals(data: Data, point: Point) -> Residual:
     prices = row_prices(data, point.price, point.eta)
     g = rules(data, point.k, prices)
     ax = data.matvec(point.x)
-    pairs = data.inside(point.x * point.z, 0.0).sum()
+    pairs = data.on_support(point.x * point.z, 0.0).sum()
     pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
     cap_slack = d_linear = xp.zeros_like(point.s)
     if data.any_linear:

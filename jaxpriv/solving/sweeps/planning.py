@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.kinds import COMPILE, STEPS, Kind, joined, kind_of
+from jaxpriv.solving.kinds import COMPILE, STEPS, Kind, kind_of, merged_kinds
 from jaxpriv.solving.loops import step_seconds
 from jaxpriv.solving.sweeps.declaration import FORMAT, Config, Study, digest
 
@@ -107,7 +107,7 @@ def plan_of(study: Study, earlier: tuple[Chunk, ...] = ()) -> Plan:
             settings = (case["tol"], case["rtol"], case["max_steps"])
             kinds[settings].setdefault(kind, []).extend(places)
     for own_kinds in kinds.values():
-        parts += joined(own_kinds).items()
+        parts += merged_kinds(own_kinds).items()
     groups = []
     for kind, places in parts:
         places.sort(key=lambda i: (study.cases[i]["target"], i))

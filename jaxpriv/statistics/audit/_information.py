@@ -12,13 +12,18 @@ from jaxpriv.statistics.confidence.sets import relative_entropy_limit
 
 # Steps of Blahut and Arimoto at most, and the distance of the bound from the capacity at which they end. Any Q gives
 # a bound: they change its tightness only.
-_STEPS = 300
+_STEPS = 301
 _CLOSE = 1e-9  # nats
 
 
 def entropy(distribution: np.ndarray) -> np.ndarray:
     """H along the last axis."""
     return entr(distribution).sum(axis=-1)
+
+
+def negative_entropy(shares: np.ndarray) -> np.ndarray:
+    """q ln q, entry by entry."""
+    return xlogy(shares, shares)
 
 
 def mutual_information(joint: np.ndarray) -> np.ndarray:
@@ -51,10 +56,10 @@ def capacity_output(stack: np.ndarray) -> np.ndarray:
         gains = rel_entr(stack, output[:, None, :]).sum(axis=-1)
         largest = gains.max(axis=1, keepdims=True)
         if np.all(largest[:, 0] - (weights * gains).sum(axis=1) <= _CLOSE):  # how far the bound is from the capacity
-            return output
+            break
         weights = weights * np.exp(gains - largest)
         weights /= weights.sum(axis=1, keepdims=True)
-    return (weights[..., None] * stack).sum(axis=1)
+    return output
 
 
 # The largest I(S;Y) within a divergence ball around the fitted joint: a bound for every mechanism at once.
@@ -132,7 +137,7 @@ def _suprema(
     kept = np.where(some, fitted, 1.0)
 
     def phi(x: np.ndarray) -> np.ndarray:
-        return xlogy(x, x / centre) + np.where(some, mu * fitted * np.log(np.where(some, x, 1.0) / kept), 0.0) - nu * x
+        return xlogy(x, x / centre) + xlogy(mu * fitted, x / kept) - nu * x
 
     # phi' = 0 at x = mu p/w with w - ln w = nu - 1 - ln(mu p/q) =: c, w >= 1 on the concave part.
     c = np.where(some, nu - 1 - np.log(mu * kept / centre), 1.0)
@@ -191,7 +196,7 @@ def estimate_information(counts: ArrayLike, beta: float = 0.05) -> InformationEs
     interval = None
     if 2 * n * plug_in > _LEAST_SIGNAL * (full[0] - 1) * (full[1] - 1) > 0:
         product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-        density = np.where(table > 0, np.log(np.where(table > 0, joint / np.where(product > 0, product, 1.0), 1.0)), 0)
+        density = np.log(np.divide(joint, product, out=np.ones_like(joint), where=table > 0))
         spread = float(np.sqrt(max((joint * (density - plug_in) ** 2).sum(), 0.0) / n) * -ndtri(beta / 2))
         interval = (max(0.0, corrected - spread), corrected + spread)
     return InformationEstimate(plug_in, corrected, interval, False)

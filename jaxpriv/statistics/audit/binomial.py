@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit
 
-from jaxpriv.statistics.confidence.sets import MEAN_ROUND, clopper_pearson, coins
+from jaxpriv.statistics.confidence.sets import MEAN_ROUND, clopper_pearson, clopper_pearson_together, coins
 
 # Multiples of sqrt(8 ln(1/beta)/sum_s 1/n_s), the best lambda in Hoeffding's bound on the same sum, that are tried.
 # Each makes a threshold in the observed sum, so the best of them costs no confidence, and more of them no validity.
@@ -91,18 +91,9 @@ def max_lift(counts: np.ndarray, beta: float) -> float:
 
 
 def lift(counts: np.ndarray, beta: float) -> float:
-    """An upper bound on max |ln P(s|y)/p_s|: intervals of P(s|y) given the y, and of p_s.
-
-    With two private symbols an interval of P(s|y) for one of them is one for the other.
-    """
-    private, released = counts.shape
-    by_private, by_output, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
-    rows = 1 if private == 2 else private
-    low, high = clopper_pearson(counts[:rows], by_output, 0.7 * beta / (2 * rows * released))
-    prior_low, prior_high = clopper_pearson(by_private[:rows], n, 0.3 * beta / (2 * rows))
-    if private == 2:
-        low, high = np.vstack([low, 1 - high]), np.vstack([high, 1 - low])
-        prior_low, prior_high = np.append(prior_low, 1 - prior_high), np.append(prior_high, 1 - prior_low)
+    """An upper bound on max |ln P(s|y)/p_s|: intervals of P(s|y) given the y, and of p_s."""
+    low, high = clopper_pearson_together(counts, counts.sum(axis=0), 0.7 * beta / counts.shape[1])
+    prior_low, prior_high = clopper_pearson_together(counts.sum(axis=1), counts.sum(), 0.3 * beta)
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.log(high / prior_low[:, None])
         least = np.log(low / prior_high[:, None])

@@ -33,8 +33,8 @@ from scipy.special import rel_entr, xlogy
 
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.population import least
-from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change
-from jaxpriv.statistics.confidence import AbstractConfidenceSet, Box, Outputs, Population
+from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change, negative_entropy
+from jaxpriv.statistics.confidence import AbstractConfidenceSet, Box, Population, seen_through
 from jaxpriv.statistics.confidence.sets import ROUND, chord_sum
 
 # Powers beyond this are left out; quotients beyond it had a zero below.
@@ -44,10 +44,9 @@ _HUGE = 1e250
 class SampleUpperBounds:
     """What R populations and M mechanisms allow, as pieces that the bounds on measures share (`routes`)."""
 
-    def __init__(self, known: Population, outputs: Outputs, mechanisms: np.ndarray):
-        self.known, self.outputs, self.mechanisms = known, outputs, mechanisms
-        self.batch = (outputs.low.shape[0], outputs.low.shape[1])
-        self.private, self.released = outputs.given_low.shape[2:]
+    def __init__(self, known: Population, mechanisms: np.ndarray):
+        self.known, self.outputs, self.mechanisms = known, seen_through(known, mechanisms), mechanisms
+        *self.batch, self.private, self.released = self.outputs.given_low.shape
 
     # Shapes: (R, M) unless stated.
 
@@ -136,7 +135,7 @@ class SampleUpperBounds:
 
     @cached_property
     def posterior(self) -> tuple[np.ndarray, np.ndarray]:
-        """P(s|y), least and most, (R, M, S, Y)."""
+        """P(s|y), least and most, (R, M, Y, S)."""
         one = self.outputs
         low = one.private_low[:, None, :, None] * one.given_low
         high = one.private_high[:, None, :, None] * one.given_high
@@ -144,7 +143,7 @@ class SampleUpperBounds:
         least, most = _shares(low, high, 2)
         most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
         least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - ROUND
-        return np.maximum(least, 0.0), most
+        return np.moveaxis(np.maximum(least, 0.0), 2, 3), np.moveaxis(most, 2, 3)
 
     @cached_property
     def centres(self) -> list[np.ndarray]:
@@ -177,10 +176,10 @@ class SampleUpperBounds:
         best, linear = np.full(self.batch, np.inf), np.full(self.batch, np.inf)
         for centre in (self.own_centre(order, fitted), *self.centres):
             function = _order_term(order, centre[:, :, None, :])
-            at_low, at_high, at_rows = function(low), function(high), function(rows)
-            if not (np.abs(at_high).max() < _HUGE and np.abs(at_rows).max() < _HUGE):
+            at_rows = function(rows)
+            if not np.abs(at_rows).max() < _HUGE:  # P(y|s) <= max_x W(y|x)
                 continue  # a power that overflows bounds nothing
-            value = self.expected(chord_sum(low, high, at_low, at_high), prior)
+            value = self.expected(chord_sum(low, high, function), prior)
             best = np.minimum(best, _of_order(order, value))
             # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
             # and its square root bounds the total variation.
@@ -311,19 +310,17 @@ class SampleUpperBounds:
         """max over y and pairs s != s' of ln( high(s,y)/low(s',y) )."""
         low, high = self.outputs.given_low, self.outputs.given_high
         worst = np.ones((*self.batch, self.released))
-        for s in range(self.private):
-            asked = np.ones(self.private, bool) if neighbours is None else np.asarray(neighbours)[s].copy()
-            asked[s] = False
-            if asked.any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    ratio = high[:, :, s] / low[:, :, asked].min(axis=2)
-                worst = np.maximum(worst, np.where(high[:, :, s] > 0, ratio, 0.0))
+        asked = np.full((self.private, self.private), True) if neighbours is None else np.asarray(neighbours)
+        asked = asked & ~np.eye(self.private, dtype=bool)
+        for s in np.flatnonzero(asked.any(axis=1)):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = high[:, :, s] / low[:, :, asked[s]].min(axis=2)
+            worst = np.maximum(worst, np.where(high[:, :, s] > 0, ratio, 0.0))
         return np.log(np.where(self.occurring, worst, 1.0).max(axis=-1))
 
     @cached_property
     def posterior_entropy(self) -> dict[str, np.ndarray]:
-        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)  # (R, M, Y, S)
-        largest = chord_sum(low, high, xlogy(low, low), xlogy(high, high))  # of sum q ln q
+        largest = chord_sum(*self.posterior, negative_entropy)
         left = np.maximum(np.where(self.occurring, -largest, np.inf).min(axis=-1), 0.0)
         return {
             "posterior entropy": self.private_entropy - left,
@@ -335,12 +332,10 @@ class SampleUpperBounds:
         # p (t ln t - t + 1) for the lift t: convex in t, so maximal at an end of its interval.
         terms = np.maximum(*(xlogy(t, t / np.e) + 1 for t in self.lift_interval))
         by_output = self.expected(np.moveaxis(terms, 2, 3))  # (R, M, Y)
-        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)
+        low, high = self.posterior
         prior = self.outputs.private_low[:, None, None, :]
-        with np.errstate(divide="ignore"):
-            logs = xlogy(high, np.where(high > 0, np.maximum(prior, 1e-300), 1.0))
-        cross = np.where(high > 0, -logs, 0.0).sum(axis=-1)
-        negative = chord_sum(low, high, xlogy(low, low), xlogy(high, high))
+        cross = -xlogy(high, np.maximum(prior, 1e-300)).sum(axis=-1)
+        negative = chord_sum(low, high, negative_entropy)
         by_posterior = np.where(((high > 0) & (prior <= 0)).any(axis=-1), np.inf, cross + negative)
         return {
             "lift of every symbol": np.where(self.occurring, by_output, 0.0).max(axis=-1),
@@ -352,7 +347,7 @@ class SampleUpperBounds:
     def guess_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         likeliest_low, likeliest_high = self.likeliest
         kept = (1 - self.kept_uncertainty) * (1 - likeliest_low)
-        largest = np.where(self.occurring, self.posterior[1].max(axis=2), 0.0).max(axis=-1)
+        largest = np.where(self.occurring, self.posterior[1].max(axis=-1), 0.0).max(axis=-1)
         average = {
             "correct guess": least(self.correct_guess) - likeliest_low,
             "maximal leakage": likeliest_high * np.expm1(self.maximal_leakage),
@@ -377,8 +372,7 @@ class SampleUpperBounds:
             "chi-squared": self.likeliest[1] * least(self.chi_squared),
             "min-lift": (1 - kept) * (1 - 1 / self.private),
         }
-        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)
-        squares = np.where(self.occurring, chord_sum(low, high, low**2, high**2), 0.0).max(axis=-1)
+        squares = np.where(self.occurring, chord_sum(*self.posterior, np.square), 0.0).max(axis=-1)
         # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
         fitted = np.linalg.norm(self.prior, axis=1)
         norm = np.maximum(fitted - np.sqrt(2) * self.known.private_distance, np.sqrt(1 / self.private))
@@ -394,11 +388,11 @@ def _normalised(values: np.ndarray) -> np.ndarray:
 def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest share of each entry in the sum along an axis, for entries in [low, high]."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(high > 0, high / (high + _others(low, axis)), 0.0)
-        return np.where(low > 0, low / (low + _others(high, axis)), 0.0), most
+        most = np.where(high > 0, high / (high + others(low, axis)), 0.0)
+        return np.where(low > 0, low / (low + others(high, axis)), 0.0), most
 
 
-def _others(values: np.ndarray, axis: int) -> np.ndarray:
+def others(values: np.ndarray, axis: int) -> np.ndarray:
     """The sum of all other entries along an axis; the total less the entry would lose small ones beside a large one."""
     values = np.moveaxis(values, axis, -1)
     zero = np.zeros_like(values[..., :1])

@@ -33,7 +33,7 @@ from jaxpriv._runtime.counts import count_array, failure
 from jaxpriv._runtime.validation import mechanism_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.statistics.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
-from jaxpriv.statistics.confidence.sets import chord_sum, coins
+from jaxpriv.statistics.confidence.sets import chord_sum, clopper_pearson_together, coins
 from jaxpriv.verifier.releases import conformity_of_counts
 
 # The families of statements that share beta, as the head of this file counts them: one each for a guess, guesses as
@@ -76,9 +76,10 @@ class SampleLowerBounds:
         self.ldp = max(self._event(one, other), self.max_lift, self.min_lift)
 
     def _guess(self) -> tuple[float, float, float]:
-        guess = float(_least(guessed_right(self._choosing, self._counting), self._total, self._share / 2))
+        hits = guessed_right(self._choosing, self._counting)
+        guess = float(clopper_pearson(hits, self._total, self._share / 2)[0])
         shared = self._share / (2 * self._by_private.size)
-        likeliest = float(_most(self._by_private, self._total, shared).max())
+        likeliest = float(clopper_pearson(self._by_private, self._total, shared)[1].max())
         gain = max(0.0, guess - likeliest)
         return guess, gain, float(np.log(guess / likeliest)) if gain > 0 else 0.0
 
@@ -87,7 +88,7 @@ class SampleLowerBounds:
         likelihood = self._choosing / np.maximum(self._choosing.sum(axis=1, keepdims=True), 1)
         guessed = likelihood.argmax(axis=0)
         hits = np.array([self._counting[s, guessed == s].sum() for s in range(likelihood.shape[0])])
-        total = float(_least(hits, self._by_private, self._share / self._by_private.size).sum())
+        total = float(clopper_pearson(hits, self._by_private, self._share / self._by_private.size)[0].sum())
         return max(0.0, float(np.log(total))) if total > 0 else 0.0
 
     def _event(self, likelier: np.ndarray, other: np.ndarray) -> float:
@@ -105,12 +106,9 @@ class SampleLowerBounds:
         hits, others = (np.cumsum(np.take_along_axis(part, order, axis=1), axis=1) for part in (more, less))
         score = np.log(_below(hits, n, self._z)) - np.log(_above(others, m, self._z))
         pair, count = (int(i) for i in np.unravel_index(np.argmax(score), score.shape))
-        event, rows = order[pair, : count + 1], (now[likelier[pair]], now[other[pair]])
-        low, high = (
-            float(limit(row[event].sum(), row.sum(), self._share / 2))
-            for limit, row in zip((_least, _most), rows, strict=True)
-        )
-        return max(0.0, float(np.log(low / high))) if low > 0 else 0.0
+        event, rows = order[pair, : count + 1], now[[likelier[pair], other[pair]]]
+        low, high = clopper_pearson(rows[:, event].sum(axis=1), rows.sum(axis=1), self._share / 2)
+        return max(0.0, float(np.log(low[0] / high[1]))) if low[0] > 0 else 0.0
 
     def _question(self) -> tuple[float, float]:
         """(I, TV) at least, from the 2 x 2 table that leaks most on the first half."""
@@ -130,11 +128,11 @@ class SampleLowerBounds:
         side, event = chosen
         share = self._share / 4
         inside, outside = self._counting[side], self._counting[~side]
-        a = float(_least(inside[:, event].sum(), inside.sum(), share))
-        b = float(_most(outside[:, event].sum(), outside.sum(), share))
+        a = float(clopper_pearson(inside[:, event].sum(), inside.sum(), share)[0])
+        b = float(clopper_pearson(outside[:, event].sum(), outside.sum(), share)[1])
         if not a > b:
             return 0.0, 0.0
-        ends = [float(limit(inside.sum(), self._total, share)) for limit in (_least, _most)]
+        ends = [float(end) for end in clopper_pearson(inside.sum(), self._total, share)]
         information = min(_binary_information(p, a, b) for p in ends)
         return max(0.0, information * (1 - 1e-12)), min(2 * p * (1 - p) * (a - b) for p in ends)
 
@@ -148,8 +146,8 @@ class SampleLowerBounds:
         gain = np.log(rule / prior)
         # Two of the four statements of an interval are used.
         mean = mean_interval(self._counting.reshape(1, -1), gain.reshape(1, -1), self._share)[0][0, 0]
-        least, most = clopper_pearson(self._by_private, self._total, self._share / 2 / (2 * prior.size))
-        moved = chord_sum(least, most, rel_entr(least, prior[:, 0]), rel_entr(most, prior[:, 0]))
+        shares = clopper_pearson_together(self._by_private, self._total, self._share / 2)
+        moved = chord_sum(*shares, lambda share: rel_entr(share, prior[:, 0]))
         return max(0.0, float(mean - moved) - 1e-12)
 
 
@@ -157,14 +155,6 @@ def guessed_right(choosing: np.ndarray, counting: np.ndarray) -> int:
     """How many pairs of `counting` (S, Y) the likeliest s of each y in `choosing` is right about."""
     best = np.where(choosing.any(axis=0), choosing.argmax(axis=0), choosing.sum(axis=1).argmax())
     return int(counting[best, np.arange(best.size)].sum())
-
-
-def _least(hits: ArrayLike, draws: ArrayLike, beta: float) -> np.ndarray:
-    return clopper_pearson(hits, draws, beta)[0]
-
-
-def _most(hits: ArrayLike, draws: ArrayLike, beta: float) -> np.ndarray:
-    return clopper_pearson(hits, draws, beta)[1]
 
 
 def _below(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
@@ -375,12 +365,11 @@ def conformity(releases: ArrayLike, mechanism: ArrayLike, *, tables: int | None 
     if count > _MOST_TABLES:
         raise InputError(f"tables is above {_MOST_TABLES}")
     n = table.sum(axis=1)
-    rows = n * rel_entr(table / np.maximum(n, 1)[:, None], channel).sum(axis=1)
-    rows = np.where(n > 0, rows * (1 - 1e-12), 0.0)  # rounding may not make a release look worse
+    # Rounding may not make a release look worse.
+    rows = n * rel_entr(table / np.maximum(n, 1)[:, None], channel).sum(axis=1) * (1 - 1e-12)
     freedom = np.where(n > 0, (channel > 0).sum(axis=1) - 1, 0)
-    alone = np.array([1.0 if z == 0 else divergence_tail(int(f), float(z)) for z, f in zip(rows, freedom, strict=True)])
-    together = 1.0 if rows.sum() == 0 else divergence_tail(int(freedom.sum()), float(rows.sum()))
-    by_row = holm(alone)
+    together = divergence_tail(int(freedom.sum()), float(rows.sum()))
+    by_row = holm(np.array([divergence_tail(int(f), float(z)) for z, f in zip(rows, freedom, strict=True)]))
     impossible = tuple((int(x), int(y)) for x, y in np.argwhere((table > 0) & (channel == 0)))
     tail = float(min(1.0, 2 * min(together, by_row.min())))
     released = np.flatnonzero(n).tolist()

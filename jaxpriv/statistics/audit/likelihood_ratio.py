@@ -28,16 +28,18 @@ Infima and suprema over r are certified: between two points of a grid a function
 bound on its second derivative, and near r = 1, where k and f both vanish, k/f is at least the infimum of k''/f''.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import pdtrc, xlogy
+from scipy.special import entr, pdtrc, xlogy
 
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit._information import mutual_information
-from jaxpriv.statistics.confidence.sets import clopper_pearson, divergence_radius, fill
+from jaxpriv.statistics.audit.bounds import others
+from jaxpriv.statistics.confidence.sets import clopper_pearson, clopper_pearson_together, divergence_radius, fill
 
 # Tails of sums of bounded independent numbers from their second moments: between Chernoff's bound and the normal one.
 #
@@ -104,23 +106,19 @@ _POINTS, _MOST = 49, 2**24
 class Divergence:
     """A generator f with f(1) = f'(1) = 0: f, bounds of f'' between two points, the largest D_s at a p^_s."""
 
-    name: str
     value: Callable[[np.ndarray], np.ndarray]
     second: Callable[[np.ndarray], np.ndarray]
     scale: float  # f''(1)
-
-    def most(self, prior: np.ndarray) -> np.ndarray:
-        """p^_s times the largest divergence of a row from the mean of the rows."""
-        return -xlogy(prior, prior) if self.name == "kl" else 1 - prior
-
-    def range(self, symbols: int) -> float:
-        """The largest value with so many private or released symbols."""
-        return float(np.log(symbols)) if self.name == "kl" else symbols - 1.0
+    most: Callable[[np.ndarray], np.ndarray]  # p^_s times the largest divergence of a row from the mean of the rows
+    range: Callable[[float], float]  # the largest value with so many private or released symbols
 
 
-# The last number is f''(1): of r ln r - r + 1, and of (r - 1)^2.
-KL = Divergence("kl", lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0)
-CHI_SQUARED = Divergence("chi-squared", lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0)  # f'' = 2
+# The third value is f''(1): of r ln r - r + 1, and of (r - 1)^2.
+KL = Divergence(lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0, entr, math.log)
+# f'' = 2.
+CHI_SQUARED = Divergence(
+    lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0
+)
 
 
 def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
@@ -369,7 +367,7 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
     frequencies = by_private / n
     total = n * float(mutual_information(counts / n)) * (1 + 1e-12)
     low, high = clopper_pearson(counts, by_private[:, None], _CELLS * beta / (2 * counts.size))
-    prior_low, prior_high = _prior_limits(by_private, n, _PRIOR * beta)
+    prior_low, prior_high = clopper_pearson_together(by_private, n, _PRIOR * beta)
     given = _boxes(low, high, frequencies, frequencies)
     alone = (1 - _CELLS - _PRIOR) * beta
     upper = global_bound(total, n, -np.log(alone), 1 / frequencies.min(), divergence)
@@ -401,21 +399,12 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
     return min(cap, found)
 
 
-def _prior_limits(by_private: np.ndarray, n: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of the P_s that hold together; of two private symbols one interval is enough."""
-    if len(by_private) != 2:
-        return clopper_pearson(by_private, n, beta / (2 * len(by_private)))
-    low, high = clopper_pearson(by_private[0], n, beta / 2)
-    return np.array([low, 1 - high]), np.array([high, 1 - low])
-
-
 def _boxes(low: np.ndarray, high: np.ndarray, prior_low: np.ndarray, prior_high: np.ndarray) -> _Boxes:
     """Intervals of V/(P_S V) from those of V."""
-    others_low = (prior_low[:, None] * low).sum(axis=0) - prior_low[:, None] * low
-    others_high = (prior_high[:, None] * high).sum(axis=0) - prior_high[:, None] * high
+    masses_low, masses_high = prior_low[:, None] * low, prior_high[:, None] * high
     with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(high > 0, high / (prior_low[:, None] * high + np.maximum(others_low, 0)), 0.0)
-        least = np.where(low > 0, low / (prior_high[:, None] * low + others_high), 0.0)
+        most = np.where(high > 0, high / (prior_low[:, None] * high + others(masses_low, 0)), 0.0)
+        least = np.where(low > 0, low / (prior_high[:, None] * low + others(masses_high, 0)), 0.0)
     most = np.minimum(most, 1 / prior_low[:, None]) * (1 + 1e-12)
-    output = np.minimum((prior_high[:, None] * high).sum(axis=0) * (1 + 1e-12), 1.0)
+    output = np.minimum(masses_high.sum(axis=0) * (1 + 1e-12), 1.0)
     return _Boxes(np.minimum(least * (1 - 1e-12), most), most, prior_low, prior_high, output)

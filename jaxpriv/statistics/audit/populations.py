@@ -22,17 +22,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
 
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes, UpperBounds, least
 from jaxpriv.statistics.audit import binomial, likelihood_ratio
-from jaxpriv.statistics.audit._information import ball_information, entropy, entropy_change, mutual_information
+from jaxpriv.statistics.audit._information import (
+    ball_information,
+    entropy,
+    entropy_change,
+    mutual_information,
+    negative_entropy,
+)
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND as ROUND_OUT
-from jaxpriv.statistics.confidence.sets import chord_sum, clopper_pearson, divergence_radius, relative_entropy_limit
+from jaxpriv.statistics.confidence.sets import (
+    ROUND as ROUND_OUT,
+    chord_sum,
+    clopper_pearson_together,
+    divergence_radius,
+    relative_entropy_limit,
+)
 
 NO_BOUND = "no sound bound is known for this measure"
 
@@ -65,9 +75,8 @@ def leakage_bounds(
     """
     stack = mechanism_stack(mechanism, known.counts.shape[2])
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
-    informed = SampleUpperBounds(known, seen_through(known, stack), stack)
-    blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
-    both: tuple[Any, ...] = (informed, blind)  # cached properties, attributes to the protocol
+    # Cached properties, attributes to the protocol.
+    both: list[Any] = [SampleUpperBounds(one, stack) for one in (known, nothing)]
     return tuple(bound_of(*(routes_of(measure, bounds) for bounds in both)) for measure in measures)
 
 
@@ -102,7 +111,7 @@ def least_utility(known: Population, mechanism: ArrayLike) -> np.ndarray:
     fitted = entropy(np.einsum("rx,mxy->rmy", useful, stack))
     moved = fitted - entropy_change(known.useful_distance, stack.shape[2])[:, None]
     low, high = outputs.low, outputs.high
-    among = -chord_sum(low, high, xlogy(low, low), xlogy(high, high))
+    among = -chord_sum(low, high, negative_entropy)
     lost = known.useful.upper(entropy(stack))
     return np.maximum(np.maximum(moved, among) - lost - ROUND_OUT, 0.0)
 
@@ -140,7 +149,7 @@ def sample_bounds(
     """
     stack = mechanism[None]
     nothing = population(np.zeros_like(counts), beta, possible=possible)
-    blind: Any = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)  # its cached properties as attributes
+    blind: Any = SampleUpperBounds(nothing, stack)  # its cached properties as attributes
     caps = [routes_of(measure, blind) for measure in measures]
     arguments, used, alone = _ARGUMENTS[kind], dict[str, None](), False
     for measure in measures:
@@ -155,7 +164,7 @@ def sample_bounds(
     sample = _Sample(counts, mechanism, counts.size if possible is None else int(np.count_nonzero(possible)))
     values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
     known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
-    bounds: Any = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
+    bounds: Any = SampleBounds(SampleUpperBounds(known, stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
@@ -212,6 +221,16 @@ _ARGUMENTS: Mapping[SampleKind, Mapping[str, Callable[[_Sample, float], float | 
 }
 
 
+# What a special value is called among the routes to what it bounds; without a name it is the smaller of two bounds.
+_ROUTES: Mapping[str, str | None] = {
+    "information": "likelihood ratio or ball",
+    "correct_guess": "binomial tail",
+    "chi_squared": "likelihood ratio",
+    "maximal_leakage": None,
+    "max_lift": None,
+}
+
+
 class SampleBounds:
     """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
 
@@ -220,17 +239,17 @@ class SampleBounds:
         self.used: list[str] = []
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (a bound, or a function that gives it)
-        """What no special argument bounds."""
-        return getattr(self.base, name)
+        """What other bounds do not enter: that of the base, and what a special argument bounds."""
+        value = getattr(self.base, name)
+        if name not in _ROUTES:
+            return value
+        route, special = _ROUTES[name], self._special(name)
+        return np.minimum(value, special) if route is None else {**value, route: special}
 
     def _special(self, name: str) -> np.ndarray:
         if name not in self.used:
             self.used.append(name)
         return np.full(self.base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
-
-    @property
-    def information(self) -> Routes:
-        return {**self.base.information, "likelihood ratio or ball": self._special("information")}
 
     @property
     def mutual_information(self) -> np.ndarray:
@@ -239,10 +258,6 @@ class SampleBounds:
     @property
     def relative_entropy(self) -> Routes:
         return {**self.base.relative_entropy, "max-lift": self.max_lift}
-
-    @property
-    def correct_guess(self) -> Routes:
-        return {**self.base.correct_guess, "binomial tail": self._special("correct_guess")}
 
     @cached_property
     def _likeliest(self) -> np.ndarray:
@@ -254,20 +269,8 @@ class SampleBounds:
         return {**self.base.min_entropy, "binomial tail": guess}
 
     @property
-    def maximal_leakage(self) -> np.ndarray:
-        return np.minimum(self.base.maximal_leakage, self._special("maximal_leakage"))
-
-    @property
     def total_variation(self) -> Routes:
         return {**self.base.total_variation, "mutual information": np.sqrt(0.5 * self.mutual_information)}
-
-    @property
-    def chi_squared(self) -> Routes:
-        return {**self.base.chi_squared, "likelihood ratio": self._special("chi_squared")}
-
-    @property
-    def max_lift(self) -> np.ndarray:
-        return np.minimum(self.base.max_lift, self._special("max_lift"))
 
     @property
     def guess_gain(self) -> tuple[Routes, Routes]:
@@ -334,7 +337,7 @@ def from_fitted_information(
     frequencies = by_private / n
     total = n * information
     log_beta = -np.log(0.75 * beta)
-    prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
+    prior_low, prior_high = clopper_pearson_together(by_private, n, 0.1 * beta)
 
     def top(prior: np.ndarray) -> float:
         rarest = float(prior.min())

@@ -20,17 +20,15 @@ distribution of the set. Results are rounded outwards.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, rel_entr
+from scipy.special import betaincinv, rel_entr, xlogy
 
-from jaxpriv._runtime.counts import (
-    UP,
-    failure,
-)
+from jaxpriv._runtime.counts import UP, failure
 from jaxpriv._runtime.validation import truth_array, whole
 from jaxpriv.errors import InputError
 
@@ -79,6 +77,17 @@ def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple
     high = betaincinv(hits + 1, np.where(not_all, misses, 1), 1 - np.asarray(beta))
     lower = np.where(some, low * (1 - _SLACK), 0.0)
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
+
+
+def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    """(lower, upper) (k, ...) of k probabilities with total 1 from their `hits`, all of them with probability 1 - beta.
+
+    Of two probabilities the interval of one is that of the other.
+    """
+    if len(hits) != 2:
+        return clopper_pearson(hits, draws, beta / (2 * len(hits)))
+    low, high = clopper_pearson(hits[0], draws, beta / 2)
+    return np.array([low, 1 - high]), np.array([high, 1 - low])
 
 
 def coins(x: ArrayLike, p: ArrayLike) -> np.ndarray:
@@ -271,13 +280,8 @@ class DivergenceBall(AbstractConfidenceSet):
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
         best = top + scale * (u - kept * geometric + ROUND * u)
-        return np.minimum(best, self._at_top(top, below, kept))
-
-    def _at_top(self, top: np.ndarray, below: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """The bound for the level v = max_i c_i; it is max_i c_i itself if that symbol was seen."""
-        seen = (self.centre[:, None, :] > 0) & (below <= 0)
-        logs = np.where(below > 0, np.log(np.where(below > 0, below, 1.0)), 0.0)
-        return top - np.where(seen.any(axis=-1), 0.0, kept * np.exp((self.centre[:, None, :] * logs).sum(axis=-1)))
+        # For the level v = max_i c_i: the bound is max_i c_i itself if that symbol was seen.
+        return np.minimum(best, top - kept * np.exp(xlogy(centre, below).sum(axis=-1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,13 +317,13 @@ def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> np.ndarray:
     return (shares * np.where(shares > 0, value, 0.0)).sum(axis=-1)
 
 
-def chord_sum(least: np.ndarray, most: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
+def chord_sum(least: np.ndarray, most: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A bound on sup sum_i f_i(P_i) over a box of distributions, along the last axis, for convex f_i.
 
-    `at_least`, `at_most` are the values f_i at the ends: each f_i lies below its chord, and the largest sum of
+    `function` has the values f_i of an array: each f_i lies below its chord between the ends, and the largest sum of
     the chords is exact. The error is of second order in the widths.
     """
-    width = most - least
+    width, at_least, at_most = most - least, function(least), function(most)
     slope = np.where(width > 0, (at_most - at_least) / np.where(width > 0, width, 1.0), 0.0)
     order = np.argsort(-slope, axis=-1)
     least, most, slope, start = (np.take_along_axis(v, order, axis=-1) for v in (least, most, slope, at_least))

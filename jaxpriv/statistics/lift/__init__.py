@@ -176,29 +176,25 @@ def estimate(
 
 
 def _report(name: str, samples: Samples, lifts: Sequence[LogLift], tested: np.ndarray) -> LiftReport:
-    lift = [part(samples.useful[rows]) for part, rows in zip(lifts, tested, strict=True)]
-    prior, trimmed = lifts[0].prior, np.isfinite(lifts[0].limit)
-    gains = []
-    for scores, rows in zip(lift, tested, strict=True):
-        own = scores[np.arange(len(rows)), samples.private[rows]]
-        gains.append(own - np.sum(prior * np.expm1(scores), axis=1) if trimmed else own)
+    scores = np.stack([lift(samples.useful[rows]) for lift, rows in zip(lifts, tested, strict=True)])
+    gains = _own(scores, samples.private[tested])
+    prior = lifts[0].prior
+    if np.isfinite(lifts[0].limit):  # trimmed
+        gains = gains - np.sum(prior * np.expm1(scores), axis=2)
     marginal = tuple(
-        over_splits([np.exp(scores[:, s]) for scores in lift], name, f"E e^i({s}, X)", "ratio")
-        for s in range(samples.private_size)
+        over_splits(np.exp(scores[:, :, s]), name, f"E e^i({s}, X)", "ratio") for s in range(samples.private_size)
     )
-    shape = (len(lifts), samples.size, samples.private_size)
-    every = np.full(shape, -np.inf)
-    for r, (scores, rows) in enumerate(zip(lift, tested, strict=True)):
-        every[r, rows] = scores
+    every = np.full((len(lifts), samples.size, samples.private_size), -np.inf)
+    every[np.arange(len(lifts))[:, None], tested] = scores
     times = np.bincount(tested.ravel(), minlength=samples.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = logsumexp(every, axis=0) - np.log(times)[:, None]
     information = over_splits(gains, name, "I(S;X)", "nats")
     return LiftReport(
         information=information,
-        per_split=np.array([gain.mean() for gain in gains]),
+        per_split=gains.mean(axis=1),
         marginal=marginal,
-        largest=np.max([scores.max(axis=0) for scores in lift], axis=0),
+        largest=scores.max(axis=(0, 1)),
         scores=np.where(times[:, None] > 0, mean, np.nan),
         lifts=tuple(lifts),
         test=tested,
@@ -206,13 +202,18 @@ def _report(name: str, samples: Samples, lifts: Sequence[LogLift], tested: np.nd
     )
 
 
-def _doubts(information: Estimate, gains: Sequence[np.ndarray]) -> tuple[str, ...]:
-    """What contradicts the estimate; `gains` are the terms of each split's mean."""
-    means, errors = np.array([part.mean() for part in gains]), np.array([_error(part) for part in gains])
+def _own(values: np.ndarray, private: np.ndarray) -> np.ndarray:
+    """The entries (R, b) of `values` (R, b, S) for each row's own s."""
+    return np.take_along_axis(values, private[:, :, None], axis=2)[:, :, 0]
+
+
+def _doubts(information: Estimate, gains: np.ndarray) -> tuple[str, ...]:
+    """What contradicts the estimate; `gains` (R, b) are the terms of each split's mean."""
+    means = gains.mean(axis=1)
     found = []
     if information.value < -_BELOW * information.standard_error:
         found.append(f"the value is more than {_BELOW:g} standard errors below 0")
-    apart = np.flatnonzero(np.abs(means - np.median(means)) > _APART * np.median(errors))
+    apart = np.flatnonzero(np.abs(means - np.median(means)) > _APART * np.median(_errors(gains)))
     if apart.size:
         found.append(
             f"split {apart[0]} is more than {_APART:g} standard errors from the median split ({apart.size} such splits)"
@@ -223,19 +224,19 @@ def _doubts(information: Estimate, gains: Sequence[np.ndarray]) -> tuple[str, ..
     )
 
 
-def _error(terms: np.ndarray) -> float:
-    """The standard error of a mean of terms."""
-    return float(terms.std(ddof=1) / np.sqrt(len(terms))) if len(terms) > 1 else np.inf
+def _errors(terms: np.ndarray) -> np.ndarray:
+    """The standard errors (R,) of the means of terms (R, b)."""
+    splits, rows = terms.shape
+    return terms.std(axis=1, ddof=1) / np.sqrt(rows) if rows > 1 else np.full(splits, np.inf)
 
 
-def over_splits(terms: Sequence[np.ndarray], method: str, quantity: str, unit: str) -> Estimate:
-    """The mean over splits of the mean of each split's terms (one per test row)."""
-    means = np.array([part.mean() for part in terms])
-    errors = np.array([_error(part) for part in terms])
+def over_splits(terms: np.ndarray, method: str, quantity: str, unit: str) -> Estimate:
+    """The mean over splits of the mean of each split's terms (R, b), one for each test row."""
+    means = terms.mean(axis=1)
     return Estimate(
         value=float(means.mean()),
-        standard_error=float(np.sqrt(np.mean(errors**2))),
-        n=len(terms[0]),
+        standard_error=float(np.sqrt(np.mean(_errors(terms) ** 2))),
+        n=terms.shape[1],
         method=method,
         quantity=quantity,
         unit=unit,
@@ -255,11 +256,10 @@ def e_gamma(report: LiftReport, samples: Samples, gamma: float) -> Estimate:
     limit = report.lifts[0].limit
     if not level < limit:
         raise InputError(f"gamma must be below e^limit = {np.exp(limit):g}, where the scores are trimmed")
-    terms = []
-    for lift, rows in zip(report.lifts, report.test, strict=True):
-        inside = lift(samples.useful[rows]) > level
-        own = inside[np.arange(len(rows)), samples.private[rows]]
-        terms.append(own - gamma * np.sum(lift.prior * inside, axis=1))
+    inside = np.stack(
+        [lift(samples.useful[rows]) > level for lift, rows in zip(report.lifts, report.test, strict=True)]
+    )
+    terms = _own(inside, samples.private[report.test]) - gamma * np.sum(report.lifts[0].prior * inside, axis=2)
     return over_splits(terms, report.information.method, f"E_{gamma:g}(S;X)", "probability")
 
 
@@ -349,8 +349,8 @@ def _gaussian(
     name: str,
     rho: float,
     bins: int,
-    unseen: Callable[[np.ndarray], np.ndarray],
-    seen: Callable[[np.ndarray], np.ndarray],
+    unseen: Callable[[np.ndarray], np.ndarray] = lambda x: x[:, 0],
+    seen: Callable[[np.ndarray], np.ndarray] = lambda hidden: hidden,
     width: int = 1,
 ) -> KnownTask:
     """S = the quantile bin (of `bins`) of Z; (Z, G) standard normal with correlation rho; X = seen(G, noise).
@@ -420,13 +420,13 @@ def known_tasks() -> tuple[KnownTask, ...]:
     three = np.array([[[0.0, 0.0]], [[2.0, 0.0]], [[0.0, 2.5]]])
     crossed = 1.5 * np.array([[[1.0, 1.0], [-1.0, -1.0]], [[1.0, -1.0], [-1.0, 1.0]]])
     return (
-        _gaussian("Gaussian pair, sign", 0.75, 2, lambda x: x[:, 0], lambda h: h),
-        _gaussian("Gaussian pair, four bins", 0.75, 4, lambda x: x[:, 0], lambda h: h),
+        _gaussian("Gaussian pair, sign", 0.75, 2),
+        _gaussian("Gaussian pair, four bins", 0.75, 4),
         _gaussian("heavy tail", 0.6, 2, lambda x: np.arcsinh(x[:, 0]) / 2.0, lambda h: np.sinh(2.0 * h)),
         _gaussian("ten features", 0.6, 2, lambda x: x @ rotation[:, 0], lambda h: h @ rotation.T, width=10),
         _channel("channel, 3 x 8", weights),
         _mixture("three clusters", np.array([0.6, 0.3, 0.1]), three),
         _mixture("crossed clusters", np.array([0.5, 0.5]), crossed),
-        _gaussian("weak dependence", 0.15, 2, lambda x: x[:, 0], lambda h: h),
-        _gaussian("independent", 0.0, 2, lambda x: x[:, 0], lambda h: h, width=3),
+        _gaussian("weak dependence", 0.15, 2),
+        _gaussian("independent", 0.0, 2, width=3),
     )

@@ -17,7 +17,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -203,19 +204,21 @@ def fit_codebook(
     named twice, rules for other columns, a constant column, a single private class, and whatever
     `read_columns` and the rules refuse; naming column and row, never a value.
     """
-    return fit_with_columns(source, private=private, useful=useful, rules=rules, shared=shared)[0]
+    private, useful = _sides(private, useful, rules, shared)
+    columns = read_columns(source, tuple(dict.fromkeys((*private, *useful))))
+    fitted = {name: ((rules or {}).get(name) or default_rule(column)).fit(column) for name, column in columns.items()}
+    for name, rule in fitted.items():
+        codes = rule.encode(columns[name])
+        if (codes == codes[0]).all():
+            what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
+            raise InputError(f"column {name!r}: {what}; leave it out")
+    return Codebook(private, useful, fitted)
 
 
-def fit_with_columns(
-    source: Source,
-    *,
-    private: str | Sequence[str],
-    useful: str | Sequence[str],
-    rules: Mapping[str, Rule | None] | None = None,
-    shared: str | Sequence[str] = (),
-    weights: str | None = None,
-) -> tuple[Codebook, dict[str, Column]]:
-    """`fit_codebook`, and the columns that it read, that of `weights` too: a file is read once."""
+def _sides(
+    private: object, useful: object, rules: object, shared: str | Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The private and the useful columns, where all that is asked of a codebook belongs together."""
     private, useful = columns_of(private, "private"), columns_of(useful, "useful")
     shared = columns_of(shared, "shared") if shared else ()
     rules = {} if rules is None else rules
@@ -228,25 +231,15 @@ def fit_with_columns(
     for name in shared:
         if name not in both:
             raise InputError(f"shared column {name!r} is not among both the private and the useful columns")
-    names = tuple(dict.fromkeys((*private, *useful)))
     if not isinstance(rules, Mapping):
         raise InputError("rules must be a mapping from columns to rules")
+    names = tuple(dict.fromkeys((*private, *useful)))
     for name, rule in rules.items():
         if name not in names:
             raise InputError(f"rules has column {name!r}, which is neither private nor useful{near(name, names)}")
         if not isinstance(rule, Rule | None):
             raise InputError(f"rules[{name!r}] must be Categories, Edges or Quantiles")
-    if weights in names:
-        raise InputError(f"weights: column {weights!r} is private or useful")
-    columns = read_columns(source, names if weights is None else (*names, weights))
-    given = {name: rules.get(name) or default_rule(columns[name]) for name in names}
-    fitted = {name: given[name].fit(columns[name]) for name in names}
-    for name, rule in fitted.items():
-        codes = rule.encode(columns[name])
-        if (codes == codes[0]).all():
-            what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
-            raise InputError(f"column {name!r}: {what}; leave it out")
-    return Codebook(private, useful, fitted), columns
+    return private, useful
 
 
 def columns_of(names: object, argument: str) -> tuple[str, ...]:
@@ -265,18 +258,13 @@ def columns_of(names: object, argument: str) -> tuple[str, ...]:
 
 def rule_record(rule: FittedRule) -> dict[str, Any]:
     """The fields of a rule by their names, for JSON."""
-    kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
-    record = {name: getattr(rule, name) for name in _stored(type(rule))}
+    record = {"kind": next(name for name, one in _KINDS.items() if isinstance(rule, one)), **vars(rule)}
+    record.pop("least", None)  # fitting uses it up
     if isinstance(rule, Edges):
         record["edges"] = [
             edge if isinstance(edge, float) and math.isfinite(edge) else str(edge) for edge in rule.edges
         ]
-    return {"kind": kind, **record}
-
-
-def _stored(kind: type) -> tuple[str, ...]:
-    """The fields of a fitted rule: `least` is used up by fitting."""
-    return tuple(field.name for field in fields(kind) if field.name != "least")
+    return record
 
 
 def rule_of(record: Mapping[str, Any], where: str) -> FittedRule:
@@ -385,26 +373,25 @@ def count_table(
     Raises `InputError` as `fit_codebook`, for too many symbols, and if both or neither of `codebook`
     and columns are given.
     """
-    if codebook is None:
-        codebook, columns = fit_with_columns(
-            source, private=private, useful=useful, rules=rules, shared=shared, weights=weights
-        )
-    elif private or useful or rules or shared:
+    if codebook is not None and (private or useful or rules or shared):
         raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
-    else:
-        if weights in codebook.columns:
-            raise InputError(f"weights: column {weights!r} is private or useful")
-        columns = read_columns(source, [*codebook.columns, *([] if weights is None else [weights])])
-    records = codebook.encode({name: columns[name] for name in codebook.columns})
+    sides = _sides(private, useful, rules, shared) if codebook is None else (codebook.private, codebook.useful)
+    names = list(dict.fromkeys(chain(*sides)))
+    if weights in names:
+        raise InputError(f"weights: column {weights!r} is private or useful")
+    columns = read_columns(source, names if weights is None else [*names, weights])  # a file is read once
+    if codebook is None:
+        codebook = fit_codebook(columns, private=private, useful=useful, rules=rules, shared=shared)
+    records = codebook.encode(columns)
     codebook = records.codebook
     rows = len(records.private)
-    sides = {
+    coded = {
         "useful": codebook.side(codebook.useful, records.useful),
         "private": codebook.side(codebook.private, records.private),
     }
-    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in sides.items()}
+    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in coded.items()}
     enough = enough_rows(rows, "rows", codebook, symbols, sparse=sparse)
-    dataset, s, x = counted(sides["private"], sides["useful"], np.ones(rows, dtype=np.int64), name)
+    dataset, s, x = counted(coded["private"], coded["useful"], np.ones(rows, dtype=np.int64), name)
     if weights is not None:
         dataset = _weighted(dataset, columns[weights], s, x)
     return CountedTable(dataset, codebook, s, x, not enough)

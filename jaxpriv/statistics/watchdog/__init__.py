@@ -448,13 +448,11 @@ def explain(
     joint = watchdog.joint
     if counts is not None and np.shape(counts) != joint.shape:
         raise InputError(f"counts has shape {np.shape(counts)}, the joint {joint.shape}")
-    size = np.abs(log_lift_of(joint))
-    known = ~np.isnan(size)
+    size = np.nan_to_num(np.abs(log_lift_of(joint)), nan=-1.0, posinf=np.inf)
     mass, prior = joint.sum(axis=0), joint.sum(axis=1)
     withheld = ~watchdog.released & (mass > 0)
     if not withheld.any():
         return ()
-    size = np.where(known, size, -1.0)
     worst = size.max(axis=0)
     causes = []
     for s in np.flatnonzero(prior > 0).tolist():

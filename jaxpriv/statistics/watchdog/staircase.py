@@ -232,6 +232,8 @@ def _from_behind(values: np.ndarray) -> np.ndarray:
 _NORMALISED = 1e-4
 
 Basis = Literal["scores", "labels"]
+# What a `Staircase` has of a joint and what is an estimate of records, by the name `estimated_...`.
+_EXACT = ("leakage", "leakage_released", "leakage_complement", "utility")
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +314,13 @@ def estimated_staircase(
     scores, and lengths that do not match.
     """
     found = _checked(log_lift, prior, labels, symbols)
-    return _staircase(steps(found.scores, found.masses, found.shares), found.basis)
+    stairs = steps(found.scores, found.masses, found.shares)
+    return EstimatedStaircase(
+        epsilon=stairs.epsilon,
+        released_fraction=np.minimum(stairs.released_mass, 1.0),
+        **{f"estimated_{name}": getattr(stairs, name) for name in (*_EXACT, "tight", "gamma")},
+        basis=found.basis,
+    )
 
 
 def estimated_watchdog(
@@ -358,34 +366,18 @@ def estimated_watchdog(
         epsilon = float(stairs.epsilon[enough[np.argmin(stairs.leakage[enough])]])
     threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
     step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
-    estimated = _staircase(stairs, found.basis)
     tight, gamma = proved_bounds(
         np.array(threshold), np.array(stairs.released_mass[step]), np.array(stairs.complement_mass[step])
     )
-    names = ("leakage", "leakage_released", "leakage_complement", "utility")
     return EstimatedWatchdog(
         epsilon=threshold,
         scores=found.per_record,
         released=found.per_record <= threshold,
-        released_fraction=float(estimated.released_fraction[step]),
-        **{f"estimated_{name}": float(getattr(estimated, f"estimated_{name}")[step]) for name in names},
+        released_fraction=min(float(stairs.released_mass[step]), 1.0),
+        **{f"estimated_{name}": float(getattr(stairs, name)[step]) for name in _EXACT},
         estimated_tight=float(tight),
         estimated_gamma=float(gamma),
         basis=found.basis,
-    )
-
-
-def _staircase(found: Staircase, basis: Basis) -> EstimatedStaircase:
-    return EstimatedStaircase(
-        epsilon=found.epsilon,
-        released_fraction=np.minimum(found.released_mass, 1.0),
-        estimated_leakage=found.leakage,
-        estimated_leakage_released=found.leakage_released,
-        estimated_leakage_complement=found.leakage_complement,
-        estimated_utility=found.utility,
-        estimated_tight=found.tight,
-        estimated_gamma=found.gamma,
-        basis=basis,
     )
 
 
