@@ -12,8 +12,7 @@ import pytest
 
 from jaxpriv import datasets
 from jaxpriv.errors import IntegrityError, ResourceError
-from tests.cases import ROOT, raised, refused, run_python
-from tests.cases import raw as raw_file
+from tests.cases import ROOT, raised, raw as raw_file, refused, run_python
 
 RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, "
 

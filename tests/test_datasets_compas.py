@@ -12,8 +12,7 @@ import pytest
 from jaxpriv import datasets, watchdog
 from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Edges, Quantiles, count_table
-from tests.cases import raised, refused
-from tests.cases import raw as raw_file
+from tests.cases import raised, raw as raw_file, refused
 
 GOOD = {
     "name": "somebody secret",

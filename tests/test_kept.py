@@ -23,8 +23,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 import jaxpriv.leakage as lk
 from jaxpriv import InteriorPoint, MirrorDescent
-from jaxpriv._runtime import compilation
-from jaxpriv._runtime import executables as kept
+from jaxpriv._runtime import compilation, executables as kept
 from jaxpriv.program import Form
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import loops

@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
-from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime import lanes
+from jaxpriv._runtime import arrays as xp, lanes
 from jaxpriv.leakage import AbstractMeanLeakage, AverageCostGain, CustomLoss, Traits, by_name, lift_of
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal

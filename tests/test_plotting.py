@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import Frontier, Solution, datasets, plotting
-from jaxpriv import leakage as lk
+from jaxpriv import Frontier, Solution, datasets, leakage as lk, plotting
 from jaxpriv.errors import ResourceError
 from tests.cases import drawn_joint, raised, refused
 

@@ -159,16 +159,18 @@ def names_of(module: str) -> Callable[[], list[str]]:
 def attach(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of `package`, for the names that its source imports for type checkers.
 
-    They stand below `if TYPE_CHECKING:` and above `else:`, each in a line `from MODULE import NAME as NAME`. A name may
-    be a module; no other one may be that of a submodule of the package, which would take its place once it is imported.
+    They stand below `if TYPE_CHECKING:` and above `else:`, in statements `from MODULE import NAME as NAME, ...`. A name
+    may be a module; no other one may be that of a submodule of the package, which would take its place once it is
+    imported.
     Raises `ImportError` where the source is not installed.
     """
     loader: Any = sys.modules[package].__loader__
     source = loader.get_source(package)
     if source is None:
         raise ImportError(f"{package} is installed without its source, from which its public names are read")
-    lines = source.partition("if TYPE_CHECKING:")[2].partition("\nelse:")[0].splitlines()[1:]
-    home = {name: module for _, module, _, name, _, _ in map(str.split, lines)}
+    below = source.partition("if TYPE_CHECKING:")[2].partition("\nelse:")[0]
+    statements = (part.split(" import ") for part in below.split(" from ")[1:])
+    home = {one.split()[0]: module for module, names in statements for one in names.strip("() ,\n").split(",")}
 
     def get(name: str) -> object:
         module = home.get(name)

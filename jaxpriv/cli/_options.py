@@ -11,6 +11,7 @@ import jaxpriv as jp
 from jaxpriv._runtime.near import near
 from jaxpriv.cli import _complete
 from jaxpriv.errors import InputError
+from jaxpriv.verifier.claims import MEASURES, Measure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,40 +48,34 @@ class MeasureForm(StrEnum):
 
 @dataclass(frozen=True)
 class MeasureOption:
-    """A measure as the command line names it; `value` is its limit."""
+    """A measure as an option of the command line states it; `value` is its limit."""
 
     option: str
-    name: str
-    form: str | None = None
-    order: float | None = None
-    divergence: str | None = None
-    gamma: float | None = None
+    stated: Measure
     value: float = 0.0
 
     def check_stated(self) -> None:
         """Refuse, before JAX is imported, a measure that no design can state."""
-        from jaxpriv.verifier.claims import MEASURES, Measure
-
-        if self.name not in MEASURES:
-            known = ", ".join(MEASURES)
-            raise InputError(f"{self.option}: {self.name!r} is no measure; known: {known}{near(self.name, MEASURES)}")
-        if Measure(self.name, self.form, self.order, self.divergence, self.gamma).fault is not None:
+        name = self.stated.name
+        if name not in MEASURES:
+            listed = ", ".join(MEASURES)
+            raise InputError(f"{self.option}: {name!r} is no measure; known: {listed}{near(name, MEASURES)}")
+        if self.stated.fault is not None:
             self.measure(None)  # the message that names the parameter
 
     def measure(self, neighbours: "np.ndarray | None") -> "jp.leakage.AbstractLeakage":
         """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
         from jaxpriv.leakage.registry import names_with
 
+        name = self.stated.name
         try:
-            given: dict[str, Any] = {name: getattr(self, name) for name in ("order", "divergence", "gamma")}
-            given["form"] = None if self.form is None else str(self.form)
-            related = neighbours if self.name in names_with("neighbours") else None
-            return jp.leakage.by_name(self.name, **given, neighbours=related)
+            related = neighbours if name in names_with("neighbours") else None
+            return jp.leakage.by_name(**vars(self.stated), neighbours=related)
         except InputError as error:
             message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
-            raise InputError(f"{self.option} {self.name}: {message}") from error
+            raise InputError(f"{self.option} {name}: {message}") from error
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,8 @@ class LeakageOptions:
     @property
     def option(self) -> MeasureOption:
         """The measure that they name."""
-        return MeasureOption("--leakage", self.leakage, self.form, self.order, self.divergence, self.gamma)
+        form = None if self.form is None else str(self.form)
+        return MeasureOption("--leakage", Measure(self.leakage, form, self.order, self.divergence, self.gamma))
 
 
 @dataclass(frozen=True)
@@ -150,9 +146,9 @@ class RunOptions(TimeOptions):
 
 def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
     """Refuse a solver (or method) that there is none of, with those that there are."""
-    known = _complete.methods() if funnel else _complete.solvers()
-    if name not in known:
-        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(known)}{near(name, known)}")
+    names = _complete.methods() if funnel else _complete.solvers()
+    if name not in names:
+        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(names)}{near(name, names)}")
 
 
 def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
@@ -175,10 +171,10 @@ def parsed_limit(text: str) -> MeasureOption:
         raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
     scalar(value, option, low=0.0, infinite=True)
     try:
-        given: dict[str, Any] = {**jp.leakage.parameters_of(name)}
+        stated = Measure(**jp.leakage.parameters_of(name))
     except InputError as error:
         raise InputError(f"--limit {name}: {error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)") from error
-    return MeasureOption("--limit", **given, value=value)
+    return MeasureOption("--limit", stated, value)
 
 
 def distortion_problem(
@@ -187,8 +183,8 @@ def distortion_problem(
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
 ) -> "jp.DistortionProblem":
     """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
-    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
-    limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
+    leakage, *limited = [measure.measure(arrays.get("neighbours")) for measure in measures]
+    limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
     return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 
 
@@ -224,11 +220,11 @@ def checked_targets(form: str, values: Sequence[float] | None, low: float = -mat
     """The values of the option of a target, each checked by option and position."""
     from jaxpriv._runtime.validation import scalar
 
-    found = list(values or ())
-    for position, value in enumerate(found):
+    numbers = list(values or ())
+    for position, value in enumerate(numbers):
         option = f"--{form.replace('_', '-')}"
-        scalar(value, option if len(found) == 1 else f"{option}[{position}]", low=low)
-    return found
+        scalar(value, option if len(numbers) == 1 else f"{option}[{position}]", low=low)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -272,5 +268,5 @@ def given_of(options: object) -> dict[str, Any]:
 def request_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """A request of the library, whose fields have the names of options; other options are left out."""
     made: Any = kind
-    names = [one.name for one in fields(made) if one.name in given]
+    names = [option.name for option in fields(made) if option.name in given]
     return kind(**{name: str(given[name]) if isinstance(given[name], StrEnum) else given[name] for name in names})

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from jaxpriv._runtime.importing import attach
 
 if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
-    from jaxpriv.data import channel as channel
-    from jaxpriv.data import datasets as datasets
-    from jaxpriv.data import distortion as distortion
-    from jaxpriv.data import joints as joints
-    from jaxpriv.data import probability as probability
+    from jaxpriv.data import (
+        channel as channel,
+        datasets as datasets,
+        distortion as distortion,
+        joints as joints,
+        probability as probability,
+    )
 else:
     __getattr__, __dir__, __all__ = attach(__name__)

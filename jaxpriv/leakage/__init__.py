@@ -52,25 +52,24 @@ from jaxpriv.leakage.evaluation import (
 from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
 
 if TYPE_CHECKING:  # what few programs use, imported when it is
-    from jaxpriv.leakage.actions import Adversary as Adversary
-    from jaxpriv.leakage.actions import adversary as adversary
-    from jaxpriv.leakage.blackwell import BlackwellOrder as BlackwellOrder
-    from jaxpriv.leakage.blackwell import Garbling as Garbling
-    from jaxpriv.leakage.blackwell import blackwell_order as blackwell_order
-    from jaxpriv.leakage.capacities import Capacity as Capacity
-    from jaxpriv.leakage.capacities import capacity as capacity
-    from jaxpriv.leakage.envelope import HockeyStick as HockeyStick
-    from jaxpriv.leakage.envelope import LeakageEnvelope as LeakageEnvelope
-    from jaxpriv.leakage.hyper import HyperDistribution as HyperDistribution
-    from jaxpriv.leakage.hyper import contraction_coefficient as contraction_coefficient
-    from jaxpriv.leakage.hyper import guesswork as guesswork
-    from jaxpriv.leakage.hyper import hyper_distribution as hyper_distribution
-    from jaxpriv.leakage.hyper import maximal_correlation as maximal_correlation
-    from jaxpriv.leakage.metric import MetricPrivacy as MetricPrivacy
-    from jaxpriv.leakage.metric import SymbolMaxLift as SymbolMaxLift
+    from jaxpriv.leakage.actions import Adversary as Adversary, adversary as adversary
+    from jaxpriv.leakage.blackwell import (
+        BlackwellOrder as BlackwellOrder,
+        Garbling as Garbling,
+        blackwell_order as blackwell_order,
+    )
+    from jaxpriv.leakage.capacities import Capacity as Capacity, capacity as capacity
+    from jaxpriv.leakage.envelope import HockeyStick as HockeyStick, LeakageEnvelope as LeakageEnvelope
+    from jaxpriv.leakage.hyper import (
+        HyperDistribution as HyperDistribution,
+        contraction_coefficient as contraction_coefficient,
+        guesswork as guesswork,
+        hyper_distribution as hyper_distribution,
+        maximal_correlation as maximal_correlation,
+    )
+    from jaxpriv.leakage.metric import MetricPrivacy as MetricPrivacy, SymbolMaxLift as SymbolMaxLift
     from jaxpriv.leakage.renyi_divergence import RenyiDivergence as RenyiDivergence
-    from jaxpriv.leakage.sampled import SampledLift as SampledLift
-    from jaxpriv.leakage.sampled import from_samples as from_samples
+    from jaxpriv.leakage.sampled import SampledLift as SampledLift, from_samples as from_samples
 else:
     __getattr__, __dir__, _ = attach(__name__)
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from jaxpriv._runtime.importing import attach
 
 if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
-    from jaxpriv.models import baselines as baselines
-    from jaxpriv.models import databases as databases
-    from jaxpriv.models import gaussian as gaussian
+    from jaxpriv.models import baselines as baselines, databases as databases, gaussian as gaussian
 else:
     __getattr__, __dir__, __all__ = attach(__name__)

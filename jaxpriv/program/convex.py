@@ -32,8 +32,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime import lanes
+from jaxpriv._runtime import arrays as xp, lanes
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
 from jaxpriv.data.distortion import AbstractDistortion

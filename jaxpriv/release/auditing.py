@@ -83,7 +83,7 @@ def audit_design(
         statements.append("The outputs are the draw of the design and those of the earlier designs that it looks at.")
     own: dict[str, Any] = {"counts": records.counts, "statements": statements, "seed": seed}
     if certificate is not None:
-        own |= {"gap": _certified(certificate, design), "objective": by_name(**dict[str, Any](design.asked.leakage))}
+        own |= {"gap": _certified(certificate, design), "objective": by_name(**vars(design.asked.measure))}
     ordered = records.ordered(order, releases)
     # What is given twice is an error of the call.
     audit = audit_mechanism(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._runtime.validation import instance
-from jaxpriv.errors import IntegrityError
+from jaxpriv.release.grouped import check_evidence
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism
 from jaxpriv.statistics import audit
 from jaxpriv.statistics.tables import Source
@@ -97,9 +97,7 @@ def drift(mechanism: Mechanism, evidence: Evidence, source: Source) -> TableDrif
     mechanism.
     """
     instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
-    instance(evidence, "evidence", Evidence, hint="; fit(...).evidence is one")
-    if evidence.commitment() != mechanism.commitment:
-        raise IntegrityError("evidence: it is that of another mechanism")
+    check_evidence(evidence, mechanism)
     codes, useful = mechanism.codebook.encode_useful(source), mechanism.codebook.useful
     counts, unknown = evidence.counts.sum(axis=0), mechanism.unknown(codes)
     seen = np.bincount(mechanism.locate_codes(codes[~unknown], "refuse"), minlength=len(counts))

@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.shown import sizes
-from jaxpriv._runtime.validation import per_nat, scalar
+from jaxpriv._runtime.validation import instance, per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
@@ -23,10 +23,11 @@ from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
-from jaxpriv.release.mechanism import Asked, Evidence, Labels, Mechanism
+from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
+    check_resolution,
     leakage_of,
     quantise,
     within_distortion,
@@ -231,9 +232,12 @@ class FitRequest(DesignRequest, MeasureRequest):
             raise InputError("give exactly one of budget, leakage_budget, disclosure and target_leakage")
         ((problem, target),) = given.items()
         target = float(scalar(target, _TARGETS[problem], low=0.0))
+        check_resolution(self.resolution)
         if self.leakage_tolerance is not None and (problem != "budget" or self.population):
             raise InputError("leakage_tolerance goes with `budget`, and without `population`")
         scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
+        if self.after is not None:
+            instance(self.after, "after", Mechanism, hint=MADE_BY_FIT)
         if self.after is not None and (
             problem not in ("budget", "leakage-budget")
             or self.leakage != "mutual-information"
@@ -252,8 +256,8 @@ class FitRequest(DesignRequest, MeasureRequest):
         if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
             raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
         asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
-        by_name(**dict[str, Any](asked.leakage))
-        fault = Measure(**dict[str, Any](asked.leakage)).fault
+        by_name(**vars(asked.measure))
+        fault = asked.measure.fault
         if fault is not None:  # a measure, or a divergence, that a user entered
             raise InputError(f"leakage: a design {fault}: no verifier could compute it")
         return asked
@@ -418,13 +422,12 @@ class _Work:
 
     @cached_property
     def measure(self) -> AbstractLeakage:
-        return by_name(**dict[str, Any](self.asked.leakage))
+        return by_name(**vars(self.asked.measure))
 
     @cached_property
     def computed(self) -> Measure | None:
         """The measure, if it is one that the verifier computes."""
-        stated = Measure(**dict[str, Any](self.asked.leakage))
-        return stated if stated.computed else None
+        return self.asked.measure if self.asked.measure.computed else None
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -519,8 +522,7 @@ class _Work:
             return found.mechanism, _prices(asked_of, found), found.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
         if self.earlier is not None and self.prices is not None:
-            draws = np.array([[entry / sum(row) for entry in row] for row in self.earlier])
-            best = least_after(joint, draws, self.prices, problem, target, self.request.tol, self.clock)
+            best = least_after(joint, shares(self.earlier), self.prices, problem, target, self.request.tol, self.clock)
             price = np.array([best.price])
             weights, multipliers = (np.ones((1, 1)), price) if problem == "budget" else (1 / price[None], price[:0])
             duals = {"scores": best.scores[None], "weights": weights, "multipliers": multipliers}

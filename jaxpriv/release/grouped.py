@@ -9,6 +9,8 @@ import numpy as np
 
 from jaxpriv._runtime.files import FilePath, atomic_write, write_together
 from jaxpriv._runtime.module import Shown, summary
+from jaxpriv._runtime.validation import instance
+from jaxpriv.errors import IntegrityError
 from jaxpriv.release.joint_leakage import joint_leakage
 from jaxpriv.release.mechanism import Evidence, Mechanism, guaranteed, hashes, members_of, packed, values_of
 from jaxpriv.statistics.tables import Codebook
@@ -98,8 +100,8 @@ class GroupedMechanism(Shown):
     def from_bytes(cls, data: bytes, name: str = "the design") -> "GroupedMechanism":
         """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
         stated = read_groups(data, name)
-        members = archive.unpack(data, name)
-        parts = tuple(Mechanism.from_bytes(members[own], f"{name}: {own}") for own in group_names(len(stated.parts)))
+        members = zip(group_names(len(stated.parts)), stated.parts, strict=True)
+        parts = tuple(Mechanism.of_file(part, f"{name}: {member}") for member, part in members)
         return cls(parts, stated.record["commitment"])
 
     def verify(self) -> GroupsFile:
@@ -169,6 +171,13 @@ class GroupedEvidence:
         audit = read_groups_audit(read_file(path), mechanism.verify(), str(path))
         parts = tuple(Evidence.of_file(part) for part in audit.parts)
         return cls(parts, values_of(audit.records, np.int64), audit.record["key"])
+
+
+def check_evidence(evidence: Evidence | GroupedEvidence, mechanism: Mechanism | GroupedMechanism) -> None:
+    """`IntegrityError` unless the evidence is that of the mechanism, `InputError` for what is none."""
+    instance(evidence, "evidence", Evidence, GroupedEvidence, hint="; fit(...).evidence is one")
+    if evidence.commitment() != mechanism.commitment:
+        raise IntegrityError("evidence: it is that of another mechanism")
 
 
 def load_evidence(path: FilePath, mechanism: Mechanism | GroupedMechanism) -> Evidence | GroupedEvidence:

@@ -18,14 +18,14 @@ from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
 from jaxpriv._runtime.module.shown import nearest, sizes
-from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.data.datasets._layout import distinct_rows, places_of
 from jaxpriv.errors import InputError
 from jaxpriv.release import table as tables
 from jaxpriv.statistics.tables import Codebook, Source, rule_of, rule_record
 from jaxpriv.statistics.tables.readers import row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
-from jaxpriv.verifier.claims import BITS, Claim, Matrix, without_counts
+from jaxpriv.verifier.claims import BITS, Claim, Matrix, Measure, without_counts
 from jaxpriv.verifier.designs import (
     DUALS,
     EARLIER,
@@ -83,6 +83,11 @@ def members_of(**arrays: np.ndarray | None) -> dict[str, bytes]:
     return found
 
 
+def shares(rows: Matrix) -> np.ndarray:
+    """Rows of whole numbers divided by their sums, float64, every entry correctly rounded."""
+    return np.array([[entry / whole for entry in row] for row in rows for whole in [sum(row)]])
+
+
 def values_of(table: Table | None, kind: type) -> Any:
     """A table of a file that was read, as an array."""
     return None if table is None else np.array(table.numbers, dtype=kind).reshape(table.shape)
@@ -124,14 +129,10 @@ class Asked:
         }
         return {"problem": self.problem, "target": repr(float(self.target)), "leakage": measure}
 
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "Asked":
-        numbers = ("order", "gamma")
-        measure = {
-            key: float(value) if key in numbers and value is not None else value
-            for key, value in record["leakage"].items()
-        }
-        return cls(record["problem"], float(record["target"]), measure)
+    @property
+    def measure(self) -> Measure:
+        """The measure as the verifier knows it."""
+        return Measure(**dict[str, Any](self.leakage))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +221,11 @@ class Mechanism(Shown):
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the design") -> "Mechanism":
         """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
-        return cls._of(read_design(data, name), name)
+        return cls.of_file(read_design(data, name), name)
 
     @classmethod
-    def _of(cls, design: DesignFile, name: str) -> "Mechanism":
+    def of_file(cls, design: DesignFile, name: str) -> "Mechanism":
+        """What a file `name` that was checked holds."""
         released = design.record["released"]
         mechanism = cls(
             table=np.array([list(row) for row in design.rows], dtype=np.uint64),
@@ -232,12 +234,12 @@ class Mechanism(Shown):
             released_columns=tuple(entry["column"] for entry in released),
             released_labels=tuple(tuple(entry["labels"]) for entry in released),
             released=np.array(design.released, dtype=np.int64),
-            asked=Asked.of(design.record["asked"]),
+            asked=Asked(design.problem, design.target, vars(design.measure)),
             distortion=values_of(design.costs, float),
             unseen=design.record["unseen"],
             commitment=design.record["commitment"],
             tool=design.record["tool"],
-            earlier=None if design.earlier is None else cls._of(design.earlier, name),
+            earlier=None if design.earlier is None else cls.of_file(design.earlier, name),
         )
         for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
             if values is not None:
@@ -288,7 +290,7 @@ class Mechanism(Shown):
 
     def all_drawn(self) -> np.ndarray:
         """P(z, y | x) (X, Z Y) of a chain, float64; without an earlier mechanism that of `matrix`."""
-        return np.array([[entry / sum(row) for entry in row] for row in self.drawn])
+        return shares(self.drawn)
 
     def to_latex(self, digits: int = 3) -> str:
         """W as a `tabular` environment in the style of booktabs, a row and a column for each combination of classes.
@@ -335,10 +337,8 @@ class Mechanism(Shown):
 
     def _found(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(the different codes, the place of each row among them, their symbols or -1)."""
-        place = {row: x for x, row in enumerate(map(tuple, self.useful.tolist()))}
         distinct, index = distinct_rows(codes, [len(labels) for labels in self._labels])
-        found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
-        return distinct, index, found
+        return distinct, index, places_of(distinct, self.useful)
 
     def sample(self, symbols: ArrayLike) -> np.ndarray:
         """One released symbol y for every x in `symbols` (n,), int64 (n,), with randomness of the operating system.

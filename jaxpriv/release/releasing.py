@@ -23,7 +23,7 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance, scalar
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
-from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism
+from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism, check_evidence
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism, members_of, packed, rule_for, this_version
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
@@ -580,8 +580,10 @@ def _disclosed(
         raise InputError("after is about designs that are not of groups of columns")
     if (evidence is None and not (looks and limit is None)) or (limit is None and not looks):
         raise InputError("after needs a `limit` and the evidence of the design (on the command line `private`)")
-    if evidence is not None and evidence.commitment() != mechanism.commitment:
-        raise IntegrityError("evidence: it is that of another mechanism")
+    if evidence is not None:
+        check_evidence(evidence, mechanism)
+    if after is not None:
+        instance(after, "after", Mechanism, hint=MADE_BY_FIT)
     if after is not None and _digest(after) == _digest(mechanism):
         raise InputError("after: it is the design itself, by which a record has one draw")
     counts = None if evidence is None else tables.as_table(evidence.parts[0].counts)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
+from jaxpriv._runtime.validation import scalar
 from jaxpriv.statistics.tables import Codebook, Rule, Source
 from jaxpriv.statistics.tables.rules import Prices
 
@@ -40,7 +41,8 @@ class TableRequest:
     progress: ProgressLike = None
 
     def started(self) -> Clock:
-        """The clock of the work, which begins now."""
+        """The clock of the work, which begins now; `InputError` for a tolerance that is none."""
+        scalar(self.tol, "tol", low=0.0, open_low=True)
         return clock_of(self.time_limit, self.progress)
 
 

@@ -30,6 +30,12 @@ from jaxpriv.verifier.sequences import counted_pairs
 _MIXTURES = range(52, 4, -1)
 
 
+def check_resolution(bits: object) -> None:
+    """`InputError` for what is no number of bits of a probability."""
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= BITS:
+        raise InputError(f"resolution must be a whole number of bits from 8 to {BITS}")
+
+
 def quantise(
     mechanism: ArrayLike, *, resolution: int, costs: np.ndarray | None = None, support: bool = False
 ) -> np.ndarray:
@@ -42,8 +48,7 @@ def quantise(
 
     Raises `InputError` for a mechanism that is none or a resolution outside of 8 .. 62 bits.
     """
-    if isinstance(resolution, bool) or not isinstance(resolution, int) or not 8 <= resolution <= BITS:
-        raise InputError(f"resolution must be a whole number of bits from 8 to {BITS}")
+    check_resolution(resolution)
     weights = mechanism_array(mechanism)
     weights = np.where(weights > 0, weights, 0.0)
     units = np.floor(np.ldexp(weights, resolution)).astype(np.int64)  # exact: a power of two

@@ -42,9 +42,8 @@ from jaxpriv.verifier.releases import (
     columns_of,
     conformity,
     conformity_of_totals,
-    kept_columns,
+    contents_of,
     of_all,
-    outputs_of,
     plain_csv,
     read_receipt,
     released_rows,
@@ -340,10 +339,10 @@ def _release(
         return receipt.rows, None, None, None
     if design is None:
         assert receipt is not None
-        outputs, rows = [], sum(1 for _ in released_rows(data, name, receipt.columns))
+        contents, rows = ([], {}), sum(1 for _ in released_rows(data, name, receipt.columns))
     else:
-        outputs = outputs_of(design, data, name, kept)
-        rows = len(outputs)
+        contents = contents_of(design, data, name, kept)
+        rows = len(contents[0])
         checked.append("released file: every record is one that the design releases")
     if not rows:
         raise IntegrityError(f"{name} has no records")
@@ -352,13 +351,14 @@ def _release(
     if design is None or records is None:
         return rows, None, None, None
     table = columns_of(plain_csv(read_file(records), str(records), read), str(records))
-    return rows, *_compared(design, receipt, outputs, data, name, table, str(records), order, identity, checked)
+    return rows, *_compared(design, receipt, *contents, data, name, table, str(records), order, identity, checked)
 
 
 def _compared(
     design: DesignFile | GroupsFile,
     receipt: Receipt | None,
     outputs: Sequence[tuple[int, ...]],
+    texts: Mapping[str, Sequence[str]],
     data: bytes,
     name: str,
     table: Columns,
@@ -393,7 +393,6 @@ def _compared(
     elif order is not None:
         record_of = read_order(read_file(order), str(order), data, rows)
         place, paired = sorted(range(rows), key=record_of.__getitem__), "order"
-    texts = {} if receipt is None else kept_columns(receipt, data, name)
     covered = [entry["column"] for part in parts for side in part.record["codebook"].values() for entry in side]
     written = check_kept(texts, columns, covered, name, place)
     if place is None and identity:

@@ -7,13 +7,13 @@ funnels. Standard library only.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import SCALE, Counted, Matrix, entropy, exp, log, log_of
+from jaxpriv.verifier.claims import SCALE, Counted, Matrix, as_integers, entropy, exp, log, log_of
 
 # A limit above this is like this one: e^limit is more than any number of symbols, and e^-limit is 0 in 2^-_THETA.
 _BEYOND = 700.0
@@ -55,18 +55,24 @@ def least_value(
     price = Fraction(rules.multiplier) if form == "budget" else Fraction(1)
     share = Fraction(1) if form == "budget" else Fraction(rules.weights[0])
     levels = [lowered([row[s] for s in kept], prior, n) for row in rules.table.rows()]
-    # Whole numbers of 1/SCALE from here on; `share` and the price of a cost are rounded down, which keeps a bound.
-    scaled = price * unit * SCALE
+    total = _least_sum(counted, levels, share / SCALE, costs, price * unit, draws)
+    spent = (price if form == "budget" else share) * Fraction(budget)
+    return max(total - spent, Fraction(0))
+
+
+def _least_sum(
+    counted: Counted, scores: Matrix, worth: Fraction, costs: Matrix, price: Fraction, draws: int = 1
+) -> Fraction:
+    """sum_x min_y [ worth sum_s P(s,x) k_y(s) + price P(x) d(x,y) ], exact, of whole scores k and costs d."""
+    whole = worth.denominator * price.denominator  # so that all terms are whole numbers of 1/whole
+    gained, paid = worth.numerator * price.denominator, price.numerator * worth.denominator
     total = 0
     for place, (column, cost) in enumerate(zip(zip(*counted.counts, strict=True), costs, strict=True)):
-        mass = sum(column)
+        mass, first = sum(column), place % draws * len(cost)
         if mass:
-            first = place % draws * len(cost)
-            own = levels[first : first + len(cost)]
-            gains = (share * sum(map(int.__mul__, column, level)) for level in own)
-            total += min(floor(gain + mass * scaled * d) for gain, d in zip(gains, cost, strict=True))
-    spent = (price if form == "budget" else share) * Fraction(budget)
-    return max(Fraction(total, n * SCALE) - spent, Fraction(0))
+            gains = (sum(map(int.__mul__, column, level)) for level in scores[first : first + len(cost)])
+            total += min(gained * gain + paid * mass * d for gain, d in zip(gains, cost, strict=True))
+    return Fraction(total, counted.records * whole)
 
 
 def _check(rules: Scores) -> None:
@@ -92,18 +98,11 @@ def least_linear(
     if not rules.multiplier >= 0:
         raise IntegrityError("a price in the certificate is negative")
     maximal = measure == "maximal-leakage"
-    shares = [Fraction(mass, n) if maximal else Fraction(1) for mass in prior]
     base = Fraction(1) if maximal else Fraction(max(prior), n)
-    scores = [[Fraction(max(score, 0.0)) for score in row] for row in rules.table.rows()]
-    most = max(sum((k * share for k, share in zip(row, shares, strict=True)), Fraction(0)) for row in scores)
+    scores, step = as_integers(replace(rules.table, numbers=[max(score, 0.0) for score in rules.table.numbers]))
+    most = step * max(sum(map(int.__mul__, row, prior)) if maximal else n * sum(row) for row in scores) / n
     price = Fraction(rules.multiplier) if form == "budget" else Fraction(1)
-    total = Fraction(0)
-    for column, cost in zip(zip(*counted.counts, strict=True), costs, strict=True):
-        mass = sum(column)
-        if mass:
-            gains = (sum((k * count for k, count in zip(row, column, strict=True)), Fraction(0)) for row in scores)
-            total += min(gain / base + price * mass * unit * d for gain, d in zip(gains, cost, strict=True))
-    total /= n
+    total = _least_sum(counted, scores, step / base, costs, price * unit)
     if form == "leakage-budget":
         # M is at most the number of private symbols, whatever the limit.
         return max(total - most * min(exp(min(limit, _BEYOND)), Fraction(len(prior))), Fraction(0))

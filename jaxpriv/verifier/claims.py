@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import ceil, e, floor, inf, isfinite, isqrt, log2
 from typing import Any, SupportsFloat, TypeAlias
 
@@ -18,13 +18,17 @@ from jaxpriv.verifier.archive import Json, Table
 
 # Logarithms of rational numbers between bounds, in whole numbers of 10^-40, and outward decimal rounding.
 #
-# `Decimal.ln` and `Decimal.exp` round correctly (General Decimal Arithmetic, as in Python's documentation), so with 60
-# digits the error of ln(a/b) is at most |ln(a/b)| 10^-59 plus that of the quotient, below 10^-58. Everything is widened
-# by 10^-50 (1 + |value|), which also covers the binary exponents beyond. Standard library only.
+# `Decimal.ln` and `Decimal.exp` round correctly (General Decimal Arithmetic, as in Python's documentation), with 60
+# digits here. A ratio is 2^k n (1 + u)/(1 - u) with a whole number n from 128 to 511 and u < 2^-8, and its logarithm
+# k ln 2 + ln n + 2 atanh u, in units of 2^-200: the roundings of at most 14 terms of the series of atanh, of the
+# quotients and of both logarithms make less than 200 + 2 |k| units. Everything is widened by 10^-50 (1 + |value|).
+# Standard library only.
 
 
 # Logarithms are whole numbers of 1/SCALE.
 SCALE = 10**40
+# Bits behind the point of what they are computed from.
+_PRECISE = 200
 # Values of e^x for x <= 0 are whole numbers of 1/_FINE: with 60 digits they are wrong by less than 10^-56.
 _FINE = 10**55
 # 60 digits, and no exponent that could overflow.
@@ -38,7 +42,24 @@ def log(above: int, below: int) -> tuple[int, int]:
     """(lower, upper) with lower <= SCALE ln(above/below) <= upper, for positive whole numbers."""
     if above == below:
         return 0, 0
-    return _widened(_CONTEXT.ln(_CONTEXT.divide(Decimal(above), Decimal(below))))
+    shift = above.bit_length() - below.bit_length()
+    places = _PRECISE + 8 - shift
+    ratio = (above << places) // below if places > 0 else above // (below << -places)
+    whole = ratio >> _PRECISE
+    term = total = ((ratio - (whole << _PRECISE)) << _PRECISE) // (ratio + (whole << _PRECISE))
+    square, odd = term * term >> _PRECISE, 1
+    while term:
+        term, odd = term * square >> _PRECISE, odd + 2
+        total += term // odd
+    value = 2 * total + _log_of_whole(whole) + (shift - 8) * _log_of_whole(2)
+    exact, slack = value * 10**50, 2**_PRECISE + abs(value)
+    unit = 2**_PRECISE * 10**50 // SCALE
+    return (exact - slack) // unit, -(-(exact + slack) // unit)
+
+
+@cache
+def _log_of_whole(number: int) -> int:
+    return floor(Fraction(_CONTEXT.ln(Decimal(number))) * 2**_PRECISE)
 
 
 def log_of(value: Fraction) -> tuple[int, int]:
@@ -58,13 +79,6 @@ def _exp(power: int) -> tuple[int, int]:
         return 0, 1
     value = floor(Fraction(_CONTEXT.exp(_CONTEXT.divide(Decimal(power), Decimal(SCALE)))) * _FINE)
     return (value, value) if not power else (max(value - 1, 0), value + 2)
-
-
-def _widened(value: Decimal) -> tuple[int, int]:
-    exact = Fraction(value)
-    slack = (1 + abs(exact)) / 10**50
-    low, high = (exact - slack) * SCALE, (exact + slack) * SCALE
-    return low.numerator // low.denominator, -(-high.numerator // high.denominator)
 
 
 def down(value: Fraction) -> str:
@@ -580,13 +594,12 @@ _COMPUTED: Mapping[str, Callable[[_Outputs, Measure], Ends | None]] = {
 }
 
 
-def as_integers(costs: Table) -> tuple[list[list[int]], Fraction]:
+def as_integers(costs: Table) -> tuple[Matrix, Fraction]:
     """A table of floats (X, Y) as whole multiples of one power of two, exactly."""
-    fractions = [Fraction(value) for value in costs.numbers]
-    below = max(value.denominator for value in fractions)
-    width = costs.shape[1]
-    whole = [value.numerator * (below // value.denominator) for value in fractions]
-    return [whole[start : start + width] for start in range(0, len(whole), width)], Fraction(1, below)
+    ratios = [value.as_integer_ratio() for value in costs.numbers]
+    whole = max(below for _, below in ratios)
+    numbers = [above * (whole // below) for above, below in ratios]
+    return list(Table(costs.shape, numbers).rows()), Fraction(1, whole)
 
 
 def number(text: Json, name: str) -> float:

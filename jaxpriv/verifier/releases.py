@@ -198,8 +198,10 @@ def _released(design: DesignFile | GroupsFile) -> list[Mapping[str, Any]]:
     return [entry for part in design.parts for entry in part.record["released"]]
 
 
-def outputs_of(design: DesignFile | GroupsFile, data: bytes, name: str, kept: Sequence[str]) -> list[tuple[int, ...]]:
-    """The released symbol y of each group for every record of a CSV file, whose last columns are `kept`.
+def contents_of(
+    design: DesignFile | GroupsFile, data: bytes, name: str, kept: Sequence[str]
+) -> tuple[list[tuple[int, ...]], dict[str, list[str]]]:
+    """(the released symbol y of each group for every record of a CSV file, the texts of its last columns `kept`).
 
     Raises `IntegrityError`, naming the row, for a combination of labels that the design does not release.
     """
@@ -209,15 +211,19 @@ def outputs_of(design: DesignFile | GroupsFile, data: bytes, name: str, kept: Se
         rows = (tuple(own[code] for own, code in zip(labels, codes, strict=True)) for codes in part.released)
         places.append((slice(first, first + len(labels)), {row: y for y, row in enumerate(rows)}))
         first += len(labels)
-    rows = released_rows(data, name, [*(entry["column"] for entry in _released(design)), *kept])
-    outputs = [tuple(place.get(tuple(fields[own]), -1) for own, place in places) for fields in rows]
+    outputs: list[tuple[int, ...]] = []
+    texts: dict[str, list[str]] = {column: [] for column in kept}
+    for fields in released_rows(data, name, [*(entry["column"] for entry in _released(design)), *kept]):
+        outputs.append(tuple(place.get(tuple(fields[own]), -1) for own, place in places))
+        for column, text in zip(kept, fields[first:], strict=True):
+            texts[column].append(text)
     unknown = [row for row, symbols in enumerate(outputs) if -1 in symbols]
     if unknown:
         raise IntegrityError(
             f"{name}, row {unknown[0]} (from 0): a combination that the design never releases (such rows: "
             f"{len(unknown)})"
         )
-    return outputs
+    return outputs, texts
 
 
 def released_rows(data: bytes, name: str, columns: Sequence[str]) -> Iterator[list[str]]:
@@ -510,13 +516,6 @@ def _as_whole(value: str) -> str:
 
 # How the value of a cell may be written where it was released from a frame: as it is, as true and false, as a number.
 _WRITTEN: tuple[Callable[[str], str], ...] = (str, str.lower, str.capitalize, _as_float, _as_whole)
-
-
-def kept_columns(receipt: Receipt, data: bytes, name: str) -> dict[str, list[str]]:
-    """The texts of each kept column of a released file."""
-    rows = list(released_rows(data, name, receipt.columns))
-    first = len(receipt.record["columns"])
-    return {column: [fields[first + k] for fields in rows] for k, column in enumerate(receipt.record["kept"])}
 
 
 # Tables of the first two rounds with the p-values above which they are the last, and of a third one: p-values down to

@@ -116,7 +116,7 @@ class Disclosed:
 
 def rounded_rows(rows: Matrix) -> list[list[int]]:
     """Rows with a common sum as rows that sum to 2^62, by less than 2^-62 each entry but the largest."""
-    found = [[entry * ONE // sum(row) for entry in row] for row in rows]
+    found = [[entry * ONE // whole for entry in row] for row in rows for whole in [sum(row)]]
     for row in found:
         row[row.index(max(row))] += ONE - sum(row)
     return found

@@ -14,8 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from jaxpriv.cli import app
-from jaxpriv.cli._commands import COMMANDS as PANELS_OF_COMMANDS
-from jaxpriv.cli._commands import EXAMPLES
+from jaxpriv.cli._commands import COMMANDS as PANELS_OF_COMMANDS, EXAMPLES
 from jaxpriv.cli._help import PANELS
 from jaxpriv.verifier.__main__ import emit
 from tests.cases import run_python, thorough

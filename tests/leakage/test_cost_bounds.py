@@ -3,8 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import jaxpriv.leakage as lk
 from tests.cases import assert_refused, drawn_joint, value_of

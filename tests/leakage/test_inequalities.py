@@ -1,8 +1,7 @@
 """What must hold between measures and under operations, on random mechanisms with zeros of every kind."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -13,8 +13,7 @@ from jaxpriv.testing import known_problems
 from tests.cases import drawn_joint, raised
 
 from .checks import accepted, least_total, proved
-from .measured_cases import DISTORTION as TABLE
-from .measured_cases import MEASURES, USERS
+from .measured_cases import DISTORTION as TABLE, MEASURES, USERS
 
 # Two outputs cost the same for every symbol: the cheapest releases are not unique.
 TIES = TABLE // 2

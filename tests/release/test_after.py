@@ -180,6 +180,8 @@ def test_what_does_not_go_together_is_refused(tmp_path, table, people, every, fi
         ({"evidence": None}, "after needs a `limit` and the evidence"),
         ({"limit": -1.0}, "limit"),
         ({"evidence": fitted.evidence}, "another mechanism"),
+        ({"evidence": 3}, "evidence must be of type"),
+        ({"after": 3}, "after must be of type"),
         ({"after": other.mechanism}, "the design itself"),
         ({"after": coarse.mechanism}, "other useful columns"),
         ({"after": every["disclosure"].mechanism, "limit": 0.0}, "limit: receivers of both"),

@@ -10,8 +10,7 @@ from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.release import Evidence, Mechanism, fit, release
 from jaxpriv.release.releasing import Ledger
 from jaxpriv.statistics.tables import Categories, Codebook, Edges
-from jaxpriv.verifier import __main__ as command
-from jaxpriv.verifier import archive, read_audit, read_design, read_receipt, verify
+from jaxpriv.verifier import __main__ as command, archive, read_audit, read_design, read_receipt, verify
 from tests.cli.conftest import refused, run
 from tests.release.conftest import digest, flipped, resealed, saved, unpacked, write
 

@@ -18,8 +18,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release
-from jaxpriv.release import releasing as releasing_module
+from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release, releasing as releasing_module
 from jaxpriv.release.report import report
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify

@@ -101,6 +101,8 @@ def test_released_values_of_intervals_are_classes(table):
     [
         ({"order": np.arange(3)}, "order must name each"),
         ({"order": np.zeros(1500, dtype=int)}, "order must name each"),
+        ({"order": np.arange(1500.0)}, "order must name each"),
+        ({"mechanism": 3}, "mechanism must be of type"),
         ({"order": np.arange(1500), "identity": "id"}, "not both"),
         ({"identity": "town"}, "useful one"),
         ({"identity": "income"}, "earlier row"),

@@ -17,11 +17,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.release.report import report
 from jaxpriv.release.report.page import HeatMap, _down, _up, heat_maps, mapping_picture, numbers
 from jaxpriv.statistics.tables import Quantiles
-from tests.cases import refused
+from tests.cases import raised, refused
 from tests.cli.conftest import printed, run
 from tests.release.conftest import COLUMNS, every, excluding, fitted, people, saved, table  # noqa: F401 - fixtures
 
@@ -113,6 +114,13 @@ def test_a_page_without_held_out_records_says_why_it_has_no_bounds(options):
     assert one.evidence.held_out is None
     text = Checked(report(one.mechanism, one.evidence)).text
     assert "No records were held out from the making of the design, so this page has no bounds" in text
+
+
+def test_the_evidence_of_another_design_is_refused(every):  # noqa: F811
+    with raised(IntegrityError, "evidence: it is that of another mechanism"):
+        report(every["budget"].mechanism, every["watchdog"].evidence)
+    with raised(InputError, "evidence must be of type"):
+        report(every["budget"].mechanism, every["budget"].claims)
 
 
 def test_what_a_guess_gains(fitted):  # noqa: F811

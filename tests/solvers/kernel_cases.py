@@ -6,8 +6,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from jaxpriv import InteriorPoint
-from jaxpriv import leakage as lk
+from jaxpriv import InteriorPoint, leakage as lk
 from jaxpriv.testing import random_joint
 from tests.cases import assert_one_optimum, assert_proved
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from jaxpriv import PrimalDualHybridGradient
-from jaxpriv import leakage as lk
+from jaxpriv import PrimalDualHybridGradient, leakage as lk
 from jaxpriv.program import program_of
 from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused
 

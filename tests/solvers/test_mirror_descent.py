@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import jaxpriv as jp
-from jaxpriv import BlahutArimoto, MirrorDescent
-from jaxpriv import leakage as lk
+from jaxpriv import BlahutArimoto, MirrorDescent, leakage as lk
 from jaxpriv.program import program_of
 from jaxpriv.solvers import no_candidate
 from jaxpriv.testing import random_joint

@@ -7,8 +7,7 @@ import pytest
 from scipy.special import rel_entr
 from scipy.stats import binom, entropy
 
-from jaxpriv import errors as jp_errors
-from jaxpriv import leakage
+from jaxpriv import errors as jp_errors, leakage
 from jaxpriv.statistics.audit import drift, leakage_bounds, least_utility
 from jaxpriv.statistics.audit._information import entropy_change
 from jaxpriv.statistics.confidence import population

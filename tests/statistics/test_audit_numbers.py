@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from numpy.testing import assert_allclose
 
 from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, leakage_bounds

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import random
 import sys
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -42,13 +43,20 @@ def test_no_numpy_and_no_jax():
     assert set(run_python("-c", code).split()) <= {"jaxpriv", *sys.stdlib_module_names}
 
 
-@pytest.mark.parametrize(("above", "below"), [(3, 7), (10**30 + 1, 10**30), (1, 2**200), (5**90, 3**20), (1, 1)])
-def test_logarithms_are_enclosed(above, below):
-    getcontext().prec = 120
-    exact = (Decimal(above).ln() - Decimal(below).ln()) * SCALE
-    low, high = log(above, below)
-    assert low <= exact <= high
-    assert high - low <= 2 + abs(exact) * Decimal(10) ** -48
+def test_logarithms_are_enclosed():
+    """Of ratios next to 1 and to a power of two, of whole numbers of all lengths, and of ratios beyond float64."""
+    getcontext().prec = 140
+    rng = random.Random(0)
+    pairs = [(3, 7), (10**30 + 1, 10**30), (1, 2**200), (5**90, 3**20), (1, 1), (2**9 - 1, 1), (2**2000, 3)]
+    for bits in (1, 9, 62, 125, 300):
+        for _ in range(60):
+            above, below = rng.getrandbits(bits) + 1, rng.getrandbits(rng.choice((1, bits, 200))) + 1
+            pairs += [(above, below), (above, above + 1), ((above << bits) + rng.choice((-1, 0, 1)), above)]
+    for above, below in pairs:
+        exact = (Decimal(above).ln() - Decimal(below).ln()) * SCALE
+        low, high = log(above, below)
+        assert low <= exact <= high, (above, below)
+        assert high - low <= 2 + abs(exact) * Decimal(10) ** -48, (above, below)
     assert exp(1.5) >= Fraction(Decimal("1.5").exp())
     assert exp(1.5) <= Fraction(Decimal("1.5").exp()) * Fraction(10**40 + 1, 10**40)
 

@@ -16,8 +16,7 @@ from tests.cases import raised
 from tests.cli.conftest import printed
 from tests.funnels.cases import entropy, information
 from tests.release.conftest import COLUMNS, people, saved, write
-from tests.verifier.conftest import ONE
-from tests.verifier.conftest import counted as released
+from tests.verifier.conftest import ONE, counted as released
 
 
 def counted(counts):

@@ -5,8 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError

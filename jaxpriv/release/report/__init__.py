@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from jaxpriv._runtime.importing import attach
 
 if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
-    from jaxpriv.release.report.comparison import ColumnChange as ColumnChange
-    from jaxpriv.release.report.comparison import Comparison as Comparison
-    from jaxpriv.release.report.comparison import PairChange as PairChange
-    from jaxpriv.release.report.comparison import Prediction as Prediction
-    from jaxpriv.release.report.comparison import compare as compare
+    from jaxpriv.release.report.comparison import (
+        ColumnChange as ColumnChange,
+        Comparison as Comparison,
+        PairChange as PairChange,
+        Prediction as Prediction,
+        compare as compare,
+    )
     from jaxpriv.release.report.page import report as report
 else:
     __getattr__, __dir__, __all__ = attach(__name__)

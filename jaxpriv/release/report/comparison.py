@@ -7,8 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import Evidence, GroupedMechanism, Mechanism
+from jaxpriv.release.mechanism import MADE_BY_FIT
 from jaxpriv.statistics.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
 from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels
@@ -131,7 +133,8 @@ def compare(
         raise InputError("give `order` or `identity`, not both")
     if order is not None:
         records = np.asarray(order)
-        if records.shape != (rows[1],) or not np.array_equal(np.sort(records), np.arange(rows[0])):
+        named = records.dtype.kind in "iu" and records.shape == (rows[1],)
+        if not named or not np.array_equal(np.sort(records), np.arange(rows[0])):
             raise InputError(f"order must name each of the {rows[0]} records once, for the {rows[1]} released rows")
     if identity is not None:
         records = _matched(before[identity], after[identity])
@@ -165,6 +168,7 @@ def _codebook(
     rules: dict[str, Rule] | None,
 ) -> Codebook:
     if mechanism is not None:
+        instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
         if useful or rules:
             raise InputError("a design has its own columns and rules: give either mechanism or useful and rules")
         if mechanism.released_columns != mechanism.codebook.useful:

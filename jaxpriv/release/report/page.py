@@ -12,8 +12,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from importlib import resources
@@ -26,6 +26,7 @@ from jaxpriv._runtime.validation import instance
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechanism
 from jaxpriv.release.fitting import audited
+from jaxpriv.release.grouped import check_evidence
 from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import MADE_BY_FIT, combined
 from jaxpriv.release.report.comparison import expected
@@ -79,37 +80,40 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """All that is computed for a page; what needs counts is None without them.
+    """All that is computed for a page; what needs counts is absent without them.
 
     Attributes:
         right_before, right_after: the chance of the best guess of the private class, without and with the release.
+        claims: of the design on its records.
     """
 
-    guesses: tuple[Guess, ...] | None
-    right_before: float | None
-    right_after: float | None
-    curve: Curve | None
-    audit: MechanismAudit | None
+    guesses: tuple[Guess, ...] | None = None
+    right_before: float | None = None
+    right_after: float | None = None
+    curve: Curve | None = None
+    audit: MechanismAudit | None = None
+    claims: Mapping[str, Claim] = field(default_factory=dict)
 
 
 def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) -> Numbers:
     """The numbers of a report, from the design alone or with its evidence."""
     if evidence is None:
-        return Numbers(None, None, None, None, None)
+        return Numbers()
     joint = evidence.counts / evidence.counts.sum()
     kept = joint.any(axis=1)
     outputs = joint[kept] @ mechanism.all_drawn()
     prior = outputs.sum(axis=1)
     labels = combined(evidence.private, evidence.private_labels)
-    audit = None
+    audit, claims = None, evidence.claims(mechanism)
     if evidence.held_out is not None and evidence.held_out.any():
         audit = audited(mechanism, evidence, confidence)
     return Numbers(
         guesses=_guesses(outputs, [label for label, there in zip(labels, kept, strict=True) if there]),
         right_before=float(prior.max()),
         right_after=float(outputs.max(axis=0).sum()),
-        curve=_certified_curve(mechanism, evidence),
+        curve=_certified_curve(mechanism, evidence, claims),
         audit=audit,
+        claims=claims,
     )
 
 
@@ -124,7 +128,7 @@ def _guesses(outputs: np.ndarray, labels: list[str]) -> tuple[Guess, ...]:
     )
 
 
-def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
+def _certified_curve(mechanism: Mechanism, evidence: Evidence, claims: Mapping[str, Claim]) -> Curve | None:
     """The certified curve of a design with a distortion and mutual information; None for another one, and for one that
     looks at earlier draws.
     """
@@ -135,7 +139,6 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
         return None
     seen = evidence.counts.any(axis=0)
     joint = evidence.counts[:, seen] / evidence.counts.sum()
-    claims = evidence.claims(mechanism)
     leakage, spent = (float(claims[name].upper or 0) for name in ("leakage", "distortion"))
     problem = DistortionProblem(joint, mechanism.distortion[seen], budget=max(spent, 1e-9))
     least = float(mechanism.distortion[seen].min(axis=1) @ joint.sum(axis=0))
@@ -174,11 +177,15 @@ def report(
     a random order of the rows were used. Of several groups of columns it has what all of them reveal together, and then
     each group by itself.
 
-    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the receipt of another mechanism.
+    Raises `InputError` for a confidence outside of (0, 1), `IntegrityError` for the evidence or the
+    receipt of another mechanism.
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     level = failure(confidence, "confidence")
-    counts = [None] * len(mechanism.parts) if evidence is None else evidence.parts
+    counts: Sequence[Evidence | None] = [None] * len(mechanism.parts)
+    if evidence is not None:
+        check_evidence(evidence, mechanism)
+        counts = evidence.parts
     parts = list(zip(mechanism.parts, counts, strict=True))
     found = [numbers(part, own, level) for part, own in parts]
     shown = [
@@ -191,7 +198,7 @@ def report(
         middle = [text for group in zip(mechanism.parts, shown, strict=True) for text in _of_group(*group)]
     else:
         known, middle = _guess(found[0]), shown[0]
-        bounds, proved = _population(found[0], counts[0]), _proved(mechanism, counts[0])
+        bounds, proved = _population(found[0], counts[0]), _proved(found[0].claims)
     sections = [
         _head(mechanism, counts[0]),
         _learned(mechanism, known),
@@ -604,8 +611,7 @@ def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -
     )
 
 
-def _proved(mechanism: Mechanism, evidence: Evidence | None) -> str:
-    claims = {} if evidence is None else evidence.claims(mechanism)
+def _proved(claims: Mapping[str, Claim]) -> str:
     proved = ""
     if "gap" in claims and "lower_bound" in claims:
         proved = f"<p>No other mapping does better than this one by more than {_claim(claims['gap'])}: "

@@ -20,8 +20,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime import native
+from jaxpriv._runtime import arrays as xp, native
 from jaxpriv._runtime.compilation import own_settings, target_platform
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term

@@ -7,8 +7,6 @@ from jaxpriv._runtime.importing import attach
 if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.solving.sweeps.declaration import Study as Study
     from jaxpriv.solving.sweeps.planning import Plan as Plan
-    from jaxpriv.solving.sweeps.running import Sweep as Sweep
-    from jaxpriv.solving.sweeps.running import SweepProgress as SweepProgress
-    from jaxpriv.solving.sweeps.running import sweep as sweep
+    from jaxpriv.solving.sweeps.running import Sweep as Sweep, SweepProgress as SweepProgress, sweep as sweep
 else:
     __getattr__, __dir__, __all__ = attach(__name__)

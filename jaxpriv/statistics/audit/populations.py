@@ -36,8 +36,8 @@ from jaxpriv.statistics.audit._information import (
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND as ROUND_OUT
 from jaxpriv.statistics.confidence.sets import (
+    ROUND as ROUND_OUT,
     chord_sum,
     clopper_pearson_together,
     divergence_radius,
