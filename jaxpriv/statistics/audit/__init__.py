@@ -312,13 +312,12 @@ def audit_mechanism(
     rows, asked = measured(fitted, channel, orders, measures)
     certified = certified_gap(solution, problem, gap, objective, channel, rows, asked, held_out=held_out)
     estimates: Sequence[float | None] = [None] * len(rows)
-    if table is None:
+    if table is None or known is None:
         # The caps are those of an empty table: whatever the population is.
         bounds = leakage_bounds(population(np.zeros(fitted.shape, np.int64), failure_probability), channel, asked)
     else:
         kind = SampleKind.HELD_OUT if held_out else SampleKind.ALL
-        allowed = None if known is None else known.possible
-        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=allowed)
+        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=known.possible)
         estimates = resampled(table, channel, rows, asked, failure_probability, bootstrap, seed)
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
     least = None if known is None else float(least_utility(known, channel)[0, 0])

@@ -135,14 +135,6 @@ def _bends(low: np.ndarray, high: np.ndarray, lam: float, eta: float) -> tuple[n
     return np.where(np.isnan(least), 0.0, least), np.where(np.isnan(most), np.inf, most)
 
 
-def _parameters() -> list[tuple[float, float]]:
-    return [
-        (lam, eta)
-        for lam in _LAMBDAS
-        for eta in (1 / (1 + lam), min(0.99, 1.5 / (1 + lam)), *((1.0,) if lam < 1 else ()))
-    ]
-
-
 def sides() -> tuple[np.ndarray, np.ndarray]:
     """Grids of [0, 1 - near] and [1 + near, largest], finer where k and f are small."""
     steps = NEAR * 1.03 ** np.arange(600)
@@ -185,10 +177,11 @@ def least_ratio(lam: float, eta: float, top: float, divergence: Divergence = KL)
 def global_bound(total: float, n: int, log_beta: float, top: float, divergence: Divergence = KL) -> float:
     """The bound on E_Q f(r) from r <= top alone."""
     best = np.inf
-    for lam, eta in _parameters():
-        ratio = least_ratio(lam, eta, top, divergence)
-        if ratio > 0:
-            best = min(best, -np.expm1(-(lam * total + log_beta) / n) / ratio)
+    for lam in _LAMBDAS:
+        for eta in (1 / (1 + lam), min(0.99, 1.5 / (1 + lam)), *((1.0,) if lam < 1 else ())):
+            ratio = least_ratio(lam, eta, top, divergence)
+            if ratio > 0:
+                best = min(best, -np.expm1(-(lam * total + log_beta) / n) / ratio)
     return best * (1 + 1e-12)
 
 

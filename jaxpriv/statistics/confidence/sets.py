@@ -49,8 +49,9 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     if not array.any(axis=1).all():
         raise InputError(f"possible: row {int(np.argmin(array.any(axis=1)))} has no possible pair")
     seen = (counts > 0).any(axis=tuple(range(counts.ndim - 2)))
-    if np.any(seen & ~array):
-        s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
+    contradictions = np.argwhere(seen & ~array).tolist()
+    if contradictions:
+        s, x = contradictions[0]
         raise InputError(f"possible[{s}, {x}] means that the pair cannot occur, but counts[{s}, {x}] is positive")
     return array
 
@@ -161,10 +162,8 @@ def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> Int
     second = np.where(n > 0, counts @ (scaled**2).T / kept, 0.5)
     variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * kept / np.maximum(n - 1, 1)
     share = failure(beta) / (4 * len(functions))
-    intervals = (chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share))
-    lower = np.maximum(intervals[0][0], intervals[1][0])
-    upper = np.minimum(intervals[0][1], intervals[1][1])
-    return low + width * lower, np.minimum(low + width * upper, high)
+    lower, upper = zip(chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share), strict=True)
+    return low + width * np.maximum(*lower), np.minimum(low + width * np.minimum(*upper), high)
 
 
 # Numbers in one intermediate array.

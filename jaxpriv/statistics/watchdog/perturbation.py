@@ -152,9 +152,9 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError(
                 f"draw has {len(weights)} entries, but the joint has {len(useful)} useful symbols (axis x)"
             )
-        if (weights[~inside] > 0).any():
-            place = np.flatnonzero((weights > 0) & ~inside)[0]
-            raise InputError(f"draw[{place}] is positive, but that symbol is released and must mean itself only")
+        released = np.flatnonzero((weights > 0) & ~inside)
+        if released.size:
+            raise InputError(f"draw[{released[0]}] is positive, but that symbol is released and must mean itself only")
         if not abs(weights.sum() - 1) <= 1e-9 and inside.any():
             raise InputError("draw must sum to 1")
     if not inside.any():

@@ -403,9 +403,9 @@ def _checked(
     scores = np.abs(table).max(axis=1)
     if labels is not None:
         known = _whole(labels, "labels", records)
-        if not ((known >= 0) & (known < classes)).all():
-            place = np.flatnonzero(~((known >= 0) & (known < classes)))[0]
-            raise InputError(f"labels[{place}] is not among the classes 0 .. {classes - 1} of prior")
+        unknown = np.flatnonzero((known < 0) | (known >= classes))
+        if unknown.size:
+            raise InputError(f"labels[{unknown[0]}] is not among the classes 0 .. {classes - 1} of prior")
         if len(np.unique(known)) < classes:
             raise InputError("labels: some class of prior has no record, so nothing can be estimated about it")
         masses = (known == np.arange(classes)[:, None]) / records
