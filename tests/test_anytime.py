@@ -317,7 +317,7 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
 
 def test_points_of_a_worst_outcome_that_were_not_reached_have_what_other_budgets_prove():
     asked = problem(leakage=lk.MaxLift(), budget=BUDGET)
-    budgets = budget_at(JOINT, TABLE, 1.0) * np.array([0.1, 0.3, 0.2, 0.15])
+    budgets = budget_at(JOINT, TABLE, 1.0) * np.array([0.1, 0.3, 0.2, 0.15, 0.35])
     whole = jp.frontier(asked, budgets=budgets)
 
     def note(record):
@@ -325,15 +325,16 @@ def test_points_of_a_worst_outcome_that_were_not_reached_have_what_other_budgets
             raise KeyboardInterrupt
 
     early = jp.frontier(asked, budgets=budgets, progress=note)
-    assert list(early.status) == ["optimal", "optimal", "best_known", "best_known"]
-    for k in (2, 3):
+    assert list(early.status) == ["optimal"] * 2 + ["best_known"] * 3
+    for k in (2, 3, 4):
         one = early.solutions[k]
-        assert early.lower_bound[1] <= one.lower_bound <= whole.value[k]
+        # Rules for a smaller budget prove something within a larger one, and more than they did within a smaller one.
+        assert (early.lower_bound[1] if k < 4 else 0.01) < one.lower_bound <= whole.value[k]
         assert whole.lower_bound[k] <= one.value <= early.value[0]
         assert paid(one.mechanism) <= budgets[k] + 1e-12
         proof = jp.certify(problem(leakage=lk.MaxLift(), budget=budgets[k]), one)
         assert proof.valid
-        assert one.lower_bound <= proof.lower_bound + 1e-12
+        assert one.lower_bound == pytest.approx(proof.lower_bound, abs=1e-9)
 
 
 def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():

@@ -31,7 +31,9 @@ def fit_command(table: Path, given: Mapping[str, object]) -> str:
         if value is True:
             words.append(option)
         elif value is not None and value is not False and value != _USUAL.get(name):
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
+            words += [
+                word for entry in (value if isinstance(value, list) else [value]) for word in (option, str(entry))
+            ]
     return shlex.join(words)
 
 
@@ -76,8 +78,10 @@ def words_of(column: str, rule: "Rule") -> list[str]:
 
 def with_rules(columns: CostOptions, rules: "Mapping[str, Rule]") -> CostOptions:
     """The options with these rules in place of those given for the same columns."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for option in ("bins", "missing", "other"):
-        kept = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in rules]
-        found[option] = kept + [own[option] for own in itertools.starmap(settings, rules.items()) if option in own]
-    return replace(columns, **found)
+        others = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in rules]
+        texts[option] = others + [
+            options[option] for options in itertools.starmap(settings, rules.items()) if option in options
+        ]
+    return replace(columns, **texts)

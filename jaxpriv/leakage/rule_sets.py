@@ -393,7 +393,8 @@ class Power(AbstractRuleSet):
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         r, seen = term.reference, term.reference > 0
-        y = xp.where(seen, w / xp.where(seen, r, 1.0), 1.0) ** (1.0 / (term.parameter - 1.0))
+        top = xp.where(seen, w, 0.0).max(axis=-1, keepdims=True)  # a factor is none: powers of less may vanish
+        y = xp.where(seen, w / top / xp.where(seen, r, 1.0), 1.0) ** (1.0 / (term.parameter - 1.0))
         y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
         return -y if self.negative else y
 

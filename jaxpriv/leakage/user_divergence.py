@@ -222,11 +222,12 @@ class UserDivergence(AbstractDivergence):
     `lambda t: t * jnp.log(t)`. The gradient at t = 0 is 0. Raises `InputError` if f(1) is not 0 or
     `at_zero` is NaN or -inf. Without convexity data processing fails; evaluation does not check it.
 
-    As an objective or a limit f is refused (`InputError`, naming the ratio t) where it is NaN, or where a tangent
-    lies above it at one of some hundred points from 0 to 1e9. The proof of a solution is that a convex f lies above
-    its tangents, f(t) >= f(r) + f'(r)(t - r) for any r (Csiszár 1967): it assumes convexity between those points
-    too, and that `jax.jvp` of f is a slope (any one-sided mixture at a kink). f may be inf at 0 and above some
-    t > 1. Kinks and pieces where f is linear leave the interval of a solution open, with the status `not_certified`.
+    As an objective or a limit f is refused (`InputError`, naming the ratio t) where it is NaN, where a tangent lies
+    above it at one of some hundred points from 0 to 1e9, or where f(1) is not 0 but for rounding. The proof of a
+    solution is that a convex f lies above its tangents, f(t) >= f(r) + f'(r)(t - r) for any r (Csiszár 1967): it
+    assumes convexity between those points too, and that `jax.jvp` of f is a slope (any one-sided mixture at a kink). f
+    may be inf at 0 and above some t > 1. Kinks and pieces where f is linear leave the interval of a solution open, with
+    the status `not_certified`.
     """
 
     f: Callable[[Array], Array]
@@ -256,6 +257,9 @@ class UserDivergence(AbstractDivergence):
             _check_shape(f"{form}: f", self.f, (3, 2), "ratios t of shape (3, 2)")
         curve = UserCurve.of(self)
         check_convex(form, curve.value, curve.slope, curve.tilt)
+        at_one = float(curve.value(np.ones(1))[0])
+        if not abs(at_one) <= _TANGENT_ROUNDING:  # of a bound of 0 too, which no mechanism may undercut
+            raise InputError(f"{form}: f is {curve.size * at_one:.3g} at t = 1: subtract that, from at_zero too")
 
     @property
     def untraceable(self) -> str | None:

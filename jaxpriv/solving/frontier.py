@@ -21,7 +21,7 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.candidate import CertifiedCandidate
-from jaxpriv.program.certificates import certify_program
+from jaxpriv.program.certificates import certify_program, least_limit
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
@@ -362,7 +362,7 @@ def _answer(stages: Stages, point: _Waiting, run: Run | None) -> CertifiedCandid
 def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solutions: list[Solution]) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
     if each_stages[i].problem.form.minimax:
-        return _of_other_budgets(i, points, solutions, each_stages[i].goal)
+        return _of_other_budgets(i, points, solutions, each_stages[i])
     place = points.reshape(len(points), -1)
     solved = [
         j
@@ -393,23 +393,28 @@ def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solu
     return stages.combined(best.mechanism, proof)
 
 
-def _of_other_budgets(i: int, points: np.ndarray, solutions: list[Solution], goal: Goal) -> Solution:
+def _of_other_budgets(i: int, points: np.ndarray, solutions: list[Solution], stages: Stages) -> Solution:
     """A mechanism for budgets that are no larger meets these too, and no mechanism for budgets that are no smaller does
-    better than theirs.
+    better than theirs. The rules of either may prove more within these budgets.
     """
-    solution = solutions[i]
     met = [j for j, point in enumerate(solutions) if point.status in ("optimal", "best_known")]
     smaller = [solutions[j] for j in met if (points[j] <= points[i]).all()]
     larger = [solutions[j] for j in met if (points[j] >= points[i]).all()]
     best = min(smaller, key=lambda point: point.value)
-    proof = max(larger, key=lambda point: point.lower_bound)
+    least = max(larger, key=lambda point: point.lower_bound)
+
+    def proved(point: Solution) -> float:
+        duals = point.scores[0], point.weights, point.multipliers
+        return least_limit(stages.problem, *duals, float(least.lower_bound), float(best.value))
+
+    proof = max((least, best), key=proved)
     names = ("mechanism", "value", "leakage", "distortion")
     joined = dataclasses.replace(
-        solution,
-        lower_bound=proof.lower_bound,
+        solutions[i],
+        lower_bound=np.float64(proved(proof)),
         scores=proof.scores,
         weights=proof.weights,
         multipliers=proof.multipliers,
         **{name: getattr(best, name) for name in names},
     )
-    return dataclasses.replace(joined, code=np.int32(Status.OPTIMAL)) if goal.met(joined) else joined
+    return dataclasses.replace(joined, code=np.int32(Status.OPTIMAL)) if stages.goal.met(joined) else joined

@@ -190,8 +190,8 @@ def _best(
     mechanism = search.best.mechanism
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)
     source = problem.joint.sum(axis=0)
-    mechanism = jnp.where(source[:, None] > 0, mechanism / mechanism.sum(axis=1, keepdims=True), source @ mechanism)
-    return mechanism, search.best.residual, search.steps
+    mechanism = jnp.where(source[:, None] > 0, mechanism, source @ mechanism)
+    return mechanism / mechanism.sum(axis=1, keepdims=True), search.best.residual, search.steps
 
 
 class _BestEnd(NamedTuple):

@@ -199,6 +199,7 @@ def test_the_cost_without_an_output_is_an_interval():
         (lambda t: -((t - 1.0) ** 2), -1.0, "convex"),
         (lambda t: jnp.sin(3 * (t - 1.0)), -1.0, "convex"),
         (lambda t: (t - 1.0) ** 2, 0.5, r"at_zero"),
+        (lambda t: (t - 1.0) ** 2 - 9e-7, 1.0 - 9e-7, "-9e-07 at t = 1"),
         (lambda t: jnp.sqrt(t - 0.5) - math.sqrt(0.5), 0.0, "NaN at t"),
         (lambda t: jnp.where(t == 1.0, 0.0, jnp.nan), 0.0, "NaN at t"),
         (lambda t: jnp.where(t < 50, (t - 1.0) ** 2, 49.0**2), 1.0, "convex"),

@@ -45,6 +45,14 @@ def test_rules_are_tight(rough, name):
     assert_allclose(program.slack(rules), 0.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sibson-2", "arimoto-3"])
+def test_rules_about_an_output_do_not_depend_on_its_mass(rough, name):
+    joint, table = rough
+    program = stated(jp.DistortionProblem(joint, table, budget=0.2, leakage=MEASURES[name]))
+    columns = joint.T[:5] + 1e-3
+    assert_allclose(program.rules(1e-200 * columns), program.rules(columns), rtol=1e-12)
+
+
 def _small(number, leakage):
     """The problem of the random joint of a number."""
     rng = np.random.default_rng(0)

@@ -104,21 +104,19 @@ _POINTS, _MOST = 49, 2**24
 
 @dataclass(frozen=True)
 class Divergence:
-    """A generator f with f(1) = f'(1) = 0: f, bounds of f'' between two points, the largest D_s at a p^_s."""
+    """A generator f with f(1) = f'(1) = 0."""
 
     value: Callable[[np.ndarray], np.ndarray]
-    second: Callable[[np.ndarray], np.ndarray]
     scale: float  # f''(1)
+    bend: float  # the largest f'' within NEAR of 1
     most: Callable[[np.ndarray], np.ndarray]  # p^_s times the largest divergence of a row from the mean of the rows
     range: Callable[[float], float]  # the largest value with so many private or released symbols
 
 
-# The third value is f''(1): of r ln r - r + 1, and of (r - 1)^2.
-KL = Divergence(lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0, entr, math.log)
-# f'' = 2.
-CHI_SQUARED = Divergence(
-    lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0
-)
+# f'' is 1/r.
+KL = Divergence(lambda r: xlogy(r, r) - r + 1, 1.0, 1 / (1 - NEAR), entr, math.log)
+# f'' is 2.
+CHI_SQUARED = Divergence(lambda r: (r - 1) ** 2, 2.0, 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0)
 
 
 def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
@@ -157,10 +155,8 @@ def sides() -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=256)
 def _least_ratios(lam: float, eta: float, divergence: Divergence) -> tuple[np.ndarray, np.ndarray]:
     """(right ends of cells above 1, a lower bound of inf k/f over 0 <= r <= right end)."""
-    near = np.array([1 - NEAR]), np.array([1 + NEAR])
-    flat = _bends(*near, lam, eta)[0][0]
-    curve = divergence.second(near[0])[0]  # f'' does not increase in r
-    middle = flat / curve if flat > 0 else -np.inf
+    flat = _bends(np.array([1 - NEAR]), np.array([1 + NEAR]), lam, eta)[0][0]
+    middle = flat / divergence.bend if flat > 0 else -np.inf
     below, above = sides()
     left = _cells(below, lam, eta, divergence).min()
     right = _cells(above, lam, eta, divergence)

@@ -21,6 +21,7 @@ from scipy.special import entr
 
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.statistics.watchdog.staircase import merged_leakage
 
@@ -128,10 +129,8 @@ def _one_group(joint: np.ndarray, private: np.ndarray, hidden: np.ndarray) -> fl
 
 def _grouped(joint: np.ndarray, group: np.ndarray) -> np.ndarray:
     """P(s, G) `(s, g)`."""
-    masses = np.zeros((len(joint), int(group.max()) + 1))
     inside = group >= 0
-    np.add.at(masses.T, group[inside], joint[:, inside].T)
-    return masses
+    return columns_added(joint[:, inside], group[inside])
 
 
 def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
@@ -207,8 +206,7 @@ def _subsets(
         # What merging takes from the entropy of the groups.
         loss = entr(masses[:, others].sum(axis=0)) - entr(shares)
         meets = after <= limit
-        key = (~meets, np.where(meets, 0.0, after), loss)
-        best = int(np.lexsort(key[::-1])[0])
+        best = int(np.lexsort((loss, np.where(meets, 0.0, after), ~meets))[0])
         partner = others[best]
         masses[:, worst], leaks[worst] = together[:, best], after[best]
         alive[partner] = False
