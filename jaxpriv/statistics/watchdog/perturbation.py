@@ -141,7 +141,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError(f"draw must be one of {', '.join(DRAWS)}, or a distribution")
         if asked == "single":
             return None
-        weights = np.where(inside, 1.0, 0.0)
+        weights = inside.astype(np.float64)
         if asked == "marginal":
             record = float(joint[joint > 0].min())  # no smaller than that of one record
             for number in range(int(group.max()) + 1):
@@ -159,8 +159,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError("draw must sum to 1")
     if not inside.any():
         return np.zeros(len(useful))
-    totals = np.bincount(group[inside], weights=weights[inside], minlength=group.max() + 1)
-    sizes = np.bincount(group[inside], minlength=group.max() + 1)
+    totals, sizes = np.bincount(group[inside], weights=weights[inside]), np.bincount(group[inside])
     # A group without weight (symbols that never occur) is drawn from evenly.
     empty = totals[group] == 0
     share = np.where(empty, 1.0 / sizes[group], weights / np.where(empty, 1.0, totals[group]))
