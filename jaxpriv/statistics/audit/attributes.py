@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.data.datasets._layout import columns_added, distinct_rows
 from jaxpriv.leakage import CorrectGuess
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.solve import solve
@@ -59,7 +59,7 @@ def attribute_rows(
     for one in chosen:
         own = attributes[:, one]
         place = distinct_rows(own, sizes[list(one)].tolist())[1] if one else np.zeros(len(own), dtype=np.int64)
-        first, second = (_merged(half, place) for half in (choosing, counting))
+        first, second = (columns_added(half, place) for half in (choosing, counting))
         table = first + second
         within = [bounds[one[:k] + one[k + 1 :]] for k in range(len(one))]
         hits = guessed_right(first, second)
@@ -78,10 +78,3 @@ def attribute_rows(
         certain = float(table[:, np.count_nonzero(table, axis=0) == 1].sum() / n)
         upper = binomial.correct_guess(table, share)
         yield AttributeRow(one, certain, guess, bounds[one], upper, disclosure, value, bound)
-
-
-def _merged(counts: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Counts (S, X) with the columns of equal `place` added up."""
-    merged = np.zeros((place.max() + 1, len(counts)), dtype=np.int64)
-    np.add.at(merged, place, counts.T)
-    return merged.T

@@ -32,10 +32,10 @@ import numpy as np
 from scipy.special import rel_entr, xlogy
 
 from jaxpriv._runtime.types import Arr
-from jaxpriv.leakage.population import least
+from jaxpriv.leakage.population import Routes, least
 from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change, negative_entropy
 from jaxpriv.statistics.confidence import AbstractConfidenceSet, Box, Population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND, chord_sum
+from jaxpriv.statistics.confidence.sets import ROUND, Interval, chord_sum
 
 # Powers beyond this are left out; quotients beyond it had a zero below.
 _HUGE = 1e250
@@ -100,7 +100,7 @@ class SampleUpperBounds:
         return (np.maximum(first, rest).sum(axis=-1) + kept[None, :, None] * cost[:, None, :]).min(axis=-1)
 
     @cached_property
-    def lift_interval(self) -> tuple[np.ndarray, np.ndarray]:
+    def lift_interval(self) -> Interval:
         """P(y|s)/P(y), least and most, (R, M, S, Y); outputs that never occur have 1."""
         one = self.outputs
         floor = np.maximum(one.low[:, :, None, :], one.private_low[:, None, :, None] * one.given_high)
@@ -120,7 +120,7 @@ class SampleUpperBounds:
         return np.log(np.maximum(self.lift_interval[1].max(axis=(2, 3)), 1.0))
 
     @cached_property
-    def likeliest(self) -> tuple[np.ndarray, np.ndarray]:
+    def likeliest(self) -> Interval:
         """max_s p_s, least and most, (R, 1)."""
         least = np.maximum(self.outputs.private_low.max(axis=1), 1 / self.private)
         return least[:, None], self.outputs.private_high.max(axis=1)[:, None]
@@ -134,7 +134,7 @@ class SampleUpperBounds:
         ]
 
     @cached_property
-    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self) -> Interval:
         """P(s|y), least and most, (R, M, Y, S)."""
         one = self.outputs
         low = one.private_low[:, None, :, None] * one.given_low
@@ -161,9 +161,7 @@ class SampleUpperBounds:
         mean = (prior[:, None, :, None] * (middle / largest) ** order).sum(axis=2)
         return _normalised(largest[:, :, 0] * mean ** (1 / order) + 1e-9 * self.centres[0])
 
-    def sibson(
-        self, order: float, prior: AbstractConfidenceSet, fitted: np.ndarray, *, own_prior: bool
-    ) -> dict[str, np.ndarray]:
+    def sibson(self, order: float, prior: AbstractConfidenceSet, fitted: np.ndarray, *, own_prior: bool) -> Routes:
         """Sibson's information of `order` for the priors in a set around `fitted` (R, S).
 
         `own_prior`: the set is about the prior of the population itself, not about another one.
@@ -211,7 +209,7 @@ class SampleUpperBounds:
         return Box(np.maximum(least - ROUND, 0.0), np.minimum(most + ROUND, 1.0), possible)
 
     @cached_property
-    def information(self) -> dict[str, np.ndarray]:
+    def information(self) -> Routes:
         """Routes to mutual information."""
         return {
             **self.sibson(1.0, self.outputs.private, self.prior, own_prior=True),
@@ -223,7 +221,7 @@ class SampleUpperBounds:
         return least(self.information)
 
     @cached_property
-    def correct_guess(self) -> dict[str, np.ndarray]:
+    def correct_guess(self) -> Routes:
         one = self.outputs
         fitted = self.joint.max(axis=2).sum(axis=-1)
         cells = (one.private_high[:, None, :, None] * one.given_high).max(axis=2).sum(axis=-1)
@@ -235,7 +233,7 @@ class SampleUpperBounds:
         return {name: np.minimum(value, 1.0) for name, value in routes.items()}
 
     @cached_property
-    def total_variation(self) -> dict[str, np.ndarray]:
+    def total_variation(self) -> Routes:
         return {
             "vertices": self.f_information(lambda r, q: 0.5 * np.abs(r - q)),
             "maximal leakage": np.expm1(self.maximal_leakage),
@@ -266,7 +264,7 @@ class SampleUpperBounds:
         return np.where(self.occurring[:, :, None, :], worst, 0.0)
 
     @cached_property
-    def chi_squared(self) -> dict[str, np.ndarray]:
+    def chi_squared(self) -> Routes:
         return {
             "vertices": self.f_information(lambda r, q: (r - q) ** 2 / q),
             "maximal leakage": np.expm1(self.maximal_leakage),
@@ -279,12 +277,12 @@ class SampleUpperBounds:
 
     # What measures are bounded by: see `leakage.population`.
 
-    def sibson_of(self, order: float) -> dict[str, np.ndarray]:
+    def sibson_of(self, order: float) -> Routes:
         if order == 1:
             return self.information
         return self.sibson(order, self.outputs.private, self.prior, own_prior=True)
 
-    def arimoto(self, order: float) -> dict[str, np.ndarray]:
+    def arimoto(self, order: float) -> Routes:
         """Sibson's information of that order for the priors proportional to p^a."""
         if order == 1:
             return self.information
@@ -293,14 +291,14 @@ class SampleUpperBounds:
         powers = (self.prior / self.prior.max(axis=1, keepdims=True)) ** order
         return self.sibson(order, self.escort(order), powers / powers.sum(axis=-1, keepdims=True), own_prior=False)
 
-    def capacity(self, order: float) -> dict[str, np.ndarray]:
+    def capacity(self, order: float) -> Routes:
         """Sibson's information of that order for any prior: the set of all of them, around the uniform one."""
         low = np.zeros_like(self.outputs.private_low)
         every = Box(low, np.ones_like(low), np.ones(low.shape, bool))
         return self.sibson(order, every, np.full(low.shape, 1 / self.private), own_prior=False)
 
     @cached_property
-    def min_entropy(self) -> dict[str, np.ndarray]:
+    def min_entropy(self) -> Routes:
         return {
             "correct guess": np.log(least(self.correct_guess) / self.likeliest[0]),
             "maximal leakage": self.maximal_leakage,
@@ -319,7 +317,7 @@ class SampleUpperBounds:
         return np.log(np.where(self.occurring, worst, 1.0).max(axis=-1))
 
     @cached_property
-    def posterior_entropy(self) -> dict[str, np.ndarray]:
+    def posterior_entropy(self) -> Routes:
         largest = chord_sum(*self.posterior, negative_entropy)
         left = np.maximum(np.where(self.occurring, -largest, np.inf).min(axis=-1), 0.0)
         return {
@@ -328,7 +326,7 @@ class SampleUpperBounds:
         }
 
     @cached_property
-    def relative_entropy(self) -> dict[str, np.ndarray]:
+    def relative_entropy(self) -> Routes:
         # p (t ln t - t + 1) for the lift t: convex in t, so maximal at an end of its interval.
         terms = np.maximum(*(xlogy(t, t / np.e) + 1 for t in self.lift_interval))
         by_output = self.expected(np.moveaxis(terms, 2, 3))  # (R, M, Y)
@@ -344,7 +342,7 @@ class SampleUpperBounds:
         }
 
     @cached_property
-    def guess_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def guess_gain(self) -> tuple[Routes, Routes]:
         likeliest_low, likeliest_high = self.likeliest
         kept = (1 - self.kept_uncertainty) * (1 - likeliest_low)
         largest = np.where(self.occurring, self.posterior[1].max(axis=-1), 0.0).max(axis=-1)
@@ -362,7 +360,7 @@ class SampleUpperBounds:
         return average, worst
 
     @cached_property
-    def quadratic_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def quadratic_gain(self) -> tuple[Routes, Routes]:
         kept = self.kept_uncertainty
         # sum_y q |P(.|y) - p|^2 = sum_s p_s^2 sum_y (r - q)^2/q.
         rows = self.vertices(lambda r, q: (r - q) ** 2 / q).sum(axis=-1)
@@ -385,7 +383,7 @@ def _normalised(values: np.ndarray) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
 
 
-def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> Interval:
     """The least and the largest share of each entry in the sum along an axis, for entries in [low, high]."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(high > 0, high / (high + others(low, axis)), 0.0)

@@ -280,10 +280,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     """Adjusted p-values: rejecting those below alpha errs anywhere with probability at most alpha (Holm 1979)."""
     p = np.asarray(p_values, float)
     order = np.argsort(p)
-    adjusted = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
-    result = np.empty_like(p)
-    result[order] = adjusted
-    return result
+    return np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))[np.argsort(order)]
 
 
 # Does a release come from the mechanism that was audited? Tests with p-values that hold at every sample size.

@@ -382,12 +382,11 @@ def _contracted_ratio(lam: float, eta: float, power: float, rest: float, least: 
         return -(r - w) * np.expm1(-power * logs) / rest + lam * w * logs - lam * eta * u
 
     below, above = sides()
-    inside = below[below > least]
-    halves = [np.concatenate([[min(least, 1 - NEAR)], inside]), above[: np.searchsorted(above, top) + 1]]
     if above[-1] < top:
         return 0.0
+    below = np.concatenate([[min(least, 1 - NEAR)], below[below > least]])
     found = [_near_one(lam, eta, power, w) for w in (least, 1.0)]
-    for grid, ends in ((halves[0], (least, halves[0])), (halves[1], (least, 1.0))):
+    for grid, ends in ((below, (least, below)), (above[: np.searchsorted(above, top) + 1], (least, 1.0))):
         if len(grid) < 2:
             continue
         base = 1 + eta * (grid[:-1] - 1)

@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +55,10 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     return array
 
 
+# The lower and the upper ends of intervals.
+Interval: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
 # Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
 
 
@@ -63,7 +68,7 @@ _HALVINGS = 60
 _SLACK = 1e-12
 
 
-def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> Interval:
     """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
 
     lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
@@ -79,7 +84,7 @@ def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
 
 
-def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> Interval:
     """(lower, upper) (k, ...) of k probabilities with total 1 from their `hits`, all of them with probability 1 - beta.
 
     Of two probabilities the interval of one is that of the other.
@@ -115,7 +120,7 @@ def relative_entropy_limit(share: ArrayLike, radius: ArrayLike) -> np.ndarray:
 MEAN_ROUND = 1e-12
 
 
-def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
     """(lower, upper) for functions in [0, 1]: each side with probability 1 - beta; `draws` 0 gives (0, 1)."""
     beta = failure(beta)
     mean, draws = np.broadcast_arrays(np.asarray(mean, float), np.asarray(draws, float))
@@ -127,9 +132,7 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple
     return lower, relative_entropy_limit(mean, allowed)
 
 
-def bernstein_interval(
-    mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float
-) -> tuple[np.ndarray, np.ndarray]:
+def bernstein_interval(mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
     """(lower, upper) for functions in [0, 1] with sample variance `variance`: each side with probability 1 - beta.
 
     Fewer than two draws give (0, 1).
@@ -143,7 +146,7 @@ def bernstein_interval(
     return np.where(many, np.maximum(0.0, mean - width), 0.0), np.where(many, np.minimum(1.0, mean + width), 1.0)
 
 
-def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> Interval:
     """(lower, upper) of E f_j for each function `functions[j]` (m, k) and sample `counts[b]` (B, k): (B, m).
 
     For each sample its m intervals hold together with probability 1 - beta (four statements each). The functions

@@ -251,7 +251,7 @@ def watchdog(
     else:
         plain = _reaching(joint, score, found, scalar(target_utility, "target_utility", low=0.0))
         target = plain.leakage
-    if isinstance(asked, CompleteMerging) and isinstance(asked.draw, str) and asked.draw == "marginal":
+    if perturbation is None:
         return plain
     if isinstance(asked, CompleteMerging):
         return _built(joint, score, plain.epsilon, asked)

@@ -21,6 +21,7 @@ from scipy.special import entr
 
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.statistics.watchdog.staircase import merged_leakage
 
@@ -128,10 +129,8 @@ def _one_group(joint: np.ndarray, private: np.ndarray, hidden: np.ndarray) -> fl
 
 def _grouped(joint: np.ndarray, group: np.ndarray) -> np.ndarray:
     """P(s, G) `(s, g)`."""
-    masses = np.zeros((len(joint), int(group.max()) + 1))
     inside = group >= 0
-    np.add.at(masses.T, group[inside], joint[:, inside].T)
-    return masses
+    return columns_added(joint[:, inside], group[inside])
 
 
 def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
@@ -142,7 +141,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError(f"draw must be one of {', '.join(DRAWS)}, or a distribution")
         if asked == "single":
             return None
-        weights = np.where(inside, 1.0, 0.0)
+        weights = inside.astype(np.float64)
         if asked == "marginal":
             record = float(joint[joint > 0].min())  # no smaller than that of one record
             for number in range(int(group.max()) + 1):
@@ -160,8 +159,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError("draw must sum to 1")
     if not inside.any():
         return np.zeros(len(useful))
-    totals = np.bincount(group[inside], weights=weights[inside], minlength=group.max() + 1)
-    sizes = np.bincount(group[inside], minlength=group.max() + 1)
+    totals, sizes = np.bincount(group[inside], weights=weights[inside]), np.bincount(group[inside])
     # A group without weight (symbols that never occur) is drawn from evenly.
     empty = totals[group] == 0
     share = np.where(empty, 1.0 / sizes[group], weights / np.where(empty, 1.0, totals[group]))
@@ -207,8 +205,7 @@ def _subsets(
         # What merging takes from the entropy of the groups.
         loss = entr(masses[:, others].sum(axis=0)) - entr(shares)
         meets = after <= limit
-        key = (~meets, np.where(meets, 0.0, after), loss)
-        best = int(np.lexsort(key[::-1])[0])
+        best = int(np.lexsort((loss, np.where(meets, 0.0, after), ~meets))[0])
         partner = others[best]
         masses[:, worst], leaks[worst] = together[:, best], after[best]
         alive[partner] = False

@@ -21,6 +21,7 @@ from scipy.special import entr
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.types import Joint
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 
 # The log-lift i(s,x) = ln P(s|x)/P(s) of a joint, and the score max_s |i(s,x)| of every useful symbol.
@@ -418,9 +419,9 @@ def _checked(
     differing = np.flatnonzero(~(np.abs(scores - scores[first][place]) <= 1e-6))
     if differing.size:
         raise InputError(f"symbols[{differing[0]}] is that of an earlier record with another score")
-    joined = np.zeros((classes, len(first)))
-    np.add.at(joined.T, place, masses.T)
-    return _Samples(scores[first], joined, np.bincount(place) / records, scores[first][place], basis)
+    return _Samples(
+        scores[first], columns_added(masses, place), np.bincount(place) / records, scores[first][place], basis
+    )
 
 
 def _whole(value: object, name: str, size: int) -> np.ndarray:
