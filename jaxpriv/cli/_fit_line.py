@@ -3,10 +3,11 @@
 import itertools
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxpriv.cli._options import DesignOptions, FormOptions, TimeOptions
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
 
@@ -14,15 +15,7 @@ if TYPE_CHECKING:
     from jaxpriv.statistics.tables import Rule
 
 # Options that are left out where they have these values.
-_USUAL = {
-    "leakage": "mutual-information",
-    "split": 0.5,
-    "seed": 0,
-    "confidence": 0.95,
-    "unseen": "refuse",
-    "resolution": 32,
-    "tol": 1e-6,
-}
+_USUAL = {one.name: one.default for kind in (FormOptions, DesignOptions, TimeOptions) for one in fields(kind)}
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
     *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population", "after"),

@@ -238,17 +238,17 @@ class FitRequest(DesignRequest, MeasureRequest):
         scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
         if self.after is not None:
             instance(self.after, "after", Mechanism, hint=MADE_BY_FIT)
-        if self.after is not None and (
-            problem not in ("budget", "leakage-budget")
-            or self.leakage != "mutual-information"
-            or self.form == "worst"
-            or self.population
-            or self.leakage_tolerance is not None
-        ):
-            raise InputError(
-                "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
-                "`leakage_tolerance`"
-            )
+            if (
+                problem not in ("budget", "leakage-budget")
+                or self.leakage != "mutual-information"
+                or self.form == "worst"
+                or self.population
+                or self.leakage_tolerance is not None
+            ):
+                raise InputError(
+                    "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
+                    "`leakage_tolerance`"
+                )
         if self.unseen not in UNSEEN:
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
