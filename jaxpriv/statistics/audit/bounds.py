@@ -44,8 +44,8 @@ _HUGE = 1e250
 class SampleUpperBounds:
     """What R populations and M mechanisms allow, as pieces that the bounds on measures share (`routes`)."""
 
-    def __init__(self, known: Population, mechanisms: np.ndarray):
-        self.known, self.outputs, self.mechanisms = known, seen_through(known, mechanisms), mechanisms
+    def __init__(self, population: Population, mechanisms: np.ndarray):
+        self.population, self.outputs, self.mechanisms = population, seen_through(population, mechanisms), mechanisms
         *self.batch, self.private, self.released = self.outputs.given_low.shape
 
     # Shapes: (R, M) unless stated.
@@ -53,12 +53,12 @@ class SampleUpperBounds:
     @cached_property
     def joint(self) -> np.ndarray:
         """The fitted P(s, y), (R, M, S, Y)."""
-        return np.einsum("rsx,mxy->rmsy", self.known.joint, self.mechanisms)
+        return np.einsum("rsx,mxy->rmsy", self.population.joint, self.mechanisms)
 
     @cached_property
     def prior(self) -> np.ndarray:
         """The fitted P_S, (R, S)."""
-        return self.known.joint.sum(axis=2)
+        return self.population.joint.sum(axis=2)
 
     @cached_property
     def occurring(self) -> np.ndarray:
@@ -86,27 +86,27 @@ class SampleUpperBounds:
         1 - sum_y min_x W[x, y]. For the s with the smallest v_s, any number of them, that is used; for the others
         the intervals.
         """
-        distance = self.known.given.variation.reshape(-1, self.private)
-        kept = 1 - self.outputs.least.sum(axis=-1)  # (M,)
+        distance = self.population.given.variation.reshape(-1, self.private)
+        contraction = 1 - self.outputs.least.sum(axis=-1)  # (M,)
         order = np.argsort(distance, axis=1)
         cost = np.cumsum(np.take_along_axis(distance, order, axis=1), axis=1)
-        fitted = np.einsum("rsx,mxy->rmsy", self.known.conditional, self.mechanisms)
+        fitted = np.einsum("rsx,mxy->rmsy", self.population.conditional, self.mechanisms)
         fitted, high = (
             np.take_along_axis(part, order[:, None, :, None], axis=2) for part in (fitted, self.outputs.given_high)
         )
         first = np.maximum.accumulate(fitted, axis=2)
         rest = np.maximum.accumulate(high[:, :, ::-1], axis=2)[:, :, ::-1]
         rest = np.concatenate([rest[:, :, 1:], np.zeros_like(rest[:, :, :1])], axis=2)
-        return (np.maximum(first, rest).sum(axis=-1) + kept[None, :, None] * cost[:, None, :]).min(axis=-1)
+        return (np.maximum(first, rest).sum(axis=-1) + contraction[None, :, None] * cost[:, None, :]).min(axis=-1)
 
     @cached_property
     def lift_interval(self) -> Interval:
         """P(y|s)/P(y), least and most, (R, M, S, Y); outputs that never occur have 1."""
-        one = self.outputs
-        floor = np.maximum(one.low[:, :, None, :], one.private_low[:, None, :, None] * one.given_high)
+        outputs = self.outputs
+        floor = np.maximum(outputs.low[:, :, None, :], outputs.private_low[:, None, :, None] * outputs.given_high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(one.given_high > 0, one.given_high / floor, 0.0)
-            least = np.where(one.given_low > 0, one.given_low / one.high[:, :, None, :], 0.0)
+            most = np.where(outputs.given_high > 0, outputs.given_high / floor, 0.0)
+            least = np.where(outputs.given_low > 0, outputs.given_low / outputs.high[:, :, None, :], 0.0)
         occurring = self.occurring[:, :, None, :]
         return np.where(occurring, least, 1.0), np.where(occurring, most, 1.0)
 
@@ -129,28 +129,28 @@ class SampleUpperBounds:
     def private_entropy(self) -> np.ndarray:
         """The largest H(S), (R, 1)."""
         fitted = entropy(self.prior)
-        return np.minimum(fitted + entropy_change(self.known.private_distance, self.private), np.log(self.private))[
-            :, None
-        ]
+        return np.minimum(
+            fitted + entropy_change(self.population.private_distance, self.private), np.log(self.private)
+        )[:, None]
 
     @cached_property
     def posterior(self) -> Interval:
         """P(s|y), least and most, (R, M, Y, S)."""
-        one = self.outputs
-        low = one.private_low[:, None, :, None] * one.given_low
-        high = one.private_high[:, None, :, None] * one.given_high
+        outputs = self.outputs
+        low = outputs.private_low[:, None, :, None] * outputs.given_low
+        high = outputs.private_high[:, None, :, None] * outputs.given_high
         least_lift, most_lift = self.lift_interval
         least, most = _shares(low, high, 2)
-        most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
-        least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - ROUND
+        most = np.minimum(np.minimum(most, outputs.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
+        least = np.maximum(least, outputs.private_low[:, None, :, None] * least_lift) - ROUND
         return np.moveaxis(np.maximum(least, 0.0), 2, 3), np.moveaxis(most, 2, 3)
 
     @cached_property
     def centres(self) -> list[np.ndarray]:
         """Output distributions Q to measure from, (R, M, Y), positive where an output can occur."""
-        one = self.outputs
-        middle = _normalised(one.low + one.high)
-        wide = _normalised(one.given_high.max(axis=2))
+        outputs = self.outputs
+        middle = _normalised(outputs.low + outputs.high)
+        wide = _normalised(outputs.given_high.max(axis=2))
         hardest = np.broadcast_to(capacity_output(self.mechanisms)[None], middle.shape)
         return [_normalised(centre + 1e-9 * middle) for centre in (middle, wide, hardest)]
 
@@ -169,8 +169,8 @@ class SampleUpperBounds:
         routes = {"maximal leakage": self.maximal_leakage}
         if np.isinf(order):
             return routes
-        one, rows = self.outputs, self.mechanisms[None]
-        low, high = one.given_low, one.given_high
+        outputs, rows = self.outputs, self.mechanisms[None]
+        low, high = outputs.given_low, outputs.given_high
         best, linear = np.full(self.batch, np.inf), np.full(self.batch, np.inf)
         for centre in (self.own_centre(order, fitted), *self.centres):
             function = _order_term(order, centre[:, :, None, :])
@@ -182,7 +182,7 @@ class SampleUpperBounds:
             # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
             # and its square root bounds the total variation.
             of_rows = at_rows.sum(axis=-1) + ROUND * (1 + np.abs(at_rows).max(axis=-1))
-            value = self.known.useful.upper(of_rows) if own_prior else self.known.useful.top(of_rows)
+            value = self.population.useful.upper(of_rows) if own_prior else self.population.useful.top(of_rows)
             linear = np.minimum(linear, _of_order(order, value))
         routes |= {"divergence from a centre": best, "leakage of X": linear}
         if order > 1:
@@ -222,11 +222,11 @@ class SampleUpperBounds:
 
     @cached_property
     def correct_guess(self) -> Routes:
-        one = self.outputs
+        outputs = self.outputs
         fitted = self.joint.max(axis=2).sum(axis=-1)
-        cells = (one.private_high[:, None, :, None] * one.given_high).max(axis=2).sum(axis=-1)
+        cells = (outputs.private_high[:, None, :, None] * outputs.given_high).max(axis=2).sum(axis=-1)
         routes = {
-            "total variation": fitted + self.known.distance[:, None] + ROUND,
+            "total variation": fitted + self.population.distance[:, None] + ROUND,
             "largest rows": cells * (1 + ROUND),
             "maximal leakage": self.likeliest[1] * np.exp(self.maximal_leakage),
         }
@@ -246,11 +246,11 @@ class SampleUpperBounds:
         return self.expected(self.vertices(perspective).sum(axis=-1))
 
     def vertices(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        one = self.outputs
-        r_low, r_high = one.given_low, one.given_high
-        q_low = np.broadcast_to(one.low[:, :, None, :], r_low.shape)
-        q_high = np.broadcast_to(one.high[:, :, None, :], r_low.shape)
-        share = one.private_low[:, None, :, None]
+        outputs = self.outputs
+        r_low, r_high = outputs.given_low, outputs.given_high
+        q_low = np.broadcast_to(outputs.low[:, :, None, :], r_low.shape)
+        q_high = np.broadcast_to(outputs.high[:, :, None, :], r_low.shape)
+        share = outputs.private_low[:, None, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.clip(np.where(share > 0, q_low / share, np.inf), r_low, r_high)
         points = [
@@ -344,38 +344,38 @@ class SampleUpperBounds:
     @cached_property
     def guess_gain(self) -> tuple[Routes, Routes]:
         likeliest_low, likeliest_high = self.likeliest
-        kept = (1 - self.kept_uncertainty) * (1 - likeliest_low)
+        by_min_lift = (1 - self.kept_uncertainty) * (1 - likeliest_low)
         largest = np.where(self.occurring, self.posterior[1].max(axis=-1), 0.0).max(axis=-1)
         average = {
             "correct guess": least(self.correct_guess) - likeliest_low,
             "maximal leakage": likeliest_high * np.expm1(self.maximal_leakage),
             "total variation": least(self.total_variation),
-            "min-lift": kept,
+            "min-lift": by_min_lift,
         }
         worst = {
             "posterior": largest - likeliest_low,
             "max-lift": 1 - np.exp(-self.max_lift),  # P(s|y) - p_s = P(s|y)(1 - 1/lift)
-            "min-lift": kept,
+            "min-lift": by_min_lift,
         }
         return average, worst
 
     @cached_property
     def quadratic_gain(self) -> tuple[Routes, Routes]:
-        kept = self.kept_uncertainty
+        uncertainty = self.kept_uncertainty
         # sum_y q |P(.|y) - p|^2 = sum_s p_s^2 sum_y (r - q)^2/q.
         rows = self.vertices(lambda r, q: (r - q) ** 2 / q).sum(axis=-1)
         most = self.outputs.private_high[:, None, :]
         average = {
             "vertices": self.expected(np.where(most > 0, most * rows, 0.0)),
             "chi-squared": self.likeliest[1] * least(self.chi_squared),
-            "min-lift": (1 - kept) * (1 - 1 / self.private),
+            "min-lift": (1 - uncertainty) * (1 - 1 / self.private),
         }
         squares = np.where(self.occurring, chord_sum(*self.posterior, np.square), 0.0).max(axis=-1)
         # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
         fitted = np.linalg.norm(self.prior, axis=1)
-        norm = np.maximum(fitted - np.sqrt(2) * self.known.private_distance, np.sqrt(1 / self.private))
+        norm = np.maximum(fitted - np.sqrt(2) * self.population.private_distance, np.sqrt(1 / self.private))
         before = norm[:, None] ** 2
-        worst = {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - kept) * (1 - before)}
+        worst = {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - uncertainty) * (1 - before)}
         return average, worst
 
 
@@ -401,14 +401,14 @@ def others(values: np.ndarray, axis: int) -> np.ndarray:
 
 def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The convex function of one entry: r ln(r/Q) (order 1), r^a Q^(1-a), or minus it for a < 1."""
-    kept = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
+    positive = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
 
     def term(r: np.ndarray) -> np.ndarray:
         r = np.where(centre > 0, r, 0.0)
         if order == 1:
-            return rel_entr(r, kept)
+            return rel_entr(r, positive)
         with np.errstate(over="ignore"):
-            return kept * (r / kept) ** order * (1.0 if order > 1 else -1.0)
+            return positive * (r / positive) ** order * (1.0 if order > 1 else -1.0)
 
     return term
 

@@ -77,8 +77,8 @@ def intercept(slope: float, beta: float) -> float:
     """I(g) >= X(lambda) - g lambda for every lambda >= 0, for g = `slope` > 0."""
     last = 1 / (beta * slope**2)  # beyond it Chebyshev's sqrt(lambda/beta) - g lambda is negative
     means = np.geomspace(1e-3 * last * beta, last, _MEANS)
-    found = quantile(means, beta)
-    line = np.concatenate([[found[0]], found[1:] - slope * means[:-1]])  # X increases between two means
+    quantiles = quantile(means, beta)
+    line = np.concatenate([[quantiles[0]], quantiles[1:] - slope * means[:-1]])  # X increases between two means
     return float(max(line.max(), 0.0)) * (1 + 1e-9)
 
 
@@ -377,12 +377,12 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
             _local(_chernoff(moved, n, -np.log(left)), boxes, divergence),
         )
     threshold = (0.03 + 30 / n) * divergence.scale
-    found = min(given_s, threshold) if joint <= threshold else joint
+    bound = min(given_s, threshold) if joint <= threshold else joint
     if divergence is KL and private == 2:
         nearest = min(binomial.reach(n, released, beta), threshold)
-        if found <= nearest:
-            found = min(binomial.information(counts, total, beta), nearest)
-    return min(cap, found)
+        if bound <= nearest:
+            bound = min(binomial.information(counts, total, beta), nearest)
+    return min(cap, bound)
 
 
 def _boxes(low: np.ndarray, high: np.ndarray, prior_low: np.ndarray, prior_high: np.ndarray) -> _Boxes:

@@ -212,7 +212,9 @@ def mechanism_stack(value: object, inputs: int) -> np.ndarray:
     """One mechanism (X, Y) or several (M, X, Y) as (M, X, Y), each checked."""
     array = np.asarray(value)
     if array.ndim == 3:
-        return np.stack([mechanism_array(one, f"mechanism[{m}]", inputs=inputs) for m, one in enumerate(array)])
+        return np.stack(
+            [mechanism_array(mechanism, f"mechanism[{m}]", inputs=inputs) for m, mechanism in enumerate(array)]
+        )
     return mechanism_array(value, inputs=inputs)[None]
 
 

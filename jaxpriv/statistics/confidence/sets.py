@@ -157,10 +157,10 @@ def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> Int
     width = np.where(high > low, high - low, 1.0)
     scaled = (functions - low[:, None]) / width[:, None]
     n = counts.sum(axis=-1)[:, None]
-    kept = np.maximum(n, 1)
-    mean = np.where(n > 0, np.clip(counts @ scaled.T / kept, 0.0, 1.0), 0.5)
-    second = np.where(n > 0, counts @ (scaled**2).T / kept, 0.5)
-    variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * kept / np.maximum(n - 1, 1)
+    divisor = np.maximum(n, 1)
+    mean = np.where(n > 0, np.clip(counts @ scaled.T / divisor, 0.0, 1.0), 0.5)
+    second = np.where(n > 0, counts @ (scaled**2).T / divisor, 0.5)
+    variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * divisor / np.maximum(n - 1, 1)
     share = failure(beta) / (4 * len(functions))
     lower, upper = zip(chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share), strict=True)
     return low + width * np.maximum(*lower), np.minimum(low + width * np.minimum(*upper), high)
@@ -257,8 +257,8 @@ class DivergenceBall(AbstractConfidenceSet):
         top = self.top(weights)
         below = np.maximum(top[..., None] - weights, 0.0)  # (B, m, k)
         centre = self.centre[:, None, :]
-        kept = np.exp(-self.radius)[:, None]
-        if not kept.any():  # every distribution is in the ball
+        factor = np.exp(-self.radius)[:, None]
+        if not factor.any():  # every distribution is in the ball
             return top
         counted = np.where(centre > 0, below, 0.0)
         span = counted.max(axis=-1)
@@ -278,12 +278,12 @@ class DivergenceBall(AbstractConfidenceSet):
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
             _, geometric, inverse = product(middle)
-            falling = kept * geometric * inverse > 1
+            falling = factor * geometric * inverse > 1
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
-        best = top + scale * (u - kept * geometric + ROUND * u)
+        best = top + scale * (u - factor * geometric + ROUND * u)
         # For the level v = max_i c_i: the bound is max_i c_i itself if that symbol was seen.
-        return np.minimum(best, top - kept * np.exp(xlogy(centre, below).sum(axis=-1)))
+        return np.minimum(best, top - factor * np.exp(xlogy(centre, below).sum(axis=-1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,10 +345,10 @@ class Intersection(AbstractConfidenceSet):
 
     @property
     def variation(self) -> np.ndarray:
-        return np.minimum.reduce([one.variation for one in self.sets])
+        return np.minimum.reduce([confidence_set.variation for confidence_set in self.sets])
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
-        return np.minimum.reduce([one.upper(weights) for one in self.sets])
+        return np.minimum.reduce([confidence_set.upper(weights) for confidence_set in self.sets])
 
 
 # How far a distribution can be from the counts of a sample of it: radii that hold with probability 1 - beta.
@@ -373,8 +373,8 @@ def empirical_radius(counts: np.ndarray, beta: ArrayLike) -> np.ndarray:
     """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
     beta = failure(beta)
     n = counts.sum(axis=-1)
-    kept = np.maximum(n, 1)
-    half = np.sqrt(counts).sum(axis=-1) / kept + 3 * np.sqrt(math.log(2 / beta) / (2 * kept))
+    divisor = np.maximum(n, 1)
+    half = np.sqrt(counts).sum(axis=-1) / divisor + 3 * np.sqrt(math.log(2 / beta) / (2 * divisor))
     return np.where(n > 0, np.minimum(2.0, 2 * half * UP), 2.0)
 
 

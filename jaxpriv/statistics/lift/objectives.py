@@ -226,8 +226,8 @@ def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Array, tuple[Array, Scal
     return jnp.clip(h, -limit, limit), (h, limit)
 
 
-def _clip_backward(kept: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
-    h, limit = kept
+def _clip_backward(residuals: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
+    h, limit = residuals
     inside = jnp.where(h > limit, slope > 0, jnp.where(h < -limit, slope < 0, True))
     return jnp.where(inside, slope, jnp.zeros_like(slope)), jnp.zeros_like(limit)
 

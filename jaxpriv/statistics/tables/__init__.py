@@ -256,7 +256,7 @@ def columns_of(names: object, argument: str) -> tuple[str, ...]:
 
 def rule_record(rule: FittedRule) -> dict[str, Any]:
     """The fields of a rule by their names, for JSON."""
-    record = {"kind": next(name for name, one in _KINDS.items() if isinstance(rule, one)), **vars(rule)}
+    record = {"kind": next(name for name, rule_type in _KINDS.items() if isinstance(rule, rule_type)), **vars(rule)}
     record.pop("least", None)  # fitting uses it up
     if isinstance(rule, Edges):
         record["edges"] = [
@@ -387,7 +387,9 @@ def count_table(
         "useful": codebook.side(codebook.useful, records.useful),
         "private": codebook.side(codebook.private, records.private),
     }
-    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in coded.items()}
+    symbols = {
+        side: len(distinct_rows(coding.codes, list(map(len, coding.values)))[0]) for side, coding in coded.items()
+    }
     enough = enough_rows(rows, "rows", codebook, symbols, sparse=sparse)
     dataset, s, x = counted(coded["private"], coded["useful"], np.ones(rows, dtype=np.int64), name)
     if weights is not None:

@@ -224,13 +224,13 @@ def _responding(
     hidden = group >= 0
     if not hidden.any():
         return Perturbed(group, 0.0, draw, 0.0, 0.0, joint[:, hidden])
-    own, base = joint[:, hidden], joint[:, hidden].sum(axis=1, keepdims=True) * draw[hidden]
+    original, base = joint[:, hidden], joint[:, hidden].sum(axis=1, keepdims=True) * draw[hidden]
     mass, flat = useful[hidden], draw[hidden] * useful[hidden].sum()
-    largest = _largest_keep(own, base, mass, flat, private, limit)
+    largest = _largest_keep(original, base, mass, flat, private, limit)
     leakage = np.inf
     for shrink in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1.0):  # until rounding is on our side
         keep = largest * (1.0 - shrink)
-        columns = keep * own + (1.0 - keep) * base
+        columns = keep * original + (1.0 - keep) * base
         shares = keep * mass + (1.0 - keep) * flat
         leakage = float(merged_leakage(columns, private, shares).max(initial=0.0))
         if leakage <= limit:
@@ -243,7 +243,7 @@ def _responding(
 
 
 def _largest_keep(
-    own: np.ndarray, base: np.ndarray, mass: np.ndarray, flat: np.ndarray, private: np.ndarray, limit: float
+    original: np.ndarray, base: np.ndarray, mass: np.ndarray, flat: np.ndarray, private: np.ndarray, limit: float
 ) -> float:
     """The largest keep in [0, 1] with e^-L p_s P(y) <= P(s,y) <= e^L p_s P(y) for all s and y."""
     if np.isinf(limit):
@@ -254,7 +254,7 @@ def _largest_keep(
         for sign in (1.0, -1.0):
             # keep * at_one + (1 - keep) * at_zero <= 0, true at keep = 0 (to rounding).
             factor = np.exp(sign * limit) * private[present, None]
-            at_one = sign * (own[present] - factor * mass)
+            at_one = sign * (original[present] - factor * mass)
             at_zero = np.minimum(sign * (base[present] - factor * flat), 0.0)
             root = at_zero / (at_zero - at_one)
             largest = min(largest, float(np.where(at_one > 0, root, 1.0).min(initial=1.0)))
