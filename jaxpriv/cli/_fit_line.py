@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxpriv.statistics.tables import Rule
 
 # Options that are left out where they have these values.
-_USUAL = {one.name: one.default for kind in (FormOptions, DesignOptions, TimeOptions) for one in fields(kind)}
+_USUAL = {option.name: option.default for kind in (FormOptions, DesignOptions, TimeOptions) for option in fields(kind)}
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
     *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population", "after"),
