@@ -23,6 +23,35 @@ def test_no_class_name_stands_for_two_things():
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
+# Where such a name says what its thing is: a group of options, masks of what is known, columns kept as they were, the
+# outcome 1, and parameters of public functions.
+SAYS_ENOUGH = {
+    ("cli/_audit_options.py", "known"),
+    ("cli/audit.py", "known"),
+    ("funnels/actions/vertices.py", "known"),
+    ("funnels/pricing/shapes.py", "known"),
+    ("models/baselines.py", "kept"),
+    ("release/releasing.py", "kept"),
+    ("statistics/audit/binomial.py", "one"),
+    ("statistics/audit/populations.py", "known"),
+    ("statistics/confidence/__init__.py", "known"),
+    ("verifier/__init__.py", "kept"),
+    ("verifier/releases.py", "kept"),
+}
+
+
+def test_local_names_say_what_a_thing_is():
+    vague = {"found", "one", "own", "known", "kept"}
+    used = set()
+    for path, tree in TREES.items():
+        for scope in ast.walk(tree):
+            if isinstance(scope, ast.arg):
+                used.add((path.as_posix(), scope.arg))
+            elif isinstance(scope, ast.Name) and isinstance(scope.ctx, ast.Store):
+                used.add((path.as_posix(), scope.id))
+    assert {(path, name) for path, name in used if name in vague} == SAYS_ENOUGH
+
+
 def test_a_numeric_constant_says_where_it_is_from():
     """A comment on its lines or right above gives the derivation, the source or the consequence of a choice."""
     bare = []

@@ -50,18 +50,18 @@ def joint_leakage(
         mappings.append(mapping[:, mapping.any(axis=0)])
         places.append(place.reshape(-1))
     symbols = np.stack(places, axis=1)
-    done, found = 0, (0.0, 0.0)
+    done, interval = 0, (0.0, 0.0)
     for size in range(len(tables), 0, -1):
-        one = _computed(private, symbols[:, :size], counts, mappings[:size])
-        if one is not None:
-            done, found = size, one
+        computed = _computed(private, symbols[:, :size], counts, mappings[:size])
+        if computed is not None:
+            done, interval = size, computed
             break
-    low, high = found
+    low, high = interval
     for g in range(done, len(tables)):
         _, before = _distinct(np.column_stack([private, symbols[:, :g]]))
         given = _computed(before, symbols[:, g : g + 1], counts, mappings[g : g + 1])
-        known = [_between(symbols[:, [h, g]], counts, mappings[h], mappings[g]) for h in range(g)]
-        high += math.inf if given is None else max(given[1] - max(known, default=0.0), 0.0)
+        between = [_between(symbols[:, [h, g]], counts, mappings[h], mappings[g]) for h in range(g)]
+        high += math.inf if given is None else max(given[1] - max(between, default=0.0), 0.0)
     if done < len(tables):
         high = min(high, _of_records(private, _distinct(symbols)[1], counts))
     return Claim(down(Fraction(max(low, 0.0))), up(Fraction(max(high, 0.0))), "nats"), done == len(tables)
@@ -109,13 +109,13 @@ def _computed(
     return _information(pieces(), prior, sum(len(mapping) + 2 for mapping in mappings))
 
 
-def _between(symbols: np.ndarray, counts: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+def _between(symbols: np.ndarray, counts: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
     """A lower bound of I(Y_h; Y_g)."""
-    table = np.zeros((len(one), len(other)))
+    table = np.zeros((len(first), len(second)))
     np.add.at(table, (symbols[:, 0], symbols[:, 1]), counts)
-    prior = table.sum(axis=1) @ one
-    joint = one.T @ table @ other
-    return _information(iter([joint[:, None, :]]), prior, len(one) + len(other) + 4)[0]
+    prior = table.sum(axis=1) @ first
+    joint = first.T @ table @ second
+    return _information(iter([joint[:, None, :]]), prior, len(first) + len(second) + 4)[0]
 
 
 def _of_records(private: np.ndarray, x: np.ndarray, counts: np.ndarray) -> float:

@@ -64,14 +64,14 @@ def released_symbols(mechanism: Mechanism, released: Source) -> np.ndarray:
 
 def _symbols(codes: Sequence[np.ndarray], outputs: np.ndarray) -> np.ndarray:
     """The y (n,) of the classes of each released column, those of all y being `outputs` (Y, b)."""
-    found = places_of(np.stack(codes, axis=1), outputs)
-    unknown = np.flatnonzero(found < 0)
+    symbols = places_of(np.stack(codes, axis=1), outputs)
+    unknown = np.flatnonzero(symbols < 0)
     if unknown.size:
         raise InputError(
             f"the released table, {row_text(unknown[0])}: a combination that the mapping never releases (such rows: "
             f"{unknown.size})"
         )
-    return found
+    return symbols
 
 
 def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
@@ -96,8 +96,8 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
     useful = table.codebook.useful
     if attributes.ndim != 2 or attributes.shape[1] != len(useful) or attributes.dtype.kind not in "iu":
         raise InputError(f"attributes must be whole numbers, one column for each of the {len(useful)} useful ones")
-    found = places_of(table.dataset.useful_attributes, attributes)
-    symbols = found[table.useful_symbols]
+    places = places_of(table.dataset.useful_attributes, attributes)
+    symbols = places[table.useful_symbols]
     unknown = np.flatnonzero(symbols < 0)
     if unknown.size:
         raise InputError(
@@ -105,7 +105,7 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
             f"(such rows: {unknown.size})"
         )
     counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
-    counts[:, found] = table.dataset.counts
+    counts[:, places] = table.dataset.counts
     return CountedRecords(counts, symbols)
 
 
@@ -150,7 +150,7 @@ def counts_with_releases(
     alike = codes is not None
     if codes is None:
         gaps = [unused_label("missing", column.values.tolist()) for column in columns.values()]
-        rules = [Categories(missing=gap).fit(one) for gap, one in zip(gaps, columns.values(), strict=True)]
+        rules = [Categories(missing=gap).fit(column) for gap, column in zip(gaps, columns.values(), strict=True)]
         codes = [rule.encode(column) for rule, column in zip(rules, columns.values(), strict=True)]
     symbols, y = distinct_rows(np.stack(codes, axis=1), [len(rule.labels) for rule in rules])
     # Every useful symbol may be released by the optimum, also one that this release never drew.

@@ -49,19 +49,19 @@ MADE_BY_FIT = "; fit(...).mechanism is one, and Mechanism.load reads one"
 
 def guaranteed(claims: Mapping[str, Claim]) -> dict[str, str]:
     """What holds for every population, as lines."""
-    return {f"{name}, any population": one.end() for name, one in claims.items()}
+    return {f"{name}, any population": claim.end() for name, claim in claims.items()}
 
 
 def combined(codes: np.ndarray, labels: Sequence[tuple[str, ...]], mark: str = ", ") -> list[str]:
     """The name of every combination of classes, codes (n, c) of the labels of each column."""
-    return [mark.join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+    return [mark.join(of_column[code] for of_column, code in zip(labels, row, strict=True)) for row in codes.tolist()]
 
 
-def rule_for(own: str, unseen: str | None) -> str:
+def rule_for(of_design: str, unseen: str | None) -> str:
     """The rule for unseen combinations: that of a mechanism or, where it is given, another one."""
     if unseen is not None and unseen not in UNSEEN:
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
-    return own if unseen is None else unseen
+    return of_design if unseen is None else unseen
 
 
 def this_version() -> str:
@@ -73,14 +73,14 @@ def this_version() -> str:
 
 def members_of(**arrays: np.ndarray | None) -> dict[str, bytes]:
     """The arrays that there are as members of a file, NAME.npy: version 1.0, little-endian, C order."""
-    found = {}
+    members = {}
     for name, values in arrays.items():
         if values is not None:
             stream = io.BytesIO()
             little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
             np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
-            found[f"{name}.npy"] = stream.getvalue()
-    return found
+            members[f"{name}.npy"] = stream.getvalue()
+    return members
 
 
 def shares(rows: Matrix) -> np.ndarray:
@@ -314,11 +314,11 @@ class Mechanism(Shown):
         naming the first such row.
         """
         rule = rule_for(self.unseen, unseen)
-        distinct, index, found = self._found(codes)
+        distinct, index, places = self._found(codes)
         if rule == "nearest":
-            for unknown in np.flatnonzero(found < 0):
-                found[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
-        symbols = found[index]
+            for unknown in np.flatnonzero(places < 0):
+                places[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
+        symbols = places[index]
         missing = np.flatnonzero(symbols < 0)
         if missing.size and rule == "refuse":
             names = ", ".join(map(repr, self.codebook.useful))
@@ -332,8 +332,8 @@ class Mechanism(Shown):
 
     def unknown(self, codes: np.ndarray) -> np.ndarray:
         """Which rows of codes (n, b) have no symbol, (n,) truth values."""
-        _, index, found = self._found(codes)
-        return (found < 0)[index]
+        _, index, places = self._found(codes)
+        return (places < 0)[index]
 
     def _found(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(the different codes, the place of each row among them, their symbols or -1)."""

@@ -61,7 +61,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
     for side, names in (("private", private), ("useful", useful)):
         most = len(parts.first) if asked.sparse else rows // ROWS_PER_SYMBOL
         while (size := _combinations(names, fitted, codes)) > min(most, symbols):
-            for name in sorted(names, key=lambda one: -len(fitted[one].labels)):
+            for name in sorted(names, key=lambda column: -len(fitted[column].labels)):
                 coarser = _coarser(parts, name, chosen[name], fitted[name])
                 if coarser is not None:
                     break
@@ -126,9 +126,9 @@ def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | 
         candidates = [replace(rule, values=None, least=number) for number in least]
     for candidate in candidates:
         try:
-            found = parts.fitted(name, candidate)
+            refitted = parts.fitted(name, candidate)
         except InputError:  # all quantiles are the smallest value
             continue
-        if 2 <= len(set(found.encode(column).tolist())) < size + (rule.missing is not None):
+        if 2 <= len(set(refitted.encode(column).tolist())) < size + (rule.missing is not None):
             return candidate
     return None

@@ -74,12 +74,12 @@ class Ledger:
 
     def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
         """Entries without symbols: the keyed hashes of who each record is, and of what it was and by which design."""
-        one = [blake2b(name, key=self.key, digest_size=_WHO).digest() for name in who]
+        hashes = [blake2b(name, key=self.key, digest_size=_WHO).digest() for name in who]
         both = [
             blake2b(name + content, key=self.key, digest_size=_WHAT).digest()
-            for name, content in zip(one, what, strict=True)
+            for name, content in zip(hashes, what, strict=True)
         ]
-        return _hashed(b"".join(one), b"".join(both))
+        return _hashed(b"".join(hashes), b"".join(both))
 
     def keyed_rows(self, table: bytes, design: bytes, count: int) -> np.ndarray:
         """The same of the `count` rows of a table, by hashes of the whole table and of the design.
@@ -97,9 +97,9 @@ class Ledger:
         `others` are the same records by the earlier designs that the release states. Raises `InputError` for a record
         without a draw by this design that was released with other values or by a design that is none of these.
         """
-        found = np.full(len(asked), -1, dtype=np.int64)
+        symbols = np.full(len(asked), -1, dtype=np.int64)
         if not len(self.entries):
-            return found
+            return symbols
         order = np.argsort(asked["who"], kind="stable")  # so that the searches go through the ledger once
         who = np.ascontiguousarray(self.entries["who"])
         unstated = np.zeros(len(asked), dtype=np.int64)
@@ -109,11 +109,11 @@ class Ledger:
         for place, some in enumerate((asked, *others)):
             wanted = _keys(some)[order]
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            known = keys[at] == wanted
-            unstated[order[known]] -= 1
+            present = keys[at] == wanted
+            unstated[order[present]] -= 1
             if not place:
-                found[order[known]] = self.entries["symbol"][at[known]]
-        changed = np.flatnonzero((unstated > 0) & (found < 0))
+                symbols[order[present]] = self.entries["symbol"][at[present]]
+        changed = np.flatnonzero((unstated > 0) & (symbols < 0))
         if changed.size:
             raise InputError(
                 f"ledger: {row_text(changed[0])} was released before with other values or by another design "
@@ -121,7 +121,7 @@ class Ledger:
                 "or state the earlier design as `after` and as `limit` what both releases may disclose together (what "
                 "they disclose: `jaxpriv audit --again`)"
             )
-        return found
+        return symbols
 
     def add(self, released: np.ndarray, symbols: np.ndarray) -> None:
         """Record what is about to be released; the last entry of a record by a design counts."""
@@ -383,12 +383,12 @@ def release(
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    own = _named_for(mechanism, folders)
-    paths = [] if no_ledger else _ledger_files(own, ledger)
+    of_mechanism = _named_for(mechanism, folders)
+    paths = [] if no_ledger else _ledger_files(of_mechanism, ledger)
     followed = mechanism.parts[0].chain[:-1]
-    known = [os.path.realpath(path) for path in paths]
-    others = [path for one in followed for path in _named_for(one, folders) if path.exists()]
-    others = [path for path in others if os.path.realpath(path) not in known]
+    real_paths = [os.path.realpath(path) for path in paths]
+    others = [path for design in followed for path in _named_for(design, folders) if path.exists()]
+    others = [path for path in others if os.path.realpath(path) not in real_paths]
     paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
@@ -405,7 +405,7 @@ def release(
             "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
             "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
         )
-    used = [*((one, symbols[0]) for one in followed), *zip(mechanism.parts, symbols, strict=True)]
+    used = [*((design, symbols[0]) for design in followed), *zip(mechanism.parts, symbols, strict=True)]
     for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
         # The symbols of suppressed records are drawn again where there are earlier draws.
@@ -418,34 +418,38 @@ def release(
             locks.enter_context(locked(path, wait=True))
         if not force:
             _refuse_second(new)  # another release may have ended since
-        read = [path for path in own if path.exists()] if no_ledger and not force else paths
+        read = [path for path in of_mechanism if path.exists()] if no_ledger and not force else paths
         for path in sorted(read):
-            locks.enter_context(locked(path, wait=path in own or path in others))
+            locks.enter_context(locked(path, wait=path in of_mechanism or path in others))
         books = {path: Ledger.load(path) for path in read}
         held = not followed and any(len(book.entries) for book in books.values())
         chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
-        designs = [_digest(one) for one in chain]
+        designs = [_digest(design) for design in chain]
         for path, book in books.items():
             stranger = len(book.entries) and book.version > _DESIGNS and designs[-1] not in book.designs
-            if stranger and path in own and (ledger is None or os.path.realpath(path) != os.path.realpath(ledger)):
+            if (
+                stranger
+                and path in of_mechanism
+                and (ledger is None or os.path.realpath(path) != os.path.realpath(ledger))
+            ):
                 raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
             book.designs.update(designs)
         if unknown.any():
-            names = {one: _named_for(one, folders) for one in chain[:-1]}
+            names = {design: _named_for(design, folders) for design in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
-        for one in followed:
-            drawn, known = looked_up.drawn(one, [_pair(one, symbols[0], before)])
-            if not known and len(codes):
+        for design in followed:
+            drawn, drawn_before = looked_up.drawn(design, [_pair(design, symbols[0], before)])
+            if not drawn_before and len(codes):
                 raise InputError(
                     "ledger: no ledger has a draw of these records by the earlier design, which this one looks at; "
                     "name the one that it was released with"
                 )
-            before = before * len(one.released) + drawn[:, 0]
+            before = before * len(design.released) + drawn[:, 0]
             if suppressed.any():
-                symbols[0][suppressed] = _evenly_given(one, before[suppressed])
-            fresh = max(fresh, len(codes) - known)
+                symbols[0][suppressed] = _evenly_given(design, before[suppressed])
+            fresh = max(fresh, len(codes) - drawn_before)
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
         if no_ledger and served:
@@ -516,25 +520,25 @@ def _one_rule(
     own, or a shared one.
     """
     where = f"unseen: {row_text(np.flatnonzero(unknown)[0])} has no symbol (such rows: {unknown.sum()}), and"
-    for one, names in earlier.items():
-        design = _digest(one)
-        own = [path for path in names if path.exists() and path not in books]
-        known = [*books.values(), *map(Ledger.load, own)]
-        if not own and one not in drawn and not any(design in book.unseen for book in known):
+    for earlier_design, names in earlier.items():
+        design = _digest(earlier_design)
+        unread = [path for path in names if path.exists() and path not in books]
+        ledgers = [*books.values(), *map(Ledger.load, unread)]
+        if not unread and earlier_design not in drawn and not any(design in book.unseen for book in ledgers):
             raise InputError(
                 f"{where} the ledger of the earlier release, which has the rule for such records, is not in the "
                 "private folder; name that too, or leave these records out"
             )
         # A ledger of an earlier version has no rules: that of the design is taken.
-        found = {book.unseen.get(design, rule) if book.version > _RULES else one.unseen for book in known}
-        if found - {rule}:
+        rules = {book.unseen.get(design, rule) if book.version > _RULES else earlier_design.unseen for book in ledgers}
+        if rules - {rule}:
             raise InputError(
-                f"{where} the earlier release has {min(found - {rule})!r} for such records: choose the same rule, or "
+                f"{where} the earlier release has {min(rules - {rule})!r} for such records: choose the same rule, or "
                 "leave these records out"
             )
     for book in books.values():
-        for one in map(_digest, drawn):  # of two rules neither is that of all records: no release follows
-            book.unseen[one] = rule if book.unseen.get(one, rule) == rule else "refuse"
+        for digest in map(_digest, drawn):  # of two rules neither is that of all records: no release follows
+            book.unseen[digest] = rule if book.unseen.get(digest, rule) == rule else "refuse"
 
 
 def _pair(part: Mechanism, symbols: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -587,12 +591,12 @@ def _disclosed(
         if _digest(after) == _digest(mechanism):
             raise InputError("after: it is the design itself, by which a record has one draw")
     counts = None if evidence is None else tables.as_table(evidence.parts[0].counts)
-    found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
-    over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))
+    disclosed = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
+    over = None if limit is None else disclosed.above(scalar(limit, "limit", low=0.0))
     if over is not None:
-        most = found.upper[over] or "inf"
+        most = disclosed.upper[over] or "inf"
         raise InputError(f"limit: {RECEIVERS[over]} would have {most}, more than {limit:g}; nothing was released")
-    return found
+    return disclosed
 
 
 def _refuse_second(files: Sequence[Path]) -> None:
@@ -618,20 +622,20 @@ def _folders(given: FilePath | Sequence[FilePath] | None, proof: Path) -> list[P
     return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
 
-def _ledger_files(own: Sequence[Path], named: FilePath | None) -> list[Path]:
+def _ledger_files(of_mechanism: Sequence[Path], named: FilePath | None) -> list[Path]:
     """The ledgers to keep: the one that is named, those there are of the mechanism, and the one that it shall have.
 
     Beside a named one that is left out where its folder cannot be written: later a release that names none ends there
     with an error and not with a second draw.
     """
-    found = [path for path in own[1:] if path.exists()]
+    present = [path for path in of_mechanism[1:] if path.exists()]
     if named is not None:
-        found = [Path(named), *(path for path in found if os.path.realpath(path) != os.path.realpath(named))]
-        if os.path.realpath(named) == os.path.realpath(own[0]):
-            return [*found[1:], own[0]]
-        if not own[0].exists() and not os.access(own[0].parent, os.W_OK):
-            return found
-    return [*found, own[0]]
+        present = [Path(named), *(path for path in present if os.path.realpath(path) != os.path.realpath(named))]
+        if os.path.realpath(named) == os.path.realpath(of_mechanism[0]):
+            return [*present[1:], of_mechanism[0]]
+        if not of_mechanism[0].exists() and not os.access(of_mechanism[0].parent, os.W_OK):
+            return present
+    return [*present, of_mechanism[0]]
 
 
 def _check_columns(mechanism: Mechanism | GroupedMechanism, keep: Sequence[str]) -> None:
@@ -674,11 +678,14 @@ class _Looked:
 
         Draws of then take the place of new ones, which are added to the books.
         """
-        outputs = np.stack([part.sample(own) for part, own in zip(mechanism.parts, symbols, strict=True)], axis=1)
+        outputs = np.stack(
+            [part.sample(symbols_of_part) for part, symbols_of_part in zip(mechanism.parts, symbols, strict=True)],
+            axis=1,
+        )
         if not self.books:
             return outputs, 0
-        own = _digest(mechanism)
-        designs = [own, *(design for design in self.designs if design != own)]
+        digest = _digest(mechanism)
+        designs = [digest, *(design for design in self.designs if design != digest)]
         served = np.zeros(len(outputs), dtype=bool)
         keys = []
         first = {path: book for path, book in self.books.items() if book.version == 1}
@@ -706,13 +713,13 @@ class _Looked:
         if self.identity:
             who = _who(self.identity)
             first_rows: dict[bytes, int] = {}
-            for row, one in enumerate(who):
-                other = first_rows.setdefault(one, row)
+            for row, person in enumerate(who):
+                other = first_rows.setdefault(person, row)
                 if contents[other] != contents[row]:
                     raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
                 outputs[row] = outputs[other]
             for group, end in groups:
-                look_up(self.books, group, named([one + end for one in who]))
+                look_up(self.books, group, named([person + end for person in who]))
         for book, asked, group in keys:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
@@ -764,7 +771,9 @@ def _content(
     names = [*mechanism.released_columns, *kept]
     safe = [escaped(name) for name in names]
     marked, written = sum(map(str.__ne__, safe, names)), []
-    symbols = ((zip(*part.labels_of(np.arange(len(part.released))).values(), strict=True), own) for part, own in drawn)
+    symbols = (
+        (zip(*part.labels_of(np.arange(len(part.released))).values(), strict=True), places) for part, places in drawn
+    )
     for rows, places in (*symbols, *map(_different, kept.values())):
         pairs = [(row, [escaped(cell) for cell in row]) for row in rows]
         marked += int(np.array([sum(map(str.__ne__, *pair)) for pair in pairs])[places].sum())
@@ -791,7 +800,7 @@ def _parquet(drawn: Sequence[tuple[Mechanism, np.ndarray]], kept: Mapping[str, C
     except ImportError as error:
         raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
     data: dict[str, list[object]] = {
-        name: values.tolist() for part, own in drawn for name, values in part.labels_of(own).items()
+        name: values.tolist() for part, places in drawn for name, values in part.labels_of(places).items()
     }
     for name, column in kept.items():
         data[name] = np.where(column.missing, None, column.values.astype(object)).tolist()

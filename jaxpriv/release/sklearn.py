@@ -114,7 +114,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         for name in (*private, *useful):
             if rules.get(name) is None:
                 rules[name] = self._default_rule(columns[name], name in private)
-        found = fit(
+        fitted = fit(
             columns,
             private=private,
             useful=useful,
@@ -126,7 +126,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             budget=self.budget,
             leakage_budget=self.leakage_budget,
         )
-        self.mechanism_, self.claims_ = found.mechanism, dict(found.claims)
+        self.mechanism_, self.claims_ = fitted.mechanism, dict(fitted.claims)
         self._columns, self._chosen = names, chosen
         return self
 
@@ -155,9 +155,9 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         return tags
 
     def _names(self) -> list[str]:
-        known = getattr(self, "feature_names_in_", None)
+        names = getattr(self, "feature_names_in_", None)
         return (
-            [f"x{place}" for place in range(int(getattr(self, "n_features_in_", 0)))] if known is None else list(known)
+            [f"x{place}" for place in range(int(getattr(self, "n_features_in_", 0)))] if names is None else list(names)
         )
 
     def _private_places(self, names: Sequence[str]) -> list[int]:
@@ -165,13 +165,13 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             return []
         given = [self.private] if isinstance(self.private, (str, int)) else list(self.private)
         places = []
-        for one in given:
-            if isinstance(one, str) and one in names:
-                places.append(names.index(one))
-            elif isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(names):
-                places.append(one)
+        for column in given:
+            if isinstance(column, str) and column in names:
+                places.append(names.index(column))
+            elif isinstance(column, int) and not isinstance(column, bool) and 0 <= column < len(names):
+                places.append(column)
             else:
-                raise InputError(f"private: {one!r} is not a column of X")
+                raise InputError(f"private: {column!r} is not a column of X")
         if len(set(places)) < len(places) or not places:
             raise InputError("private must name different columns of X")
         return sorted(places)
@@ -213,16 +213,16 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
 
     def _parts_by_name(self, X: object) -> dict[str, object]:
         """The columns of X, which may lack the private ones."""
-        kept = [name for place, name in enumerate(self._columns) if place not in self._chosen]
+        useful = [name for place, name in enumerate(self._columns) if place not in self._chosen]
         X = _untyped(X)
         shape = getattr(X, "shape", ())
-        if not (self._chosen and len(shape) == 2 and shape[1] == len(kept)):
+        if not (self._chosen and len(shape) == 2 and shape[1] == len(useful)):
             return dict(zip(self._columns, self._parts(X, reset=False), strict=True))
         parts = parts_of_frame(X) if is_frame(X) else None
-        given = [name for name, _ in parts] if parts else list(getattr(X, "columns", kept))
-        if given != kept and hasattr(self, "feature_names_in_"):
+        given = [name for name, _ in parts] if parts else list(getattr(X, "columns", useful))
+        if given != useful and hasattr(self, "feature_names_in_"):
             raise InputError("X has other columns than the useful ones of fit")
-        return dict(zip(kept, [part for _, part in parts] if parts else _array(X).T, strict=True))
+        return dict(zip(useful, [part for _, part in parts] if parts else _array(X).T, strict=True))
 
 
 def _array(values: object, *, ensure_2d: bool = True, input_name: str = "") -> np.ndarray:

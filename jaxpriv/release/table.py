@@ -77,13 +77,13 @@ def without_rare(mechanism: np.ndarray, mass: np.ndarray, costs: np.ndarray, lea
     `mass` (X,), `costs` (X, Y).
     """
     share = mass @ mechanism
-    kept = np.flatnonzero(share >= least)
-    found = mechanism.copy()
-    for y in np.flatnonzero((share < least) & (share > 0)) if kept.size else ():
+    frequent = np.flatnonzero(share >= least)
+    merged = mechanism.copy()
+    for y in np.flatnonzero((share < least) & (share > 0)) if frequent.size else ():
         moved = mass * mechanism[:, y]
-        found[:, kept[np.argmin(moved @ costs[:, kept])]] += mechanism[:, y]
-        found[:, y] = 0.0
-    return found
+        merged[:, frequent[np.argmin(moved @ costs[:, frequent])]] += mechanism[:, y]
+        merged[:, y] = 0.0
+    return merged
 
 
 def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, budget: float) -> np.ndarray:
@@ -229,8 +229,8 @@ def _order(design: np.ndarray) -> np.ndarray:
 
 def _sizes(symbols: int) -> list[int]:
     """2, 3, 4, 6, 8, 12, ... and at the end every symbol by itself."""
-    found = [size for power in range(1, 40) for size in (2**power, 3 * 2 ** (power - 1)) if size < symbols]
-    return [*found, symbols] if symbols > 1 else []
+    sizes = [size for power in range(1, 40) for size in (2**power, 3 * 2 ** (power - 1)) if size < symbols]
+    return [*sizes, symbols] if symbols > 1 else []
 
 
 def _dealt(order: np.ndarray, size: int) -> np.ndarray:
@@ -304,11 +304,11 @@ def locate(sums: np.ndarray, index: np.ndarray, numbers: np.ndarray) -> np.ndarr
 def uniform(below: int, count: int) -> np.ndarray:
     """`count` independent numbers uniform on 0 .. below - 1, int64, by rejection."""
     bits = np.uint64(max(below - 1, 1).bit_length())
-    found = np.empty(0, dtype=np.int64)
-    while len(found) < count:
-        numbers = (fresh(2 * (count - len(found)) + 8) >> (np.uint64(BITS) - bits)).astype(np.int64)
-        found = np.concatenate([found, numbers[numbers < below]])
-    return found[:count]
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < count:
+        numbers = (fresh(2 * (count - len(drawn)) + 8) >> (np.uint64(BITS) - bits)).astype(np.int64)
+        drawn = np.concatenate([drawn, numbers[numbers < below]])
+    return drawn[:count]
 
 
 def self_test(table: np.ndarray, rows: np.ndarray) -> None:

@@ -98,7 +98,7 @@ class _Running:
     problems: Sequence[DistortionProblem]
     kind: Kind
     goal: Goal
-    found: Solution | None  # None: the device refused it
+    candidates: Solution | None  # None: the device refused it
     compiling: float
 
     @staticmethod
@@ -131,7 +131,7 @@ class _Running:
         """What was found, with the numbers that it proves for each problem itself; None where these miss the goal."""
         results: list[Solution | None] = [None] * len(self.problems)
         try:
-            candidates = None if self.found is None else jax.tree.map(np.asarray, self.found)
+            candidates = None if self.candidates is None else jax.tree.map(np.asarray, self.candidates)
         except jax.errors.JaxRuntimeError:
             candidates = None
         if candidates is None:

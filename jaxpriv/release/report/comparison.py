@@ -195,13 +195,13 @@ def _matched(before: Column, after: Column) -> np.ndarray:
     for row, value in enumerate(before.values.tolist()):
         if place.setdefault(str(value), row) != row:
             raise InputError(f"identity: {before.where(row)} has the value of an earlier row")
-    found = np.array([place.get(str(value), -1) for value in after.values.tolist()], dtype=np.int64)
-    unknown = np.flatnonzero(found < 0)
+    codes = np.array([place.get(str(value), -1) for value in after.values.tolist()], dtype=np.int64)
+    unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         raise InputError(f"identity: {after.where(unknown[0])} of the released table is of no record")
-    if len(np.unique(found)) < len(found):
+    if len(np.unique(codes)) < len(codes):
         raise InputError("identity: several released rows are of one record")
-    return found
+    return codes
 
 
 def _comparison(
@@ -217,12 +217,12 @@ def _comparison(
 
     def shares(*columns: int) -> list[np.ndarray]:
         sizes = tuple(len(labels[column]) for column in columns)
-        found = []
-        for own, weight in zip(codes, weights, strict=True):
+        tables = []
+        for side, weight in zip(codes, weights, strict=True):
             table = np.zeros(sizes)
-            np.add.at(table, tuple(own[:, column] for column in columns), weight)
-            found.append(table / weight.sum())
-        return found
+            np.add.at(table, tuple(side[:, column] for column in columns), weight)
+            tables.append(table / weight.sum())
+        return tables
 
     columns = []
     for place, name in enumerate(book.useful):
@@ -231,10 +231,10 @@ def _comparison(
             ColumnChange(name, labels[place], before, after, None if changed is None else float(changed[place]))
         )
     pairs = []
-    for one, other in combinations(range(len(labels)), 2):
-        before, after = shares(one, other)
+    for first, second in combinations(range(len(labels)), 2):
+        before, after = shares(first, second)
         variation = 0.5 * float(abs(before - after).sum())
-        pairs.append(PairChange((book.useful[one], book.useful[other]), variation, _cramer(before), _cramer(after)))
+        pairs.append(PairChange((book.useful[first], book.useful[second]), variation, _cramer(before), _cramer(after)))
     pairs.sort(key=lambda pair: -pair.variation)
     return Comparison(tuple(columns), tuple(pairs[:_PAIRS]), prediction, rows, changed is not None)
 

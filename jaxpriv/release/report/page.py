@@ -100,15 +100,15 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     if evidence is None:
         return Numbers()
     joint = evidence.counts / evidence.counts.sum()
-    kept = joint.any(axis=1)
-    outputs = joint[kept] @ mechanism.all_drawn()
+    present = joint.any(axis=1)
+    outputs = joint[present] @ mechanism.all_drawn()
     prior = outputs.sum(axis=1)
     labels = combined(evidence.private, evidence.private_labels)
     audit, claims = None, evidence.claims(mechanism)
     if evidence.held_out is not None and evidence.held_out.any():
         audit = audited(mechanism, evidence, confidence)
     return Numbers(
-        guesses=_guesses(outputs, [label for label, there in zip(labels, kept, strict=True) if there]),
+        guesses=_guesses(outputs, [label for label, there in zip(labels, present, strict=True) if there]),
         right_before=float(prior.max()),
         right_after=float(outputs.max(axis=0).sum()),
         curve=_certified_curve(mechanism, evidence, claims),
@@ -143,15 +143,15 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence, claims: Mapping[s
     problem = DistortionProblem(joint, mechanism.distortion[seen], budget=max(spent, 1e-9))
     least = float(mechanism.distortion[seen].min(axis=1) @ joint.sum(axis=0))
     points = np.linspace(least, max(2.5 * (spent - least), 0.05) + least, _POINTS)
-    found = frontier(problem, budgets=points)
+    curve = frontier(problem, budgets=points)
     at, first = np.unique(np.append(spent, points), return_index=True)
-    lower, upper = found.band(at)
-    mappings = [mechanism.matrix()[seen], *np.asarray(found.solutions.mechanism)]
-    right = np.array([(joint @ one).max(axis=0).sum() for one in mappings])[first]
+    lower, upper = curve.band(at)
+    mappings = [mechanism.matrix()[seen], *np.asarray(curve.solutions.mechanism)]
+    right = np.array([(joint @ mapping).max(axis=0).sum() for mapping in mappings])[first]
     prior = joint.sum(axis=1)
     whole = -float(prior[prior > 0] @ np.log(prior[prior > 0]))
-    known = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(right)
-    return Curve(at[known], lower[known], upper[known], right[known], (spent, leakage), whole)
+    finite = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(right)
+    return Curve(at[finite], lower[finite], upper[finite], right[finite], (spent, leakage), whole)
 
 
 _OWNER = "This page names private classes and their shares: it is for those who may know them."
@@ -187,28 +187,33 @@ def report(
         check_evidence(evidence, mechanism)
         counts = evidence.parts
     parts = list(zip(mechanism.parts, counts, strict=True))
-    found = [numbers(part, own, level) for part, own in parts]
+    every = [numbers(part, evidence, level) for part, evidence in parts]
     shown = [
-        [_classes(one.guesses), _curve(one, place), _mapping(part, own, place), _lost(part, own)]
-        for place, ((part, own), one) in enumerate(zip(parts, found, strict=True), 1)
+        [
+            _classes(figures_of_part.guesses),
+            _curve(figures_of_part, place),
+            _mapping(part, evidence, place),
+            _lost(part, evidence),
+        ]
+        for place, ((part, evidence), figures_of_part) in enumerate(zip(parts, every, strict=True), 1)
     ]
     if isinstance(mechanism, GroupedMechanism):
         together = evidence if isinstance(evidence, GroupedEvidence) else None
-        known, bounds, proved = _together(mechanism, together, level), "", ""
+        learned, bounds, proved = _together(mechanism, together, level), "", ""
         middle = [text for group in zip(mechanism.parts, shown, strict=True) for text in _of_group(*group)]
     else:
-        known, middle = _guess(found[0]), shown[0]
-        bounds, proved = _population(found[0], counts[0]), _proved(found[0].claims)
+        learned, middle = _guess(every[0]), shown[0]
+        bounds, proved = _population(every[0], counts[0]), _proved(every[0].claims)
     sections = [
         _head(mechanism, counts[0]),
-        _learned(mechanism, known),
+        _learned(mechanism, learned),
         *middle,
         bounds,
         _release(mechanism, receipt),
         _limits(proved),
     ]
     style, scripts = _data("report.css"), [_data("report-rows.js")]
-    scripts += [_data("report-curve.js")] if any(one.curve is not None for one in found) else []
+    scripts += [_data("report-curve.js")] if any(figures_of_part.curve is not None for figures_of_part in every) else []
     script = "".join(f"<script>{text}</script>" for text in scripts)
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:; "
@@ -236,11 +241,11 @@ def _hash(text: str) -> str:
 
 def _head(mechanism: Mechanism | GroupedMechanism, evidence: Evidence | None) -> str:
     book, every = mechanism.codebook, [part.asked for part in mechanism.parts]
-    asked = replace(every[0], target=math.fsum(one.target for one in every))  # groups have budgets, which add up
-    kept = mechanism.released_columns == book.useful
+    asked = replace(every[0], target=math.fsum(part.target for part in every))  # groups have budgets, which add up
+    same_columns = mechanism.released_columns == book.useful
     factor = _up(math.exp(asked.target) if asked.target < _LARGEST_POWER else math.inf)
     rule = "to release a group of combinations in place of each"
-    if kept:
+    if same_columns:
         rule = (
             "to release a combination unchanged where it reveals little of the private class, and to hide which of the "
         )
@@ -279,13 +284,13 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(escape(name) for name in names)
 
 
-def _guess(found: Numbers) -> str:
-    if found.right_before is None or found.right_after is None:
+def _guess(figures_of_part: Numbers) -> str:
+    if figures_of_part.right_before is None or figures_of_part.right_after is None:
         return ""
     return (
         f"Somebody who makes the best guess of the private class of a person is right in "
-        f"<b>{_percent_down(found.right_before, 2)}</b> of the cases without the release, and in at most "
-        f"<b>{_percent_up(found.right_after, 2)}</b> with it (on the records of the design)."
+        f"<b>{_percent_down(figures_of_part.right_before, 2)}</b> of the cases without the release, and in at most "
+        f"<b>{_percent_up(figures_of_part.right_after, 2)}</b> with it (on the records of the design)."
     )
 
 
@@ -314,14 +319,14 @@ def _of_group(part: Mechanism, sections: Sequence[str]) -> list[str]:
     return [heading, *(re.sub(r"(</?h)([23])>", lambda tag: f"{tag[1]}{int(tag[2]) + 1}>", text) for text in sections)]
 
 
-def _learned(mechanism: Mechanism | GroupedMechanism, known: str) -> str:
+def _learned(mechanism: Mechanism | GroupedMechanism, sentence: str) -> str:
     """`known`: what is known on the records of the design, a text that may be empty."""
     cap = mechanism.guarantees["maximal-leakage"]
     factor = math.exp(cap.most)
     parts = ["<h2>What the release reveals</h2>"]
     here = "Numbers for the records of the design need its audit, which was not given."
-    if known:
-        parts.append(f'<p class="box lead">{known}</p>')
+    if sentence:
+        parts.append(f'<p class="box lead">{sentence}</p>')
         here = "For the private class and the records of the design the numbers above hold."
     parts.append(
         "<p>Worst case over all populations, all prior knowledge of a reader and all questions about a person: a guess "
@@ -336,9 +341,9 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
     if guesses is None:
         return ""
     rows = "".join(
-        f"<tr><td>{escape(one.label)}</td><td>{_percent(one.share)}</td><td>{_percent(one.mean)}</td>"
-        f"<td>{_percent_up(one.highest)}</td><td>{_percent_down(one.lowest)}</td></tr>"
-        for one in guesses
+        f"<tr><td>{escape(guess.label)}</td><td>{_percent(guess.share)}</td><td>{_percent(guess.mean)}</td>"
+        f"<td>{_percent_up(guess.highest)}</td><td>{_percent_down(guess.lowest)}</td></tr>"
+        for guess in guesses
     )
     return (
         "<h2>For each private class</h2><p>How likely the class is for a reader: before the release, on average after "
@@ -352,11 +357,11 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
     )
 
 
-def _curve(found: Numbers, number: int) -> str:
-    curve = found.curve
-    if curve is None or found.right_before is None:
+def _curve(figures_of_part: Numbers, number: int) -> str:
+    curve = figures_of_part.curve
+    if curve is None or figures_of_part.right_before is None:
         return ""
-    before = _percent_down(found.right_before, 2)
+    before = _percent_down(figures_of_part.right_before, 2)
     points = zip(curve.points, curve.lower, curve.upper, curve.right, strict=True)
     data = [
         [
@@ -406,18 +411,18 @@ def heat_maps(mechanism: Mechanism, weights: np.ndarray) -> list[HeatMap]:
     released = combined(mechanism.released, mechanism.released_labels, " · ")
     if max(matrix.shape) <= _DRAWN:
         return [HeatMap("Picture of the mapping", matrix, combined(mechanism.useful, labels, " · "), released)]
-    found = []
+    pictures = []
     for place, name in enumerate(book.useful):
         sources, rows = _grouped(mechanism.useful[:, place], labels[place])
         targets, columns = _grouped(np.arange(len(released)), released)
         if mechanism.released_columns == book.useful:
             targets, columns = _grouped(mechanism.released[:, place], labels[place])
         mass = (sources * weights[:, None]).T @ matrix @ targets
-        kept = np.asarray(mass.any(axis=1))
-        shares = mass[kept] / mass[kept].sum(axis=1, keepdims=True)
-        rows = [f"{name}: {row}" for row, there in zip(rows, kept, strict=True) if there]
-        found.append(HeatMap(f"Picture of the mapping of {name}", shares, rows, columns))
-    return found
+        present = np.asarray(mass.any(axis=1))
+        shares = mass[present] / mass[present].sum(axis=1, keepdims=True)
+        rows = [f"{name}: {row}" for row, there in zip(rows, present, strict=True) if there]
+        pictures.append(HeatMap(f"Picture of the mapping of {name}", shares, rows, columns))
+    return pictures
 
 
 def _grouped(codes: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, list[str]]:
@@ -436,16 +441,18 @@ def _mapping(mechanism: Mechanism, evidence: Evidence | None, number: int) -> st
     size = len(mechanism.useful)
     weights = np.ones(size) if evidence is None else evidence.counts.sum(axis=0)
     maps = heat_maps(mechanism, weights)
-    rows = [_in_words(row, one.released) for one in maps for row in one.matrix]
+    rows = [_in_words(row, mapping.released) for mapping in maps for row in mapping.matrix]
     data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
-    options = "".join(f"<option>{escape(name)}</option>" for one in maps for name in one.useful)
+    options = "".join(f"<option>{escape(name)}</option>" for mapping in maps for name in mapping.useful)
     averaged = ""
     if max(size, len(mechanism.released)) > _DRAWN:
         over = f"the records of the design, of {size} combinations"
         if evidence is None:
             over = f"all {size} combinations of useful classes with equal weights, because their counts are not given"
         averaged = f" One picture for each useful column, averaged over {over}."
-    pictures = "".join(_scrolled(mapping_picture(one, f"{number}-{place}"), one.name) for place, one in enumerate(maps))
+    pictures = "".join(
+        _scrolled(mapping_picture(mapping, f"{number}-{place}"), mapping.name) for place, mapping in enumerate(maps)
+    )
     return (
         "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it, in a stronger colour where it "
         "is more likely."
@@ -467,21 +474,21 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
         "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
         "each class before and after.</p>"
     ]
-    for one in change.columns:
-        longest = max(float(one.before.max()), float(one.after.max()))
+    for column in change.columns:
+        longest = max(float(column.before.max()), float(column.after.max()))
         rows = "".join(
             f"<tr><td>{escape(label)}</td><td>{_percent(before)}</td><td>{_percent(after)}</td>"
             f"<td>{_bar(before / longest)}{_bar(after / longest, later=True)}</td></tr>"
-            for label, before, after in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True)
+            for label, before, after in zip(column.labels, column.before.tolist(), column.after.tolist(), strict=True)
         )
-        assert one.changed is not None
+        assert column.changed is not None
         parts.append(
-            f"<h3>{escape(one.name)}: changed in {_percent(one.changed)} of the records</h3>"
+            f"<h3>{escape(column.name)}: changed in {_percent(column.changed)} of the records</h3>"
             + _scrolled(
                 '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
                 '<th scope="col" class="left">before, and below it after</th></tr></thead>'
                 f"<tbody>{rows}</tbody></table>",
-                f"{escape(one.name)} before and after",
+                f"{escape(column.name)} before and after",
             )
         )
     if change.pairs:
@@ -555,8 +562,8 @@ _MEANINGS = {
 }
 
 
-def _population(found: Numbers, evidence: Evidence | None) -> str:
-    audit = found.audit
+def _population(figures_of_part: Numbers, evidence: Evidence | None) -> str:
+    audit = figures_of_part.audit
     if audit is None or audit.confidence is None:
         reason = "No records were held out from the making of the design"
         if evidence is None:

@@ -55,7 +55,7 @@ class _Kernel(NamedTuple):
 
     symbol: str
     mine: Callable[[Program, Term], bool]
-    own: Callable[[Term], tuple[Arr, ...]]  # what it is given of the term beside the rows
+    of_term: Callable[[Term], tuple[Arr, ...]]  # what it is given of the term beside the rows
     # Shapes of what it finds beside the candidate and the common parts of the last point, for |S| and |Y|.
     more: Callable[[int, int], tuple[tuple[int, ...], ...]]
 
@@ -141,7 +141,7 @@ def _given(program: Program, aims: Arr, choices: Arr) -> tuple[Arr, ...]:
     assert kernel is not None  # `takes` asked
     return (
         term.rows, program.mass, program.cost, program.constraints, program.budgets, program.support,
-        program.feasible_point, aims, choices, *kernel.own(term),
+        program.feasible_point, aims, choices, *kernel.of_term(term),
     )  # fmt: skip
 
 
