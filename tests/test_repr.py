@@ -9,7 +9,6 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets, watchdog
-from jaxpriv.funnels.greedy import greedy
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.statistics import tables
 
@@ -27,7 +26,6 @@ def problem(**form):
         lambda: jp.FunnelProblem(JOINT, disclosure=0.1),
         lambda: jp.solve(jp.FunnelProblem(JOINT, disclosure=0.1)),
         lambda: jp.funnel_frontier(jp.BottleneckProblem(JOINT, disclosure=0.0), disclosures=[0.1, 0.2]),
-        lambda: greedy(JOINT, disclosure=0.1),
         lambda: watchdog.watchdog(JOINT, epsilon=0.5),
         lambda: jp.maximum_utility(JOINT.sum(axis=0), (jp.leakage.MaxLift(), 0.2)),
         lambda: jp.gaussian.from_covariances(np.eye(2), np.eye(1), np.array([[0.1], [0.2]])),

@@ -170,7 +170,9 @@ def attach(package: str) -> tuple[Callable[[str], object], Callable[[], list[str
         raise ImportError(f"{package} is installed without its source, from which its public names are read")
     below = source.partition("if TYPE_CHECKING:")[2].partition("\nelse:")[0]
     statements = (part.split(" import ") for part in below.split(" from ")[1:])
-    home = {one.split()[0]: module for module, names in statements for one in names.strip("() ,\n").split(",")}
+    home = {
+        imported.split()[0]: module for module, names in statements for imported in names.strip("() ,\n").split(",")
+    }
 
     def get(name: str) -> object:
         module = home.get(name)

@@ -81,7 +81,9 @@ class Command(TyperCommand):
         return in_panels(self.name or "", super().get_params(ctx))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
+        repeatable = {
+            option for parameter in self.params if getattr(parameter, "multiple", False) for option in parameter.opts
+        }
         return super().parse_args(ctx, _spread(args, repeatable))
 
     def invoke(self, ctx: typer.Context) -> object:
@@ -89,9 +91,17 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except JaxprivError as error:
-            options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("--")}
+            options = {
+                str(parameter.name): parameter.opts[0]
+                for parameter in self.params
+                if parameter.opts[0].startswith("--")
+            }
             # What may be given several times has a plural in Python; the weights of records are one column.
-            options |= {f"{one.name}s": one.opts[0] for one in self.params if getattr(one, "multiple", False)}
+            options |= {
+                f"{parameter.name}s": parameter.opts[0]
+                for parameter in self.params
+                if getattr(parameter, "multiple", False)
+            }
             if "survey_weight" in options:
                 options["weights"] = options["survey_weight"]
             error.args = (in_words(str(error), options), *error.args[1:])
@@ -99,9 +109,9 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Lists of names come from the registry of measures: they are read when help is printed."""
-        for one in self.params:
-            text = filled_in(getattr(one, "help", None) or "")
-            setattr(one, "help", text)  # noqa: B010 (options and arguments have it, their base class does not)
+        for parameter in self.params:
+            text = filled_in(getattr(parameter, "help", None) or "")
+            setattr(parameter, "help", text)  # noqa: B010 (options and arguments have it, their base class does not)
         super().format_help(ctx, formatter)
         formatter.write(text_of(self.name or ""))
 
@@ -110,7 +120,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command for Typer, which has an option for each field of the parameters that are groups of options."""
     signature = inspect.signature(command)
     groups: dict[str, Any] = {
-        one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if is_dataclass(parameter.annotation)
     }
 
     @functools.wraps(command)
@@ -123,13 +135,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**given, **made)
 
     flat = []
-    for one in signature.parameters.values():
-        own = fields(one.annotation) if one.name in groups else ()
-        flat += [inspect.Parameter(f.name, one.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in own]
-        flat += [] if own else [one]
-    flat = [declared(command.__name__, one) for one in flat]
+    for parameter in signature.parameters.values():
+        grouped = fields(parameter.annotation) if parameter.name in groups else ()
+        flat += [
+            inspect.Parameter(f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in grouped
+        ]
+        flat += [] if grouped else [parameter]
+    flat = [declared(command.__name__, parameter) for parameter in flat]
     called.__signature__ = signature.replace(parameters=flat)  # pyright: ignore[reportAttributeAccessIssue]
-    called.__annotations__ = {one.name: one.annotation for one in flat}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return called
 
 

@@ -20,18 +20,18 @@ _MEANING = {
 }
 
 
-def mechanism_text(found: "jp.statistics.audit.MechanismAudit", units: Units) -> str:
-    rows, tested = found.rows, found.conformity
+def mechanism_text(audit: "jp.statistics.audit.MechanismAudit", units: Units) -> str:
+    rows, tested = audit.rows, audit.conformity
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
     parts: list[object] = [_table(rows, columns, units)]
-    utility, per = found.utility, units.per_nat
+    utility, per = audit.utility, units.per_nat
     lower = "" if utility.lower is None else f"; population >= {_output.lower(utility.lower * per)} {units}"
     parts.append(f"utility I(X;Y): {_output.lower(utility.fitted * per)} {units} on the sample{lower}")
     parts += _notes(rows, columns)
-    if found.confidence is not None:
+    if audit.confidence is not None:
         parts.append(
-            f"population: the whole column holds with confidence {found.confidence:.6g}, for {found.holds_for}"
+            f"population: the whole column holds with confidence {audit.confidence:.6g}, for {audit.holds_for}"
         )
     parts += [_MEANING[key] for key in ("stated_gap", "gap", "cap", "bootstrap") if key in columns]
     if tested is not None:
@@ -52,14 +52,14 @@ def mechanism_text(found: "jp.statistics.audit.MechanismAudit", units: Units) ->
                 "cases (level 0.001)"
             )
         parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested.impossible]
-    return _output.rendered(*parts, *_assumptions(found.assumptions))
+    return _output.rendered(*parts, *_assumptions(audit.assumptions))
 
 
-def pairs_text(found: "jp.statistics.audit.PairsAudit", units: Units) -> str:
-    level, per = f"{found.confidence:.6g}", units.per_nat
+def pairs_text(audit: "jp.statistics.audit.PairsAudit", units: Units) -> str:
+    level, per = f"{audit.confidence:.6g}", units.per_nat
     columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
-    columns = _measured(found.rows, columns)
-    estimate, test = found.estimate, found.permutation
+    columns = _measured(audit.rows, columns)
+    estimate, test = audit.estimate, audit.permutation
     line = "estimates: refused, undersampled (fewer than five pairs for each cell)"
     if estimate.plug_in is not None and estimate.miller_madow is not None:
         interval = "no interval so near independence"
@@ -71,31 +71,31 @@ def pairs_text(found: "jp.statistics.audit.PairsAudit", units: Units) -> str:
             f"{estimate.miller_madow * per:.5g} {units}, {interval}"
         )
     return _output.rendered(
-        _table(found.rows, columns, units),
-        *_notes(found.rows, columns),
+        _table(audit.rows, columns, units),
+        *_notes(audit.rows, columns),
         line,
         f"independence: permutation test p = {_output.upper(test.p_value, 3)} ({test.permutations} permutations)"
-        + ("" if found.g_test is None else f", G-test p = {_small(found.g_test)} (asymptotic)")
+        + ("" if audit.g_test is None else f", G-test p = {_small(audit.g_test)} (asymptotic)")
         + "; a large p is no evidence of privacy",
         f"population: all bounds of each of the two columns hold together with confidence {level}",
         *(_MEANING[key] for key in columns if key == "bootstrap"),
-        *_assumptions(found.assumptions),
+        *_assumptions(audit.assumptions),
     )
 
 
-def attributes_text(found: "jp.statistics.audit.AttributeAudit") -> str:
+def attributes_text(audit: "jp.statistics.audit.AttributeAudit") -> str:
     columns = {"certain": "certain", "guess": "best guess", "lower": "population >=", "upper": "population <="}
     lines = [
         "certain: the share of these records whose private value follows from the columns",
         "best guess: the share of which the likeliest private value given the columns is right",
-        f"population: all bounds of each of the two columns hold together with confidence {found.confidence:.6g}",
+        f"population: all bounds of each of the two columns hold together with confidence {audit.confidence:.6g}",
     ]
-    if found.rows[0].least is not None:
+    if audit.rows[0].least is not None:
         columns["least"] = "optimum >="
         lines.append("optimum: certified, no release of all columns with the same I(X;Y) has a smaller best guess here")
-    rows = ((", ".join(map(str, row.columns)) or "(none)", *_cells(row, columns)) for row in found.rows)
+    rows = ((", ".join(map(str, row.columns)) or "(none)", *_cells(row, columns)) for row in audit.rows)
     table = _output.table_of(rows, [*columns.values()], before=["columns"], after=[])
-    return _output.rendered(table, *lines, *_assumptions(found.assumptions))
+    return _output.rendered(table, *lines, *_assumptions(audit.assumptions))
 
 
 def _measured(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, str]) -> dict[str, str]:
@@ -133,14 +133,14 @@ def _notes(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, st
     return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
 
 
-def _assumptions(found: "jp.statistics.audit.Assumptions") -> list[str]:
-    useful = [] if found.useful is None else [f"|X| = {found.useful}"]
-    facts = ", ".join([f"|S| = {found.private}", *useful, f"|Y| = {found.released}"])
-    if found.records is not None:
+def _assumptions(assumptions: "jp.statistics.audit.Assumptions") -> list[str]:
+    useful = [] if assumptions.useful is None else [f"|X| = {assumptions.useful}"]
+    facts = ", ".join([f"|S| = {assumptions.private}", *useful, f"|Y| = {assumptions.released}"])
+    if assumptions.records is not None:
         facts = (
-            f"{found.records} records, {facts}, at least {found.least_private} records for each s, "
-            f"{found.empty_cells} of {found.cells} cells empty"
+            f"{assumptions.records} records, {facts}, at least {assumptions.least_private} records for each s, "
+            f"{assumptions.empty_cells} of {assumptions.cells} cells empty"
         )
-    if found.records is not None and found.unseen_private:
-        facts += f", s without records: {', '.join(map(str, found.unseen_private))}"
-    return ["", f"assumptions ({facts})", *(f"  {line}" for line in found.statements)]
+    if assumptions.records is not None and assumptions.unseen_private:
+        facts += f", s without records: {', '.join(map(str, assumptions.unseen_private))}"
+    return ["", f"assumptions ({facts})", *(f"  {line}" for line in assumptions.statements)]

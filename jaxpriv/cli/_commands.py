@@ -78,6 +78,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def text_of(command: str) -> str:
     """The last lines of a help text: the command at work, then the lines that make what it reads."""
     lines = EXAMPLES.get(command, ())
-    own = [line for line in lines if line.startswith(f"jaxpriv {command}")]
-    parts = {"Example": own, "What it reads, for a first try in an empty folder": [x for x in lines if x not in own]}
+    calls = [line for line in lines if line.startswith(f"jaxpriv {command}")]
+    parts = {
+        "Example": calls,
+        "What it reads, for a first try in an empty folder": [x for x in lines if x not in calls],
+    }
     return "".join(f"\n{title}:\n\n" + "".join(f"  {line}\n" for line in part) for title, part in parts.items() if part)

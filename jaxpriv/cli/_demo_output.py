@@ -29,7 +29,7 @@ def drawn(
 
     `free`: the least distortion at which nothing leaks.
     """
-    leaks = " of ".join(f"{one * units.per_nat:.2f}" for one in (curve.value[shown], others[0][1]))
+    leaks = " of ".join(f"{leakage * units.per_nat:.2f}" for leakage in (curve.value[shown], others[0][1]))
     title = f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaks} {units} leak"
     return {
         "frontier.png": jp.plotting.plot_frontier(

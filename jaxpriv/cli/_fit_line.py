@@ -3,10 +3,11 @@
 import itertools
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxpriv.cli._options import DesignOptions, FormOptions, TimeOptions
 from jaxpriv.cli._tables import CostOptions
 from jaxpriv.errors import InputError
 
@@ -14,15 +15,7 @@ if TYPE_CHECKING:
     from jaxpriv.statistics.tables import Rule
 
 # Options that are left out where they have these values.
-_USUAL = {
-    "leakage": "mutual-information",
-    "split": 0.5,
-    "seed": 0,
-    "confidence": 0.95,
-    "unseen": "refuse",
-    "resolution": 32,
-    "tol": 1e-6,
-}
+_USUAL = {option.name: option.default for kind in (FormOptions, DesignOptions, TimeOptions) for option in fields(kind)}
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
     *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population", "after"),
@@ -38,7 +31,9 @@ def fit_command(table: Path, given: Mapping[str, object]) -> str:
         if value is True:
             words.append(option)
         elif value is not None and value is not False and value != _USUAL.get(name):
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
+            words += [
+                word for entry in (value if isinstance(value, list) else [value]) for word in (option, str(entry))
+            ]
     return shlex.join(words)
 
 
@@ -83,8 +78,10 @@ def words_of(column: str, rule: "Rule") -> list[str]:
 
 def with_rules(columns: CostOptions, rules: "Mapping[str, Rule]") -> CostOptions:
     """The options with these rules in place of those given for the same columns."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for option in ("bins", "missing", "other"):
-        kept = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in rules]
-        found[option] = kept + [own[option] for own in itertools.starmap(settings, rules.items()) if option in own]
-    return replace(columns, **found)
+        others = [text for text in getattr(columns, option) or () if text.rpartition("=")[0] not in rules]
+        texts[option] = others + [
+            options[option] for options in itertools.starmap(settings, rules.items()) if option in options
+        ]
+    return replace(columns, **texts)

@@ -36,41 +36,41 @@ def of_groups(
     return replace(columns, useful=[name for names in groups for name in names]), {"groups": groups, "useful": ()}
 
 
-def text(found: "jp.release.FittedGroups", target: TargetOptions, units: Units) -> str:
+def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) -> str:
     """The numbers of all groups together, then a line for each group."""
-    asked = found.fitted[0].evidence
+    asked = fit.fitted[0].evidence
     ((goal, value),) = ((name, value) for name, value in vars(target).items() if value is not None)
     shown = str(units)
 
     def most(value: float) -> str:
         return f"{_output.upper(value * units.per_nat)} {shown}"
 
-    cost = found.cost
+    cost = fit.cost
     lines = {
         "target": f"{goal.replace('_', '-')} {value:g} for all groups",
-        "alphabets": f"|S| = {len(asked.counts)}, {len(found.groups)} groups of useful columns",
+        "alphabets": f"|S| = {len(asked.counts)}, {len(fit.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
-        "  leakage of all groups together": most(cost.joint) + ("" if found.exact else ", by the chain rule"),
+        "  leakage of all groups together": most(cost.joint) + ("" if fit.exact else ", by the chain rule"),
         "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
-        "  mean distortion": found.distortion.end(),
+        "  mean distortion": fit.distortion.end(),
     }
-    one = "not computed: more than 256 combinations"
+    joint_leakage = "not computed: more than 256 combinations"
     if cost.optimum is not None:
-        one = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
-    lines["  one mechanism for all columns leaks"] = one
+        joint_leakage = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
+    lines["  one mechanism for all columns leaks"] = joint_leakage
     lines["whatever the population is"] = ""
-    lines["  maximal leakage, at least I(S;Y)"] = found.mechanism.guarantees["maximal-leakage"].end(units)
-    if found.population is not None:
-        held_out = int(found.evidence.records[:, -1].sum())
-        lines[f"population, from {held_out} held-out records"] = f"confidence {found.confidence:g}"
-        lines["  leakage of all groups at most"] = most(found.population)
-    headings = ["|X|", "distortion", "leakage", "at least", *(["population"] if found.population is not None else [])]
+    lines["  maximal leakage, at least I(S;Y)"] = fit.mechanism.guarantees["maximal-leakage"].end(units)
+    if fit.population is not None:
+        held_out = int(fit.evidence.records[:, -1].sum())
+        lines[f"population, from {held_out} held-out records"] = f"confidence {fit.confidence:g}"
+        lines["  leakage of all groups at most"] = most(fit.population)
+    headings = ["|X|", "distortion", "leakage", "at least", *(["population"] if fit.population is not None else [])]
     rows = (
-        (*_numbers(one, units), one.status.replace("_", " "), ", ".join(names))
-        for names, one in zip(found.groups, found.fitted, strict=True)
+        (*_numbers(group, units), group.status.replace("_", " "), ", ".join(names))
+        for names, group in zip(fit.groups, fit.fitted, strict=True)
     )
     table = _output.table_of(rows, headings, after=("status", "columns"))
-    statements = dict.fromkeys(sentence for one in found.fitted for sentence in one.statements)
+    statements = dict.fromkeys(sentence for group in fit.fitted for sentence in group.statements)
     return (
         _output.aligned(lines)
         + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget leaks less)\n"
@@ -79,15 +79,15 @@ def text(found: "jp.release.FittedGroups", target: TargetOptions, units: Units) 
     )
 
 
-def _numbers(one: "jp.release.Fitted", units: Units) -> list[str]:
-    bound = one.claims.get("lower_bound")
+def _numbers(group: "jp.release.Fitted", units: Units) -> list[str]:
+    bound = group.claims.get("lower_bound")
     cells = [
-        str(len(one.mechanism.table)),
-        one.claims["distortion"].end(),
-        _output.upper(one.claims["leakage"].most * units.per_nat),
+        str(len(group.mechanism.table)),
+        group.claims["distortion"].end(),
+        _output.upper(group.claims["leakage"].most * units.per_nat),
         "-" if bound is None else _output.lower(float(bound.lower or 0) * units.per_nat),
     ]
-    if one.audit is not None:
-        bounds = [row.upper for row in one.audit.rows if row.name == "mutual-information" and row.upper is not None]
+    if group.audit is not None:
+        bounds = [row.upper for row in group.audit.rows if row.name == "mutual-information" and row.upper is not None]
         cells += [_output.upper(bounds[0] * units.per_nat)]
     return cells

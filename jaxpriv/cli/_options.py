@@ -58,8 +58,8 @@ class MeasureOption:
         """Refuse, before JAX is imported, a measure that no design can state."""
         name = self.stated.name
         if name not in MEASURES:
-            known = ", ".join(MEASURES)
-            raise InputError(f"{self.option}: {name!r} is no measure; known: {known}{near(name, MEASURES)}")
+            listed = ", ".join(MEASURES)
+            raise InputError(f"{self.option}: {name!r} is no measure; known: {listed}{near(name, MEASURES)}")
         if self.stated.fault is not None:
             self.measure(None)  # the message that names the parameter
 
@@ -146,9 +146,9 @@ class RunOptions(TimeOptions):
 
 def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
     """Refuse a solver (or method) that there is none of, with those that there are."""
-    known = _complete.methods() if funnel else _complete.solvers()
-    if name not in known:
-        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(known)}{near(name, known)}")
+    names = _complete.methods() if funnel else _complete.solvers()
+    if name not in names:
+        raise InputError(f"--{kind} {name!r} is not a {kind}'s name; known: {', '.join(names)}{near(name, names)}")
 
 
 def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
@@ -183,8 +183,8 @@ def distortion_problem(
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
 ) -> "jp.DistortionProblem":
     """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
-    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in measures]
-    limits = [(one, given.value) for one, given in zip(limited, measures[1:], strict=True)]
+    leakage, *limited = [measure.measure(arrays.get("neighbours")) for measure in measures]
+    limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
     return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 
 
@@ -220,11 +220,11 @@ def checked_targets(form: str, values: Sequence[float] | None, low: float = -mat
     """The values of the option of a target, each checked by option and position."""
     from jaxpriv._runtime.validation import scalar
 
-    found = list(values or ())
-    for position, value in enumerate(found):
+    numbers = list(values or ())
+    for position, value in enumerate(numbers):
         option = f"--{form.replace('_', '-')}"
-        scalar(value, option if len(found) == 1 else f"{option}[{position}]", low=low)
-    return found
+        scalar(value, option if len(numbers) == 1 else f"{option}[{position}]", low=low)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -268,5 +268,5 @@ def given_of(options: object) -> dict[str, Any]:
 def request_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """A request of the library, whose fields have the names of options; other options are left out."""
     made: Any = kind
-    names = [one.name for one in fields(made) if one.name in given]
+    names = [option.name for option in fields(made) if option.name in given]
     return kind(**{name: str(given[name]) if isinstance(given[name], StrEnum) else given[name] for name in names})

@@ -101,10 +101,10 @@ def need_ending(option: str, path: Path | None, *endings: str) -> None:
         raise InputError(f"{option} must end in {' or '.join(endings)}, not {path.name}")
 
 
-def _same(one: Path, other: Path) -> bool:
-    if os.path.realpath(one) == os.path.realpath(other):
+def _same(first: Path, second: Path) -> bool:
+    if os.path.realpath(first) == os.path.realpath(second):
         return True
-    return one.exists() and other.exists() and os.path.samefile(one, other)
+    return first.exists() and second.exists() and os.path.samefile(first, second)
 
 
 def only_one(options: Mapping[str, object]) -> str:
@@ -112,8 +112,8 @@ def only_one(options: Mapping[str, object]) -> str:
     given = [name for name, value in options.items() if value is not None and value != []]
     if len(given) != 1:
         *names, last = (f"--{name.replace('_', '-')}" for name in options)
-        found = "several" if given else "none"
-        raise InputError(f"give exactly one of {', '.join(names)} and {last} ({found} given)")
+        count = "several" if given else "none"
+        raise InputError(f"give exactly one of {', '.join(names)} and {last} ({count} given)")
     return given[0]
 
 
@@ -153,9 +153,9 @@ def strict(value: object) -> object:
     return value
 
 
-def record_of(found: Any, *names: str) -> JsonRecord:  # noqa: ANN401 (a result of any kind)
+def record_of(result: Any, *names: str) -> JsonRecord:  # noqa: ANN401 (a result of any kind)
     """The attributes of a result by their names: all fields of a dataclass where none is named."""
-    return {name: getattr(found, name) for name in names or [one.name for one in fields(found)]}
+    return {name: getattr(result, name) for name in names or [attribute.name for attribute in fields(result)]}
 
 
 def json_text(record: Mapping[str, object]) -> str:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 
-def solved(found: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
+def solved(solution: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
     """The JSON of a result with these of its numbers."""
-    head, last = {"status": found.status}, {"iterations": found.steps, "seconds": found.seconds}
-    return {**head, **_output.record_of(found, *names, "solver"), **last}
+    head, last = {"status": solution.status}, {"iterations": solution.steps, "seconds": solution.seconds}
+    return {**head, **_output.record_of(solution, *names, "solver"), **last}
 
 
 def infeasible(*names: str, worst: float = math.inf, seconds: float = 0.0) -> JsonRecord:
@@ -39,10 +39,10 @@ def uncertified(reason: int, tol: float, gap: float, advice: str) -> NotCertifie
     """The error after a result above the tolerance; `advice` is for a solve that ended by itself."""
     from jaxpriv._runtime.clock import Stop
 
-    known = {Stop.NONE: advice, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
+    advices = {Stop.NONE: advice, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
     return NotCertifiedError(
         f"{_output.stopped(reason)}not certified to --tol {tol:g}: the gap is {_output.upper(gap, 2)}. The mapping "
-        f"and its interval are valid. {known[Stop(int(reason))]}"
+        f"and its interval are valid. {advices[Stop(int(reason))]}"
     )
 
 
@@ -74,14 +74,14 @@ def targets_table(
     rows = (
         (
             f"{target:g}",
-            f"{one['disclosure'] * units.per_nat:.6f}",
-            f"{one['leakage'] * scale:.6f}",
-            _output.lower_fixed(one["lower_bound"] * per),
-            _output.upper_fixed(one["upper_bound"] * per),
-            str(one["iterations"]),
-            one["status"].replace("_", " "),
+            f"{record['disclosure'] * units.per_nat:.6f}",
+            f"{record['leakage'] * scale:.6f}",
+            _output.lower_fixed(record["lower_bound"] * per),
+            _output.upper_fixed(record["upper_bound"] * per),
+            str(record["iterations"]),
+            record["status"].replace("_", " "),
         )
-        for target, one in zip(targets, records, strict=True)
+        for target, record in zip(targets, records, strict=True)
     )
     headings = (form.replace("_", " "), f"I(X;Y) ({units})", f"leakage ({unit})", "lower bound", "upper bound", "steps")
     return _output.rendered(_output.table_of(rows, headings))

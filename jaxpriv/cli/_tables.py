@@ -100,10 +100,10 @@ class ColumnOptions(RecordOptions):
         from jaxpriv.statistics.tables.rules import need_useful
 
         about = ("--private", "--useful", "--shared", "--bins", "--other", "--missing")
-        own = [name for name in self.given if name in about]
+        refused = [name for name in self.given if name in about]
         if self.codebook is not None:
-            if own:
-                raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(own)}")
+            if refused:
+                raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(refused)}")
             book = Codebook.load(self.codebook)
             check_header(file, book.columns)
             return {"codebook": book}
@@ -239,15 +239,15 @@ def _rule(name: str, text: str) -> "Rule":
 
 def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:
     """The column and the value of every text `COL=VALUE`; a name may hold "="."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.rpartition("=")
         if not (equals and name and value):
             raise InputError(f"{option} {text!r} is not {form}")
-        if name in found:
+        if name in by_name:
             raise InputError(f"{option} gives column {name!r} twice")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def _prices(kind: str, column: str) -> "str | np.ndarray":

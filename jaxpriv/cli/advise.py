@@ -50,15 +50,15 @@ def advise(
     except InputError as error:
         tenth = f"{len(columns.useful or ()) / 10:g}"  # of the columns of a record, on average
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
-    chosen = with_rules(columns, {one.column: one.rule for one in advice.obstacles})
+    chosen = with_rules(columns, {obstacle.column: obstacle.rule for obstacle in advice.obstacles})
     further |= {"budget": f"{advice.designs[_SHOWN].budget:.4g}", "out": "design.zip"}
     command = fit_command(table, {**vars(chosen), **further})
     record = {**advice.record, "command": command}
-    for place, one in enumerate(advice.obstacles):
-        record["obstacles"][place]["options"] = list(map(shlex.quote, words_of(one.column, one.rule)))
+    for place, obstacle in enumerate(advice.obstacles):
+        record["obstacles"][place]["options"] = list(map(shlex.quote, words_of(obstacle.column, obstacle.rule)))
     files = _output.picture(picture, lambda: advice.plot(units=units.value))
     _output.deliver(record, json, _text(advice, command, measure, units), files, private=True)
-    if not all(one.status == "optimal" for one in advice.designs):
+    if not all(design.status == "optimal" for design in advice.designs):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}some designs are not certified to --tol {run.tol:g}; what is printed of "
             "them is valid"
@@ -70,7 +70,10 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     lines = [
         f"{design} records for the designs, {held_out} held out; {advice.private} private and {advice.useful} useful "
         "combinations",
-        *(f"{one.sentence}: {shlex.join(words_of(one.column, one.rule))}" for one in advice.obstacles),
+        *(
+            f"{obstacle.sentence}: {shlex.join(words_of(obstacle.column, obstacle.rule))}"
+            for obstacle in advice.obstacles
+        ),
         f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 1)} % of these "
         "records without a release",
         "",
@@ -84,29 +87,29 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     def percent_up(share: float) -> str:
         return f"{_output.upper_fixed(100 * share - _ROUNDING, 1)} %"
 
-    bounded = any(one.population is not None for one in advice.designs)
+    bounded = any(design.population is not None for design in advice.designs)
     rows = (
         (
-            f"{one.budget:.4g}",
-            *(f"{100 * share:.1f} %" for share in one.changed.values()),
-            up(one.leakage),
-            _output.lower_fixed(max(one.lower_bound * scale, 0.0), 4),
-            percent_up(one.correct_guess),
-            *["" if one.population is None else _output.upper_fixed(one.population * scale, 4)] * bounded,
+            f"{design.budget:.4g}",
+            *(f"{100 * share:.1f} %" for share in design.changed.values()),
+            up(design.leakage),
+            _output.lower_fixed(max(design.lower_bound * scale, 0.0), 4),
+            percent_up(design.correct_guess),
+            *["" if design.population is None else _output.upper_fixed(design.population * scale, 4)] * bounded,
         )
-        for one in advice.designs
+        for design in advice.designs
     )
     headings = ["budget", *advice.designs[0].changed, f"leakage\n({unit})", "optimum\nat least", "guess\nright"]
     designs = _output.table_of(rows, headings + [f"population\n{advice.confidence:g}"] * bounded, after=())
     rows = (
         (
-            ", ".join(one.columns) or "nothing",
-            f"{one.distortion:.4g}",
-            up(one.leakage),
-            percent_up(one.correct_guess),
-            up(one.optimum[1]),
+            ", ".join(hidden.columns) or "nothing",
+            f"{hidden.distortion:.4g}",
+            up(hidden.leakage),
+            percent_up(hidden.correct_guess),
+            up(hidden.optimum[1]),
         )
-        for one in advice.hidden
+        for hidden in advice.hidden
     )
     headings = ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"]
     hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())

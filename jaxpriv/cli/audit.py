@@ -39,8 +39,8 @@ def audit(
     def work(_: object) -> tuple[JsonRecord, str]:
         if mechanism is None:
             return _of_pairs(path, columns, released, asked, bounds, units)
-        found = _of_mechanism(mechanism, name, path, columns, released, known, bounds.arguments)
-        return _record("mechanism", found), mechanism_text(found, units)
+        result = _of_mechanism(mechanism, name, path, columns, released, known, bounds.arguments)
+        return _record("mechanism", result), mechanism_text(result, units)
 
     record, text = working("Auditing", work)
     _output.deliver(record, json, text, private=True)
@@ -70,15 +70,15 @@ def _of_pairs(
         rules = columns.rules([*private, *released])
         data, chosen = jp.release.count_pairs(table_file(path, columns.read), private, released, rules)
         if asked.subsets is not None:
-            own = {"most": asked.subsets, "optimum": asked.optimum, "names": released, "statements": chosen}
-            own |= {"confidence": bounds.confidence, "seed": bounds.seed}
-            sets = jp.statistics.audit.audit_attributes(data.counts, data.useful_attributes, **own)
+            options = {"most": asked.subsets, "optimum": asked.optimum, "names": released, "statements": chosen}
+            options |= {"confidence": bounds.confidence, "seed": bounds.seed}
+            sets = jp.statistics.audit.audit_attributes(data.counts, data.useful_attributes, **options)
             return {"kind": "attributes", **_output.record_of(sets)}, attributes_text(sets)
         counts, given = data.counts, {**bounds.arguments, "statements": chosen}
         labels = {"private": data.private_labels, "released": data.useful_labels}
         more = {"labels": labels} if asked.show_values else {}
-    found = jp.statistics.audit.audit_pairs(counts, permutations=asked.permutations, **given)
-    return _record("pairs", found, **more), pairs_text(found, units)
+    result = jp.statistics.audit.audit_pairs(counts, permutations=asked.permutations, **given)
+    return _record("pairs", result, **more), pairs_text(result, units)
 
 
 def _of_mechanism(
@@ -104,10 +104,10 @@ def _of_mechanism(
     if is_design(path):
         design, source = jp.Mechanism.load(path), table_file(records, columns.read)
         given["certificate"] = known.certificate and jp.release.Evidence.load(known.certificate, design)
-        given["again"] = [jp.Mechanism.load(one) for one in again]
+        given["again"] = [jp.Mechanism.load(path) for path in again]
         return jp.release.audit_design(source, design, order=known.row_order, **given)
     stored = load_npz_safely(path, ["mechanism", *(SYMBOLS if is_table(records) else ())])
-    given["again"] = [load_npz_safely(one, ["mechanism"])["mechanism"] for one in again]
+    given["again"] = [load_npz_safely(path, ["mechanism"])["mechanism"] for path in again]
     if is_table(records):
         given |= {sample: counted_like(records, columns, stored["classes"]), "released": released}
         return jp.release.audit_mapping(stored["mechanism"], stored["attributes"], order=known.row_order, **given)
@@ -115,6 +115,6 @@ def _of_mechanism(
     return jp.statistics.audit.audit_mechanism(stored["mechanism"], **data, **given)
 
 
-def _record(kind: str, found: object, **more: object) -> JsonRecord:
-    record = _output.record_of(found)
+def _record(kind: str, result: object, **more: object) -> JsonRecord:
+    record = _output.record_of(result)
     return {"kind": kind, "units": "nats", "measures": record.pop("rows"), **record, **more}

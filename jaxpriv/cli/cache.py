@@ -80,10 +80,10 @@ def contents_of(of: "Callable[[], Contents]") -> dict[str, object]:
     from jaxpriv._runtime.executables import UnusableError
 
     try:
-        found = of()
+        content = of()
     except UnusableError as error:
         return {"executables": 0, "bytes": 0, "note": str(error)}
-    return {"executables": found.executables, "bytes": found.size}
+    return {"executables": content.executables, "bytes": content.size}
 
 
 def _text(record: JsonRecord) -> str:

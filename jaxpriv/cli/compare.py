@@ -61,45 +61,48 @@ def compare(
             target=target,
         )
 
-    found = working("Comparing", work)
-    columns = [{**_output.record_of(one), "variation": one.variation} for one in found.columns]
-    _output.deliver({**_output.record_of(found), "columns": columns}, json, _text(found), private=True)
+    comparison = working("Comparing", work)
+    columns = [{**_output.record_of(column), "variation": column.variation} for column in comparison.columns]
+    _output.deliver({**_output.record_of(comparison), "columns": columns}, json, _text(comparison), private=True)
 
 
 def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _text(found: "jp.report.Comparison") -> str:
-    before, after = found.rows
-    paired = "each with its own record" if found.paired else "distributions alone (--row-order, --id or --same-order)"
+def _text(comparison: "jp.report.Comparison") -> str:
+    before, after = comparison.rows
+    paired = (
+        "each with its own record" if comparison.paired else "distributions alone (--row-order, --id or --same-order)"
+    )
     parts = [f"{before} records, {after} released rows, compared {paired}\n"]
-    parts += [_column_text(one) for one in found.columns]
-    if found.pairs:
+    parts += [_column_text(column) for column in comparison.columns]
+    if comparison.pairs:
         rows = (
             (
                 ", ".join(pair.names),
                 *(f"{number:.3f}" for number in (pair.variation, pair.association_before, pair.association_after)),
             )
-            for pair in found.pairs
+            for pair in comparison.pairs
         )
         headings = ["total variation", "Cramer's V before", "after"]
         parts.append("\n" + _output.rendered(_output.table_of(rows, headings, before=["pair of columns"], after=())))
-    if found.prediction is not None:
-        one = found.prediction
+    if comparison.prediction is not None:
+        prediction = comparison.prediction
         parts.append(
-            f"{one.target} is predicted rightly for {_share(one.before)} of the records from the original columns, for "
-            f"{_share(one.after)} from the released ones, for {_share(one.constant)} from none\n"
+            f"{prediction.target} is predicted rightly for {_share(prediction.before)} of the records from the "
+            f"original columns, for {_share(prediction.after)} from the released ones, for "
+            f"{_share(prediction.constant)} from none\n"
         )
     return "".join(parts)
 
 
-def _column_text(one: "jp.report.ColumnChange") -> str:
-    longest = max(float(one.before.max()), float(one.after.max()))
+def _column_text(column: "jp.report.ColumnChange") -> str:
+    longest = max(float(column.before.max()), float(column.after.max()))
     rows = (
         (label, *map(_share, shares), *("█" * round(_BAR * share / longest) for share in shares))
-        for label, *shares in zip(one.labels, one.before.tolist(), one.after.tolist(), strict=True)
+        for label, *shares in zip(column.labels, column.before.tolist(), column.after.tolist(), strict=True)
     )
     table = _output.table_of(rows, ["before", "after"], before=["class"], after=("", ""))
-    changed = "" if one.changed is None else f"changed in {_share(one.changed)} of the records, "
-    return f"\n{one.name}: {changed}total variation {one.variation:.3f}\n" + _output.rendered(table)
+    changed = "" if column.changed is None else f"changed in {_share(column.changed)} of the records, "
+    return f"\n{column.name}: {changed}total variation {column.variation:.3f}\n" + _output.rendered(table)

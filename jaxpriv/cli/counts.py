@@ -25,22 +25,24 @@ def counts(
     parts = load_mechanism(design).parts
 
     def work(_: object) -> "dict[str, jp.release.CountEstimate]":
-        return {name: one for part in parts for name, one in jp.release.estimate_counts(part, file).items()}
+        return {name: estimate for part in parts for name, estimate in jp.release.estimate_counts(part, file).items()}
 
-    found = working("Estimating", work)
+    estimates = working("Estimating", work)
     tables = (
         _output.table_of(
             (
                 (label, *(f"{number:.0f}" for number in numbers))
-                for label, *numbers in zip(one.labels, one.count, one.standard_error, one.bias, strict=True)
+                for label, *numbers in zip(
+                    estimate.labels, estimate.count, estimate.standard_error, estimate.bias, strict=True
+                )
             ),
             ["records", "standard error", "largest bias"],
             before=[name],
             after=(),
         )
-        for name, one in found.items()
+        for name, estimate in estimates.items()
     )
     text = _output.rendered(*tables)
-    if any(one.doubtful for one in found.values()):
+    if any(estimate.doubtful for estimate in estimates.values()):
         text += "warning: a class has far fewer than no records: this is no table that the design released\n"
-    _output.deliver({"columns": found}, json, text)
+    _output.deliver({"columns": estimates}, json, text)

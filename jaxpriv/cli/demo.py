@@ -62,7 +62,7 @@ def demo(
     names, codes, measure = data.useful_names, data.useful_attributes, jp.leakage.MutualInformation()
     hidden = hidings(names, codes, data.joint, distances, measure, range(len(names)))
     others = [(spent, leaked, columns) for columns, _, spent, leaked in hidden]
-    both = [one.seconds or {} for one in (curve.solutions, free)]
+    both = [solution.seconds or {} for solution in (curve.solutions, free)]
     record: JsonRecord = {
         "budget": curve.targets,
         "distortion": curve.distortion[:, 0],
@@ -71,7 +71,7 @@ def demo(
         "solver": curve.solutions.solver,
         "least_distortion_without_leakage": _output.record_of(free, "value", "lower_bound"),
         "drawn_budget": curve.targets[shown],
-        "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},
+        "seconds": {key: sum(seconds[key] for seconds in both) for key in ("compile", "solve")},
         "units": "nats",
         "files": files,
         "funnel": funnel,
@@ -100,8 +100,8 @@ def _funnel(data: "jp.datasets.Dataset") -> "tuple[JsonRecord, list[jp.FunnelFro
     record = {
         "disclosure": list(_PRINTED),
         **{name: best[name][:count] for name in ("value", "lower_bound", "gap", "status")},
-        "greedy": [jp.solve(one, "greedy").value for one in problems],
-        "greedy_ratio": [jp.solve(one, "greedy-ratio").value for one in problems],
+        "greedy": [jp.solve(problem, "greedy").value for problem in problems],
+        "greedy_ratio": [jp.solve(problem, "greedy-ratio").value for problem in problems],
         "seconds": sum(sum((boundaries[0][k].seconds or {}).values()) for k in range(count)),
     }
     return record, boundaries

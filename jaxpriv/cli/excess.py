@@ -65,31 +65,31 @@ def excess(
     counts, costs = counts_with_releases(counted, released_columns, records_of_rows(row_order, other, size))
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
-    found = working(
+    excess_of_release = working(
         "Comparing",
         lambda _: jp.statistics.audit.excess(
             counts, distortion=costs, at=None if at is None else at.value, tol=tol, time_limit=time_limit
         ),
     )
-    record = {"units": "nats", **_output.record_of(found)}
-    _output.deliver(record, json, _comparison(found, units), private=True)
+    record = {"units": "nats", **_output.record_of(excess_of_release)}
+    _output.deliver(record, json, _comparison(excess_of_release, units), private=True)
 
 
-def _comparison(found: "jp.statistics.audit.ReleaseExcess", units: Units) -> str:
+def _comparison(result: "jp.statistics.audit.ReleaseExcess", units: Units) -> str:
     per = units.per_nat
 
     def shown(value: float) -> str:
         return f"{value * per:.6g} {units}"
 
-    same = f"{found.distortion:.6g} changed columns" if found.at == "distortion" else shown(found.disclosure)
+    same = f"{result.distortion:.6g} changed columns" if result.at == "distortion" else shown(result.disclosure)
     lines = {
-        f"on {found.records} records": "",
-        "leakage I(S;Y) of the release": shown(found.leakage),
-        "disclosure I(X;Y)": shown(found.disclosure),
-        **({} if found.distortion is None else {"mean changed columns": f"{found.distortion:.6g}"}),
-        f"best mapping at the same {found.at}": shown(found.optimum),
-        f"no mapping with {same} leaks less than": f"{_output.lower(found.lower_bound * per)} {units}",
-        "excess over the optimum": f"{shown(found.least)} to {shown(found.most)}",
-        "of Y on S beyond X, I(S;Y|X)": shown(found.direct),
+        f"on {result.records} records": "",
+        "leakage I(S;Y) of the release": shown(result.leakage),
+        "disclosure I(X;Y)": shown(result.disclosure),
+        **({} if result.distortion is None else {"mean changed columns": f"{result.distortion:.6g}"}),
+        f"best mapping at the same {result.at}": shown(result.optimum),
+        f"no mapping with {same} leaks less than": f"{_output.lower(result.lower_bound * per)} {units}",
+        "excess over the optimum": f"{shown(result.least)} to {shown(result.most)}",
+        "of Y on S beyond X, I(S;Y|X)": shown(result.direct),
     }
     return _output.aligned(lines)

@@ -66,29 +66,29 @@ def fit(
         return fit_groups_within(source, request_of(jp.release.GroupsRequest, asked), clock)
 
     try:
-        found = working("Fitting", work, clock)
+        fitted = working("Fitting", work, clock)
     except InputError as error:
         given |= {"tol": run.tol, "time_limit": run.time_limit, "out": out, "private_out": private_out}
         raise in_groups(error, table, columns, given) if in_one else error from None
-    if found.unchanged and not unchanged:
+    if fitted.unchanged and not unchanged:
         raise InputError(
             f"{_output.stopped(clock.stop)}every record would be released as it is, which meets the target. No design "
             f"was written: {'allow more --time-limit' if clock.stop else 'choose another target'}, or --unchanged if "
             "this is meant"
         )
-    files = {out: found.mechanism.to_bytes()}
+    files = {out: fitted.mechanism.to_bytes()}
     if private_out is not None:
-        files[private_out] = found.evidence.to_bytes(found.mechanism)  # pyright: ignore[reportArgumentType]
+        files[private_out] = fitted.evidence.to_bytes(fitted.mechanism)  # pyright: ignore[reportArgumentType]
     if codebook_out is not None:
-        files[codebook_out] = found.codebook.to_json().encode()
+        files[codebook_out] = fitted.codebook.to_json().encode()
     secret = [path for path in (private_out, codebook_out) if path is not None]
-    if isinstance(found, jp.release.FittedGroups):
-        parts, text = found.fitted, _groups.text(found, target, units)
+    if isinstance(fitted, jp.release.FittedGroups):
+        parts, text = fitted.fitted, _groups.text(fitted, target, units)
     else:
-        parts, text = (found,), _output.aligned(found.lines(units))
-        text += "".join(f"{sentence}\n" for sentence in found.statements)
-    _output.deliver(found.record, json, text, files, private=True, private_files=secret)
-    if any(one.status in ("not_certified", "best_known") for one in parts):
+        parts, text = (fitted,), _output.aligned(fitted.lines(units))
+        text += "".join(f"{sentence}\n" for sentence in fitted.statements)
+    _output.deliver(fitted.record, json, text, files, private=True, private_files=secret)
+    if any(design.status in ("not_certified", "best_known") for design in parts):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"

@@ -70,30 +70,30 @@ def funnel(
     files = book_file(results.codebook_out, table)
     kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
     further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}
-    request, found = run.request(solver), []
+    request, solutions = run.request(solver), []
 
     def work(report: Callable[[int, int], None]) -> None:
         for done, target in enumerate(targets, 1):
             try:
-                found.append(solve_within(kind(joint, **{form: target}, **further), request))
+                solutions.append(solve_within(kind(joint, **{form: target}, **further), request))
             except InfeasibleError as error:  # it names the target
-                found.append(error)
+                solutions.append(error)
             report(done, len(targets))
 
     working("Solving", work, request.clock)
     least = kind.minimises_leakage != (form in _IN_NATS)
     worst = float("inf") if least else -float("inf")
     records: list[JsonRecord] = [
-        infeasible(*_NUMBERS, worst=worst) | {"proof": one.proof}
-        if isinstance(one, InfeasibleError)
-        else solved(one, *_NUMBERS)
-        for one in found
+        infeasible(*_NUMBERS, worst=worst) | {"proof": solution.proof}
+        if isinstance(solution, InfeasibleError)
+        else solved(solution, *_NUMBERS)
+        for solution in solutions
     ]
     record = {**_together(records, solver), **in_units(leakage.unit)}
-    if unreachable := [one for one in found if isinstance(one, InfeasibleError)]:
+    if unreachable := [solution for solution in solutions if isinstance(solution, InfeasibleError)]:
         _output.deliver(record, results.json, "")
         raise unreachable[0]
-    files |= results.files(lambda: found[0].mechanism, symbols_of(arrays))
+    files |= results.files(lambda: solutions[0].mechanism, symbols_of(arrays))
     units, value_unit = results.units, "nats" if form in _IN_NATS else leakage.unit
     if len(targets) == 1:
         what = "disclosure" if form in _IN_NATS else "relevance" if bottleneck else "leakage"
@@ -105,7 +105,7 @@ def funnel(
     else:
         text = targets_table(records, targets, form, leakage.unit, value_unit, units)
     _output.deliver(record, results.json, text, files)
-    open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
+    open_gaps = [record["gap"] for record in records if record["status"] != "optimal"]
     if open_gaps and (solver == "auto" or FUNNEL_SOLVERS[solver].proves or request.clock.stop):
         raise uncertified(request.clock.stop, run.tol, max(open_gaps), "Allow more --max-steps, or raise --tol")
 
@@ -114,7 +114,7 @@ def _together(records: list[JsonRecord], method: str) -> JsonRecord:
     """The JSON of one result, or the lists of several; `solver` and `seconds` are of the whole."""
     if len(records) == 1:
         return records[0]
-    lists = {name: [one[name] for one in records] for name in records[0] if name != "proof"}
-    solver = next((one for one in lists["solver"] if one != "none"), method)
-    seconds = {key: sum(one[key] for one in lists["seconds"]) for key in ("compile", "solve")}
+    lists = {name: [record[name] for record in records] for name in records[0] if name != "proof"}
+    solver = next((name for name in lists["solver"] if name != "none"), method)
+    seconds = {key: sum(seconds[key] for seconds in lists["seconds"]) for key in ("compile", "solve")}
     return lists | {"solver": solver, "seconds": seconds}

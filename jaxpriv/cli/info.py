@@ -54,7 +54,7 @@ def _installation() -> dict[str, object]:
 
 
 def _settings(record: JsonRecord) -> str:
-    kept = record["kept"]
+    executables = record["kept"]
     lines = {
         **record["versions"],
         "platform": record["platform"],
@@ -65,7 +65,8 @@ def _settings(record: JsonRecord) -> str:
         "funnels": record["runs"]["funnels"],
         "certificates": record["runs"]["certificates"],
         "CPU kernels": record["cpu_kernels"] or f"none ({record['cpu_kernels_absent']})",
-        "kept executables": kept.get("note") or f"{kept['executables']}, {kept['bytes'] / 2**20:.1f} MiB",
+        "kept executables": executables.get("note")
+        or f"{executables['executables']}, {executables['bytes'] / 2**20:.1f} MiB",
         "jax_enable_x64": str(record["x64"]).lower(),
         "solvers": ", ".join(record["solvers"]),
         "measures": ", ".join(record["measures"]),

@@ -46,23 +46,26 @@ def leakage(
     else:
         table = problem_of(joint, columns, ["joint"])[0]["joint"]
     single = real_array(table, "joint", ndim=(1, 2, 3)).ndim < 3
-    joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
+    joints = [joint_array(table)] if single else [joint_array(entry, f"joint[{k}]") for k, entry in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])
-    found = working("Measuring", lambda _: [report(one, channel, orders=order or ()) for one in joints])
+    reports = working("Measuring", lambda _: [report(joint, channel, orders=order or ()) for joint in joints])
     parts: list[object] = []
-    for k, one in enumerate(found):
+    for k, of_joint in enumerate(reports):
         cells = (
             (_output.measure_label(row), _output.upper(row.value * scale), unit, _place(row.witness))
-            for row in one.rows
+            for row in of_joint.rows
             for scale, unit in [units.of(row.units)]
         )
         title = None if single else f"joint {k}"
         parts.append(
             _output.table_of(cells, ["value"], before=["measure"], after=["units", "attained at"], title=title)
         )
-        places = {"private symbols without mass": one.absent_private, "outputs never released": one.unused_outputs}
+        places = {
+            "private symbols without mass": of_joint.absent_private,
+            "outputs never released": of_joint.unused_outputs,
+        }
         parts += [f"{what}: {', '.join(map(str, where))}" for what, where in places.items() if where]
-    cap = found[0].prior_free_cap
+    cap = reports[0].prior_free_cap
     parts.append(
         f"prior-free cap: {_output.upper(cap * units.per_nat)} {units}. Whatever the joint is, maximal, min-entropy, "
         "Sibson and Arimoto leakage\nand mutual information stay below it."
@@ -70,9 +73,11 @@ def leakage(
     record = {
         "units": "nats",
         "prior_free_cap": cap,
-        "measures": [{"joint": k, **_output.record_of(row)} for k, one in enumerate(found) for row in one.rows],
-        "absent_private": [one.absent_private for one in found],
-        "unused_outputs": [one.unused_outputs for one in found],
+        "measures": [
+            {"joint": k, **_output.record_of(row)} for k, of_joint in enumerate(reports) for row in of_joint.rows
+        ],
+        "absent_private": [of_joint.absent_private for of_joint in reports],
+        "unused_outputs": [of_joint.unused_outputs for of_joint in reports],
     }
     _output.deliver(record, json, _output.rendered(*parts))
 

@@ -25,9 +25,9 @@ def plot(
     optimum lies between them.
     """
     _output.need_picture("--out", out)
-    found: list[Any] = [_read(path) for path in results]
-    curves = [one for one in found if not isinstance(one, tuple)]
-    if len(found) > 1 and len(curves) < len(found):
+    drawable: list[Any] = [_read(path) for path in results]
+    curves = [result for result in drawable if not isinstance(result, tuple)]
+    if len(drawable) > 1 and len(curves) < len(drawable):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
     if line and not curves:
         raise InputError("--line is about curves (CURVE.npz of jaxpriv frontier)")
@@ -35,7 +35,7 @@ def plot(
     def drawn() -> "Figure":
         if curves:
             return jp.plotting.plot_frontier(*curves, units=units.value, title=title, line=line)
-        return jp.plotting.plot_mapping(found[0][1], title=title)
+        return jp.plotting.plot_mapping(drawable[0][1], title=title)
 
     _output.deliver({}, None, f"picture in {out}\n", _output.picture(out, drawn))
 

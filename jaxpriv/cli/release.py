@@ -62,26 +62,26 @@ def release(
         columns = read_columns(source, list(dict.fromkeys(needed)))
         if private is not None:
             evidence = load_evidence(private, loaded)
-            for part, own in zip(loaded.parts, evidence.parts, strict=True):
+            for part, part_evidence in zip(loaded.parts, evidence.parts, strict=True):
                 by_rule = replace(part, unseen=given.get("unseen", part.unseen))
-                drifts.append(jp.release.drift(by_rule, own, columns))
+                drifts.append(jp.release.drift(by_rule, part_evidence, columns))
             if after is not None or loaded.parts[0].earlier is not None:
                 given["evidence"] = evidence
         if after is not None:
             given["after"] = load_mechanism(after)
         return jp.release.release(columns, loaded, out, receipt, private_folder=folders, **given), drifts
 
-    found, drifts = working("Releasing", work)
+    released, drifts = working("Releasing", work)
     record = {
-        "receipt": found.receipt,
-        "rows": len(found.outputs),
-        **_output.record_of(found, "unseen", "served", "escaped", "singled_out", "ledgers"),
-        "order": found.order_file,
-        "disclosed": None if found.disclosed is None else found.disclosed.leakage,
+        "receipt": released.receipt,
+        "rows": len(released.outputs),
+        **_output.record_of(released, "unseen", "served", "escaped", "singled_out", "ledgers"),
+        "order": released.order_file,
+        "disclosed": None if released.disclosed is None else released.disclosed.leakage,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
-    lines = [f"{len(found.outputs)} records released; receipt in {receipt}"]
-    lines += [in_options(sentence, {"identity": "--id"}) for sentence in found.sentences]
+    lines = [f"{len(released.outputs)} records released; receipt in {receipt}"]
+    lines += [in_options(sentence, {"identity": "--id"}) for sentence in released.sentences]
     for place, drift in enumerate(drifts, 1):
         lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += drift.sentences

@@ -37,14 +37,16 @@ def reproduce(
     starts: raw files are downloaded once, and where they cannot be had the embedded table takes their place.
     """
     home = _home()
-    known = {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))}
+    experiments = {
+        path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))
+    }
     if listed:
-        _output.emit("".join(_entry(one, about) + "\n" for one, about in known.items()))
+        _output.emit("".join(_entry(experiment, about) + "\n" for experiment, about in experiments.items()))
         return
     if name is None:
         raise InputError("name an experiment, or give --list to see them")
-    if name not in known:
-        raise InputError(f"{name!r} is no experiment; known: {', '.join(known)}{near(name, known)}")
+    if name not in experiments:
+        raise InputError(f"{name!r} is no experiment; known: {', '.join(experiments)}{near(name, experiments)}")
     if draw and arguments:
         raise InputError("--draw computes nothing: leave out what comes after --")
     jp.plotting.require_matplotlib()
@@ -57,10 +59,10 @@ def reproduce(
         (Path(place) / "docs" / "figures").mkdir(parents=True)
         if not draw:
             given = arguments or []
-            _run(copy / "run.py", given + _prepared(name, known[name], given))
+            _run(copy / "run.py", given + _prepared(name, experiments[name], given))
         _run(copy / "plot.py", [])
         made = sorted(path for path in (copy / "data").iterdir() if path.suffix in _TABLES)
-        made += [Path(place) / "docs" / "figures" / figure for figure in known[name]["figures"]]
+        made += [Path(place) / "docs" / "figures" / figure for figure in experiments[name]["figures"]]
         for path in made:
             os.replace(path, folder / path.name)
     _output.emit("".join(f"wrote {folder / path.name}\n" for path in made))
@@ -73,7 +75,7 @@ def _prepared(name: str, about: Mapping[str, Any], arguments: Sequence[str]) -> 
     missing = [package for package in about.get("packages", ()) if importlib.util.find_spec(package) is None]
     if missing:
         raise ResourceError(f"{name} needs {' and '.join(missing)}: pip install 'jaxpriv[{about['extra']}]'; {stored}")
-    if "fetch" not in about or any(one.startswith(about["local"]) for one in arguments):
+    if "fetch" not in about or any(argument.startswith(about["local"]) for argument in arguments):
         return []
     try:
         getattr(jp.datasets, about["fetch"])()
@@ -97,7 +99,7 @@ def _home() -> Path:
 def _run(program: Path, arguments: list[str]) -> None:
     """A program of the experiment, with this package and this interpreter; what it prints goes to stderr."""
     package = str(Path(__file__).parents[2])
-    path = os.pathsep.join(one for one in (package, os.environ.get("PYTHONPATH", "")) if one)
+    path = os.pathsep.join(path for path in (package, os.environ.get("PYTHONPATH", "")) if path)
     done = subprocess.run(
         [sys.executable, str(program), *arguments], env={**os.environ, "PYTHONPATH": path}, stdout=_STDERR, check=False
     )

@@ -79,8 +79,12 @@ def _text(record: JsonRecord) -> str:
 def _plan_record(planned: "jp.sweeps.Sweep") -> dict[str, object]:
     study, plan = planned.study, planned.plan
     groups = [
-        {**_output.record_of(one, "what", "chunks", "seconds", "bytes"), "problems": one.cases, "lanes": one.width}
-        for one in plan.groups
+        {
+            **_output.record_of(group, "what", "chunks", "seconds", "bytes"),
+            "problems": group.cases,
+            "lanes": group.width,
+        }
+        for group in plan.groups
     ]
     return {
         "name": study.name,
@@ -96,8 +100,9 @@ def _plan_record(planned: "jp.sweeps.Sweep") -> dict[str, object]:
 
 def _plan_text(record: JsonRecord) -> str:
     rows = [
-        f"{one['problems']:>8} {one['chunks']:>7} {one['lanes'] or '-':>6} {one['seconds']:>9.1f}  {one['what']}\n"
-        for one in record["groups"]
+        f"{group['problems']:>8} {group['chunks']:>7} {group['lanes'] or '-':>6} {group['seconds']:>9.1f}  "
+        f"{group['what']}\n"
+        for group in record["groups"]
     ]
     head = f"{'problems':>8} {'chunks':>7} {'lanes':>6} {'seconds':>9}\n"
     lines = {

@@ -56,16 +56,16 @@ def watchdog(
     joint = joint_array(arrays["joint"])
     books = book_file(results.codebook_out, table)
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
-    found = working("Scoring", lambda _: jp.watchdog.watchdog(joint, perturbation=_asked(merge), **options))
-    record = {**_output.record_of(found, *_NUMBERS), "merge": merge, "units": "nats", **source}
-    causes = jp.watchdog.explain(found, counts=arrays.get("counts"), target_leakage=target_leakage)
+    design = working("Scoring", lambda _: jp.watchdog.watchdog(joint, perturbation=_asked(merge), **options))
+    record = {**_output.record_of(design, *_NUMBERS), "merge": merge, "units": "nats", **source}
+    causes = jp.watchdog.explain(design, counts=arrays.get("counts"), target_leakage=target_leakage)
     record["withheld"] = causes
     if measures:
         names = ("name", "form", "order", "divergence", "value", "units")
-        rows = working("Measuring", lambda _: found.report().rows)
+        rows = working("Measuring", lambda _: design.report().rows)
         record["measures"] = [_output.record_of(row, *names) for row in rows]
-    files = {**results.files(lambda: found.mechanism, symbols_of(arrays)), **books}
-    text = _text(found, source, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
+    files = {**results.files(lambda: design.mechanism, symbols_of(arrays)), **books}
+    text = _text(design, source, results.units) + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
     text += "" if results.out is None else _reveals(merge)
     _output.deliver(record, results.json, text, files, private=True)
 
@@ -89,29 +89,29 @@ def _reveals(merge: Merge) -> str:
     return f"--out shows whoever has it: which symbols are released, and {also}\n"
 
 
-def _text(found: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> str:
+def _text(design: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> str:
     per, unit = units.per_nat, str(units)
 
     def most(value: float) -> str:
         return f"{_output.upper(value * per)} {unit}"
 
-    released, bounds = found.released, found.bounds
+    released, bounds = design.released, design.bounds
     # Given by the user, not a bound: shown as it is.
-    lines = {"epsilon": f"{found.epsilon * per:.6g} {unit}"}
+    lines = {"epsilon": f"{design.epsilon * per:.6g} {unit}"}
     if source:
         lines["joint of"] = f"{source['rows']} records{', too few for its symbols' if source['sparse'] else ''}"
     lines |= {
-        "released": f"{int(released.sum())} of {len(released)} symbols, {found.released_mass:.2%} of the mass",
-        "lift leakage, exact": most(found.leakage),
-        "  released symbols": most(found.leakage_released),
-        "  the others": most(found.leakage_complement),
+        "released": f"{int(released.sum())} of {len(released)} symbols, {design.released_mass:.2%} of the mass",
+        "lift leakage, exact": most(design.leakage),
+        "  released symbols": most(design.leakage_released),
+        "  the others": most(design.leakage_complement),
     }
     if bounds is not None:
         lines |= {"bound from epsilon": most(bounds.tight), "gamma of Hsu et al.": most(bounds.gamma)}
     lines["utility I(X;Y)"] = (
-        f"{_output.lower(found.utility * per)} of H(X) = {_output.lower(found.entropy * per)} {unit}"
+        f"{_output.lower(design.utility * per)} of H(X) = {_output.lower(design.entropy * per)} {unit}"
     )
-    lines["average leakage I(S;Y)"] = most(found.information)
+    lines["average leakage I(S;Y)"] = most(design.information)
     text = _output.aligned(lines)
     if bounds is not None and bounds.explanation is not None:
         text += f"gamma: {bounds.explanation}\n"

@@ -121,9 +121,8 @@ class AbstractSearch(ABC):
                 return lift
             free = ~raised & (np.arange(size) != f)
             out, into = np.append(np.flatnonzero(raised), size), np.append(np.flatnonzero(free), size)
-            masses, paid = (
-                each[:-1][raised].sum() + (each[into] - each[out][:, None]) for each in (mass, cost)
-            )  # (out, into)
+            # Both have the axes (out, into).
+            masses, paid = (each[:-1][raised].sum() + (each[into] - each[out][:, None]) for each in (mass, cost))
             gain = self.value(prices, masses, paid, f)
             best = np.unravel_index(np.argmax(gain), gain.shape)
             if gain[best] <= gain[-1, -1] + 1e-15:  # the last entry exchanges nothing

@@ -124,9 +124,9 @@ class Advice:
             "alphabets": {"private": self.private, "useful": self.useful},
             "correct_guess": self.correct_guess,
             "confidence": self.confidence,
-            "hidden": [asdict(one) for one in self.hidden],
-            "obstacles": [{"column": one.column, "sentence": one.sentence} for one in self.obstacles],
-            "designs": [{**asdict(one), "mean_changes": one.mean_changes} for one in self.designs],
+            "hidden": [asdict(hidden) for hidden in self.hidden],
+            "obstacles": [{"column": obstacle.column, "sentence": obstacle.sentence} for obstacle in self.obstacles],
+            "designs": [{**asdict(design), "mean_changes": design.mean_changes} for design in self.designs],
             "units": self.frontier.problem.leakage.unit,
         }
 
@@ -135,9 +135,9 @@ class Advice:
         hidden instead.
         """
         others = [
-            (one.distortion, one.leakage, "".join(one.columns) or "as it is")
-            for one in self.hidden
-            if len(one.columns) < 2
+            (hidden.distortion, hidden.leakage, "".join(hidden.columns) or "as it is")
+            for hidden in self.hidden
+            if len(hidden.columns) < 2
         ]
         free = self.designs[-1].budget / _SHARES[-1]
         return self.frontier.plot(others=others, others_label="a column hidden instead", free=free, **options)
@@ -195,7 +195,9 @@ def advise_within(source: Source, request: AdviseRequest, clock: Clock) -> Advic
     if request.codebook is None:
         clock.begin("choosing classes")
         obstacles = remove_obstacles(parts, most)
-        request = replace(request, rules={**(request.rules or {}), **{one.column: one.rule for one in obstacles}})
+        request = replace(
+            request, rules={**(request.rules or {}), **{obstacle.column: obstacle.rule for obstacle in obstacles}}
+        )
     records = replace(parts, request=request).counted()
     seen = records.seen
     joint = records.design[:, seen] / records.design.sum()
@@ -229,8 +231,8 @@ def advise_within(source: Source, request: AdviseRequest, clock: Clock) -> Advic
 def _advised(
     curve: Frontier, records: CountedParts, joint: np.ndarray, place: int, beta: float, clock: Clock
 ) -> Advised:
-    one, prior, population = curve[place], joint.sum(axis=0), None
-    mapping, codes = np.asarray(one.mechanism), records.useful[records.seen]
+    point, prior, population = curve[place], joint.sum(axis=0), None
+    mapping, codes = np.asarray(point.mechanism), records.useful[records.seen]
     if records.held_out is not None and not clock.expired():
         whole_mapping = mapping[records.nearest()]
         share = beta / len(curve)
@@ -244,24 +246,24 @@ def _advised(
             name: float(prior @ (mapping * (codes[:, None, column] != codes[None, :, column])).sum(axis=1))
             for column, name in enumerate(records.codebook.useful)
         },
-        leakage=float(one.leakage),
-        lower_bound=float(one.lower_bound),
-        gap=float(one.gap),
+        leakage=float(point.leakage),
+        lower_bound=float(point.lower_bound),
+        gap=float(point.gap),
         correct_guess=_correct_guess(joint, mapping),
         population=population,
-        status=str(one.status),
+        status=str(point.status),
     )
 
 
 def _hidden(curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np.ndarray) -> tuple[Hidden, ...]:
     count = len(records.codebook.useful)
     sizes = range(count + 1) if count <= _FEW else (0, 1, count)
-    found = []
+    results = []
     names, codes = records.codebook.useful, records.useful[records.seen]
     for hidden, mapping, spent, leaked in hidings(names, codes, joint, costs, curve.problem.leakage, sizes):
         low, high = (float(end[0]) for end in curve.band(spent))
-        found.append(Hidden(hidden, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
-    return tuple(sorted(found, key=lambda one: -one.leakage))
+        results.append(Hidden(hidden, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
+    return tuple(sorted(results, key=lambda result: -result.leakage))
 
 
 def hidings(

@@ -81,15 +81,15 @@ def audit_design(
     statements = [_PRIVATE_ALPHABET]
     if design.earlier is not None:
         statements.append("The outputs are the draw of the design and those of the earlier designs that it looks at.")
-    own: dict[str, Any] = {"counts": records.counts, "statements": statements, "seed": seed}
+    arguments: dict[str, Any] = {"counts": records.counts, "statements": statements, "seed": seed}
     if certificate is not None:
-        own |= {"gap": _certified(certificate, design), "objective": by_name(**vars(design.asked.measure))}
+        arguments |= {"gap": _certified(certificate, design), "objective": by_name(**vars(design.asked.measure))}
     ordered = records.ordered(order, releases)
     # What is given twice is an error of the call.
     audit = audit_mechanism(
         design.all_drawn(),
-        again=[_draws(one, design, k) for k, one in enumerate(again)],
-        **own,
+        again=[_draws(draw, design, k) for k, draw in enumerate(again)],
+        **arguments,
         **cast("dict[str, Any]", options),
     )
     if releases is None:
@@ -144,14 +144,14 @@ def audit_mapping(
         releases = releases_by_symbols(releases, released, ordered, table.codebook, attributes)
     elif released is not None:
         raise InputError("released: it is about a table in releases")
-    known: dict[str, Any] = {name: records.counts if joint is None else records.counts / records.counts.sum()}
-    known |= {"releases": releases, "statements": (_PRIVATE_ALPHABET,)}
-    return audit_mechanism(mechanism, **known, **cast("dict[str, Any]", options))
+    arguments: dict[str, Any] = {name: records.counts if joint is None else records.counts / records.counts.sum()}
+    arguments |= {"releases": releases, "statements": (_PRIVATE_ALPHABET,)}
+    return audit_mechanism(mechanism, **arguments, **cast("dict[str, Any]", options))
 
 
 def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:
     """P(y|x) of a further design, on the symbols of the first."""
-    first, other = ((one.codebook.fingerprint.tolist(), one.useful.tolist()) for one in (design, second))
+    first, other = ((file.codebook.fingerprint.tolist(), file.useful.tolist()) for file in (design, second))
     if first != other:
         raise InputError(f"again[{place}] has other useful columns, classes or symbols than the design")
     if second.earlier is not None:

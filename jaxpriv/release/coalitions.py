@@ -120,12 +120,12 @@ def coalition_release(
         raise InputError(
             f"earlier (X, Z, ...) and distortion (X, Y) need the {joint.shape[1]} useful symbols of the joint"
         )
-    known = mechanism_array(given.reshape(len(given), -1), "earlier", inputs=joint.shape[1])
+    given_rows = mechanism_array(given.reshape(len(given), -1), "earlier", inputs=joint.shape[1])
     most = np.array([scalar(e, f"limits[{a}]", low=0.0) for a, e in limits.items()])
-    whole_joint = (joint[:, :, None] * known).reshape(len(joint), -1)  # (S, X Z)
+    whole_joint = (joint[:, :, None] * given_rows).reshape(len(joint), -1)  # (S, X Z)
     seen = [_seen(whole_joint, coalition, given.shape) for coalition in limits]
-    cost = whole_joint.sum(axis=0)[:, None] * np.repeat(table, known.shape[1], axis=0)
-    nearest = np.eye(table.shape[1])[table.argmin(axis=1)].repeat(known.shape[1], axis=0)
+    cost = whole_joint.sum(axis=0)[:, None] * np.repeat(table, given_rows.shape[1], axis=0)
+    nearest = np.eye(table.shape[1])[table.argmin(axis=1)].repeat(given_rows.shape[1], axis=0)
     nothing = np.eye(table.shape[1])[np.broadcast_to(cost.sum(axis=0).argmin(), len(cost))]
     problem = _Coalitions(measure, joint.sum(axis=1), seen, cost, most, budget)
     before = problem.excesses(nothing)
@@ -164,9 +164,9 @@ def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...])
     """P(s, z_A, x z) of a coalition, (S Z_A, X Z): what Y is seen with."""
     if not isinstance(coalition, tuple) or sorted({*coalition}) != sorted(coalition):
         raise InputError(f"limits: a coalition is a tuple of different earlier receivers, not {coalition!r}")
-    if any(one not in range(len(shape) - 1) for one in coalition):
+    if any(receiver not in range(len(shape) - 1) for receiver in coalition):
         raise InputError(f"limits[{coalition}]: the earlier receivers are 0 to {len(shape) - 2}")
-    sizes = [shape[one + 1] for one in coalition]
+    sizes = [shape[receiver + 1] for receiver in coalition]
     places = np.indices(shape)[1:].reshape(len(shape) - 1, -1)
     held = np.ravel_multi_index(tuple(places[[*coalition]]), sizes) if coalition else np.zeros(places.shape[1], int)
     mine = held == np.arange(int(np.prod(sizes)))[:, None]
@@ -175,7 +175,7 @@ def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...])
 
 def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mechanism: Arr) -> list[Arr]:
     """L(S; Z_A, Y) of each coalition at W (X Z, Y)."""
-    return [measure.of_outputs((one @ mechanism).reshape(len(prior), -1), prior) for one in seen]
+    return [measure.of_outputs((joint @ mechanism).reshape(len(prior), -1), prior) for joint in seen]
 
 
 @dataclass(frozen=True)
@@ -191,20 +191,23 @@ class _Coalitions:
 
     def excesses(self, mechanism: np.ndarray) -> np.ndarray:
         """What the leakages are above their limits, (A,)."""
-        return np.array([float(one) for one in _leakages(self.measure, self.prior, self.seen, mechanism)]) - self.limits
+        return (
+            np.array([float(leakage) for leakage in _leakages(self.measure, self.prior, self.seen, mechanism)])
+            - self.limits
+        )
 
-    def solved(self, found: list[np.ndarray], tol: float, most: int) -> tuple[np.ndarray, float, np.ndarray, int]:
+    def solved(self, mechanisms: list[np.ndarray], tol: float, most: int) -> tuple[np.ndarray, float, np.ndarray, int]:
         """(mechanism, lower bound, its prices, rounds), from some mechanisms, the last one within the limits."""
-        safe, start = found[-1], 0.5 * (found[0] + 1.0 / self.cost.shape[1])
+        safe, start = mechanisms[-1], 0.5 * (mechanisms[0] + 1.0 / self.cost.shape[1])
         bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
         costs, rises = [], []
         objective = self._objective()
         while True:
-            for one in found[len(costs) :]:
-                costs.append(0.0 if self.budget is not None else float((self.cost * one).sum()))
-                rises.append(self.excesses(one))
+            for vertex in mechanisms[len(costs) :]:
+                costs.append(0.0 if self.budget is not None else float((self.cost * vertex).sum()))
+                rises.append(self.excesses(vertex))
             prices, shares = self._prices(np.array(costs), np.array(rises))
-            mixed = self._within(np.tensordot(shares, np.array(found), 1), safe)
+            mixed = self._within(np.tensordot(shares, np.array(mechanisms), 1), safe)
             value = float((self.cost * mixed).sum() if self.budget is None else self.excesses(mixed).max())
             if value - bound <= tol or rounds >= most:
                 return mixed, bound, best, rounds
@@ -217,7 +220,7 @@ class _Coalitions:
             proved = float(minimum.lower_bound) - spent - _ROUNDING * (abs(spent) + abs(float(minimum.value)))
             if proved > bound:
                 bound, best = proved, prices
-            found.append(np.asarray(minimum.x))
+            mechanisms.append(np.asarray(minimum.x))
 
     def _objective(self) -> Callable[[Arr, Arr], Arr]:
         """The cost, which a budget leaves out, and the priced leakages."""
@@ -230,15 +233,15 @@ class _Coalitions:
         """(prices (A,), the best mixture (J,)) of the mechanisms found: max t, t <= cost_j + prices . rises_j."""
         count = len(self.limits)
         total = None if self.budget is None else (np.append(np.ones(count), 0.0)[None], [1.0])
-        found = linprog(
+        solved = linprog(
             np.append(np.zeros(count), -1.0),
             np.hstack([-rises, np.ones((len(rises), 1))]),
             costs,
             *(total or (None, None)),
             bounds=[(0.0, _HIGHEST)] * count + [(None, None)],
         )
-        shares = np.maximum(-found.ineqlin.marginals, 0.0)
-        return found.x[:-1], shares / shares.sum()
+        shares = np.maximum(-solved.ineqlin.marginals, 0.0)
+        return solved.x[:-1], shares / shares.sum()
 
     def _within(self, mixed: np.ndarray, safe: np.ndarray) -> np.ndarray:
         """The mixture, with so much of a mechanism inside the limits as its excess over one of them takes."""

@@ -34,13 +34,13 @@ class CrowdedError(InputError, ResourceError):
 
     def __init__(self, message: str, classes: Mapping[str, int], most: int, rules: Mapping[str, Rule] | None = None):
         """`classes` of each useful column; `most` combinations for the records that there are."""
-        found: list[list[str]] = [[]]
+        groups: list[list[str]] = [[]]
         for name, size in classes.items():
-            if found[-1] and math.prod(classes[other] for other in found[-1]) * size > min(most, MOST_IN_GROUP):
-                found.append([])
-            found[-1].append(name)
+            if groups[-1] and math.prod(classes[other] for other in groups[-1]) * size > min(most, MOST_IN_GROUP):
+                groups.append([])
+            groups[-1].append(name)
         small = max(classes.values()) <= min(most, MOST_IN_GROUP)
-        self.groups = found if small and len(found) > 1 else []
+        self.groups = groups if small and len(groups) > 1 else []
         self.rules = rules or {}
         super().__init__(f"{message}, or design groups of columns ({IN_GROUPS})" if self.groups else message)
 
@@ -105,8 +105,8 @@ class Parts:
         codes = codebook.encode(self.columns)
         codebook = codes.codebook
         (private_codes, s), (useful_codes, x) = (
-            distinct_rows(own, [len(codebook.rules[name].labels) for name in names])
-            for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful))
+            distinct_rows(attributes, [len(codebook.rules[name].labels) for name in names])
+            for names, attributes in ((codebook.private, codes.private), (codebook.useful, codes.useful))
         )
         if self.after is not None:
             useful_codes, x = self.after.useful, self.after.locate_codes(codes.useful, "refuse")
@@ -120,15 +120,15 @@ def read_parts(source: Source, asked: TableRequest, after: Mechanism | None = No
     """The columns that a codebook or the request names; a share of the rows, drawn by its seed, for the design."""
     share = scalar(asked.split, "split", low=0.0, high=1.0, open_low=True)
     seed = whole(asked.seed, "seed", low=0.0)
-    own = () if after is None else after.codebook.useful
-    if own and (asked.useful or asked.codebook or any(name in own for name in asked.rules or ())):
+    earlier_useful = () if after is None else after.codebook.useful
+    if earlier_useful and (asked.useful or asked.codebook or any(name in earlier_useful for name in asked.rules or ())):
         raise InputError("after: it has the useful columns and their classes; leave out `useful` and rules of them")
     if asked.codebook is not None:
         if asked.private or asked.useful or asked.rules or asked.shared:
             raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
         columns = read_columns(source, asked.codebook.columns)
     else:
-        names = [*names_of(asked.private), *(own or names_of(asked.useful))]
+        names = [*names_of(asked.private), *(earlier_useful or names_of(asked.useful))]
         if not names:
             raise InputError("name the private and the useful columns, or give a codebook")
         columns = read_columns(source, list(dict.fromkeys(names)))

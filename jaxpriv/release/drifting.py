@@ -62,7 +62,7 @@ class TableDrift:
     @property
     def drifted(self) -> bool:
         """Whether a corrected p-value is below 0.01. If none is, P(S|X) may still be another one."""
-        return any(one.adjusted < LEVEL for one in self.columns)
+        return any(column.adjusted < LEVEL for column in self.columns)
 
     @property
     def sentences(self) -> list[str]:
@@ -72,9 +72,9 @@ class TableDrift:
         """
         lines = [f"compared with the {self.design} records of the design:"]
         lines += [
-            f"  {one.column or 'all useful columns together'}: total variation {one.variation:.3f}, p = "
-            f"{one.p_value:.2g} (corrected {one.adjusted:.2g})"
-            for one in self.columns
+            f"  {column.column or 'all useful columns together'}: total variation {column.variation:.3f}, p = "
+            f"{column.p_value:.2g} (corrected {column.adjusted:.2g})"
+            for column in self.columns
         ]
         if self.information is not None:
             lines.append(f"of these records I(S;Y) is at most I(X;Y), at most {self.information.end()}")

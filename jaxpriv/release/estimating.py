@@ -70,21 +70,21 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
     counts = np.bincount(outputs, minlength=len(mechanism.released)).astype(np.float64)
     weights = _Weights(mechanism.matrix(), counts)
     book = mechanism.codebook
-    found = {}
+    estimates = {}
     for place, name in enumerate(book.useful):
         labels = book.rules[name].labels
         classes = (mechanism.useful[:, place, None] == np.arange(len(labels))).astype(np.float64)
-        found[name] = CountEstimate(labels, *weights.estimates(classes))
-    return found
+        estimates[name] = CountEstimate(labels, *weights.estimates(classes))
+    return estimates
 
 
 def _likeliest(matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Records of each useful symbol (X,) that make the released counts (Y,) likeliest, by expectation maximisation."""
-    found = np.full(len(matrix), counts.sum() / len(matrix))
+    shares = np.full(len(matrix), counts.sum() / len(matrix))
     for _ in range(_STEPS):
-        expected = found @ matrix
-        found = found * (matrix @ np.divide(counts, expected, out=np.zeros_like(counts), where=expected > 0))
-    return found
+        expected = shares @ matrix
+        shares = shares * (matrix @ np.divide(counts, expected, out=np.zeros_like(counts), where=expected > 0))
+    return shares
 
 
 class _Weights:
@@ -96,8 +96,8 @@ class _Weights:
         # An output that was not drawn has a variance, too: that of half a draw.
         self.spread = np.sqrt((self.records @ matrix + 0.5) / (counts.sum() + 0.5 * len(counts)))
         self.left, values, self.right = np.linalg.svd(matrix / self.spread, full_matrices=False)
-        kept = values > _RANK * values.max()
-        self.left, self.values, self.right = self.left[:, kept], values[kept], self.right[kept]
+        determined = values > _RANK * values.max()
+        self.left, self.values, self.right = self.left[:, determined], values[determined], self.right[determined]
 
     def estimates(self, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(counts, standard errors, largest biases), each (k,), of classes (X, k)."""
@@ -107,12 +107,12 @@ class _Weights:
             variance = self.records @ spread
             # The likeliest records may have none of a symbol that makes most of the variance, which is itself
             # estimated from the release: twice its own standard error is added.
-            _, _, own = self._regressed(spread, penalty)
-            error = np.sqrt(variance + 2 * np.sqrt(self.records @ own))
+            _, _, added = self._regressed(spread, penalty)
+            error = np.sqrt(variance + 2 * np.sqrt(self.records @ added))
             bias = self.counts.sum() * abs(mean - classes).max(axis=0)
-            found = np.array([self.counts @ weights, error, bias])
+            trial = np.array([self.counts @ weights, error, bias])
             better = error + bias < best[1] + best[2]
-            best[:, better] = found[:, better]
+            best[:, better] = trial[:, better]
         return best[0], best[1], best[2]
 
     def _regressed(self, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

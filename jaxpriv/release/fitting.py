@@ -238,17 +238,17 @@ class FitRequest(DesignRequest, MeasureRequest):
         scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
         if self.after is not None:
             instance(self.after, "after", Mechanism, hint=MADE_BY_FIT)
-        if self.after is not None and (
-            problem not in ("budget", "leakage-budget")
-            or self.leakage != "mutual-information"
-            or self.form == "worst"
-            or self.population
-            or self.leakage_tolerance is not None
-        ):
-            raise InputError(
-                "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
-                "`leakage_tolerance`"
-            )
+            if (
+                problem not in ("budget", "leakage-budget")
+                or self.leakage != "mutual-information"
+                or self.form == "worst"
+                or self.population
+                or self.leakage_tolerance is not None
+            ):
+                raise InputError(
+                    "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
+                    "`leakage_tolerance`"
+                )
         if self.unseen not in UNSEEN:
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
@@ -337,28 +337,28 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         work = replace(work, asked=asked)
     clock.begin("designing")
     if not request.population:
-        found = work.design(asked.target)
+        design = work.design(asked.target)
     else:
-        limit, found = _grouped(work) if asked.problem == "watchdog" else _certified(work)
+        limit, design = _grouped(work) if asked.problem == "watchdog" else _certified(work)
         # They chose the mechanism: no audit may take them for held out.
         records = replace(records, held_out=None)
     clock.begin("computing every number again")
     book, seen = records.codebook, records.seen
-    duals = found.duals
+    duals = design.duals
     if "prices" in duals:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
     named = tuple(book.rules[name].labels for name in book.private)
-    key, size = os.urandom(32).hex(), found.table.shape[1]
+    key, size = os.urandom(32).hex(), design.table.shape[1]
     evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
     mechanism = Mechanism(
         # With earlier draws the table has the rows (x, z) of all x that the design has.
-        table=found.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size),
+        table=design.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size),
         codebook=book.without_private_values(),
         useful=records.useful,
-        released_columns=found.columns,
-        released_labels=found.labels,
-        released=found.released,
-        asked=replace(asked, target=found.target),
+        released_columns=design.columns,
+        released_labels=design.labels,
+        released=design.released,
+        asked=replace(asked, target=design.target),
         distortion=costs,
         unseen=request.unseen,
         commitment=evidence.commitment(),
@@ -374,15 +374,15 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         )
     if asked.problem == "watchdog" and not request.population:
         counts = records.design[:, seen]
-        kept = watchdog.watchdog(counts / counts.sum(), target_leakage=asked.target)
-        causes = watchdog.explain(kept, counts=counts, target_leakage=asked.target)
+        watched = watchdog.watchdog(counts / counts.sum(), target_leakage=asked.target)
+        causes = watchdog.explain(watched, counts=counts, target_leakage=asked.target)
         statements += tuple(cause.sentence for cause in causes[:_CAUSES])
     unchanged = bool(((mechanism.alone.table[seen] > 0).sum(axis=0) <= 1).all())
     if unchanged:
         warnings.warn(UNCHANGED, stacklevel=4)
         statements = (f"{UNCHANGED}.", *statements)
     audit = audited(mechanism, evidence, request.confidence)
-    return Fitted(mechanism, evidence, claims, found.status, audit, limit, statements, unchanged, book)
+    return Fitted(mechanism, evidence, claims, design.status, audit, limit, statements, unchanged, book)
 
 
 def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> MechanismAudit | None:
@@ -484,12 +484,12 @@ class _Work:
         counts, costs = self.pairs
 
         def rounded(mapping: np.ndarray) -> np.ndarray:
-            found = quantise(mapping, resolution=self.request.resolution, costs=costs, support=support)
+            quantised = quantise(mapping, resolution=self.request.resolution, costs=costs, support=support)
             if problem == "budget" and costs is not None:
-                found = within_distortion(found, counts, costs, target)
+                quantised = within_distortion(quantised, counts, costs, target)
             if problem == "leakage-budget" and computed is not None:
-                found = within_leakage(found, self.leakage, target)
-            return found
+                quantised = within_leakage(quantised, self.leakage, target)
+            return quantised
 
         if prices is None or computed is None or not self.measure.worst_outcome:
             table = rounded(matrix)
@@ -502,7 +502,7 @@ class _Work:
                     if least == _RARE[-1] and not tables:
                         raise
             weights = mass[:, None] * prices
-            spent = self.leakage if problem == "budget" else lambda one: (weights * one.astype(float)).sum()
+            spent = self.leakage if problem == "budget" else lambda rows: (weights * rows.astype(float)).sum()
             table = min(tables, key=spent)
         return _Rounded(table, columns, labels, released, target, duals, status)
 
@@ -517,9 +517,9 @@ class _Work:
                 raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
             disclosed = _goal(joint, target, self.request.resolution)
             asked_of = FunnelProblem(joint, disclosure=disclosed, leakage=measure)
-            found = solve_within(asked_of, Request(self.clock, goal))
-            assert isinstance(found, FunnelSolution)
-            return found.mechanism, _prices(asked_of, found), found.status
+            solved = solve_within(asked_of, Request(self.clock, goal))
+            assert isinstance(solved, FunnelSolution)
+            return solved.mechanism, _prices(asked_of, solved), solved.status
         form: dict[str, Any] = {_TARGETS[problem]: target}
         if self.earlier is not None and self.prices is not None:
             best = least_after(joint, shares(self.earlier), self.prices, problem, target, self.request.tol, self.clock)
@@ -565,16 +565,16 @@ def _grouped(work: _Work) -> "tuple[PopulationLimit, _Rounded]":
     counts, level = work.held_out()
     target, held_out = work.asked.target, np.zeros_like(work.counts)
     np.add.at(held_out.T, work.records.nearest(), counts.T)
-    found = certified_groups(work.counts, held_out, target, 1 - level)
-    if found.rung == 0:
+    groups = certified_groups(work.counts, held_out, target, 1 - level)
+    if groups.rung == 0:
         raise NotCertifiedError(
             f"{int(held_out.sum())} held-out records cannot certify a lift of at most {target:.3g} for two groups of "
-            f"symbols, whose bound is {found.beyond:.3g}: take more records, fewer private classes or a larger target"
+            f"symbols, whose bound is {groups.beyond:.3g}: take more records, fewer private classes or a larger target"
         )
-    size = int(found.group.max()) + 1
-    table = np.zeros((len(found.group), size), dtype=np.uint64)
-    table[np.arange(len(table)), found.group] = ONE
-    limit = PopulationLimit(level, target, found.upper, found.rung, found.rungs)
+    size = int(groups.group.max()) + 1
+    table = np.zeros((len(groups.group), size), dtype=np.uint64)
+    table[np.arange(len(table)), groups.group] = ONE
+    limit = PopulationLimit(level, target, groups.upper, groups.rung, groups.rungs)
     return limit, _Rounded(table, *_numbered(size), target, {}, FEASIBLE)
 
 
@@ -592,15 +592,15 @@ def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
         if best is not None and work.clock.expired():
             break
         work.clock.begin(f"design {rung} of {_RUNGS}")
-        found = work.design(target * rung / _RUNGS)
-        mapping = found.table[nearest] / ONE
+        trial = work.design(target * rung / _RUNGS)
+        mapping = trial.table[nearest] / ONE
         (bound,) = sample_bounds(held_out, mapping, (work.measure,), 1 - level, kind=SampleKind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
         upper = float(bound.upper[0, 0])
         if not upper <= target:
             break
-        best = PopulationLimit(level, target, upper, rung, _RUNGS), found
+        best = PopulationLimit(level, target, upper, rung, _RUNGS), trial
     if best is None:
         raise NotCertifiedError(
             f"{int(held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
@@ -610,14 +610,14 @@ def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
     return best
 
 
-def _prices(problem: FunnelProblem, found: FunnelSolution) -> dict[str, np.ndarray]:
+def _prices(problem: FunnelProblem, solution: FunnelSolution) -> dict[str, np.ndarray]:
     """Prices of all useful symbols with what they prove; nothing where the bound has another reason."""
-    if found.proof is None:
+    if solution.proof is None:
         return {}
-    known = np.isfinite(found.prices)
+    finite = np.isfinite(solution.prices)
     # Rare symbols that the solver left out: with so low a price no posterior that is cheap has them.
-    prices = np.where(known, found.prices, found.prices[known].min(initial=0.0) - _FAR)
-    return {"prices": prices, "line": np.array([min(found.multiplier, 1.0), proved_line(problem, found.proof)])}
+    prices = np.where(finite, solution.prices, solution.prices[finite].min(initial=0.0) - _FAR)
+    return {"prices": prices, "line": np.array([min(solution.multiplier, 1.0), proved_line(problem, solution.proof)])}
 
 
 def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
@@ -629,14 +629,14 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
 
 def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:
     """`learned`: whether classes were taken from records that were then held out."""
-    found = []
+    statements = []
     if learned:
-        found.append(
+        statements.append(
             "The classes were taken from all records, those held out too; the mapping from those of the design."
         )
     if not seen.all():
-        found.append(
+        statements.append(
             f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as the "
             "combination that differs from it in the fewest columns."
         )
-    return tuple(found)
+    return tuple(statements)

@@ -79,17 +79,17 @@ class _Draws:
         """The best at a price > 0."""
         mass, prior = self.joint.sum(axis=(0, 1)), self.joint.sum(axis=(1, 2))
         given = np.moveaxis(self.joint / mass, 2, 0)  # P(s, x | z)
-        problems = [DistortionProblem(one, self.costs, multiplier=price) for one in given]
+        problems = [DistortionProblem(joint, self.costs, multiplier=price) for joint in given]
         left = None if math.isinf(self.clock.left) else self.clock.left
-        found: list[Any] = solve_many(problems, tol=_SHARE * tol * min(price, 1.0), time_limit=left, throw=True)
-        mechanism = np.stack([np.asarray(one.mechanism) for one in found])
+        solutions: list[Any] = solve_many(problems, tol=_SHARE * tol * min(price, 1.0), time_limit=left, throw=True)
+        mechanism = np.stack([np.asarray(solution.mechanism) for solution in solutions])
         posterior = given.sum(axis=2)
         shift = np.full_like(posterior, _NEVER)
         some = posterior > 0
         shift[some] = np.log(posterior[some] / np.broadcast_to(prior, posterior.shape)[some])
-        scores = np.stack([np.asarray(one.scores)[0] for one in found]) + shift[:, None]
+        scores = np.stack([np.asarray(solution.scores)[0] for solution in solutions]) + shift[:, None]
         before = self.leakage(np.ones((*mechanism.shape[:2], 1)))
-        bound = before + float(mass @ [float(one.lower_bound) for one in found])
+        bound = before + float(mass @ [float(solution.lower_bound) for solution in solutions])
         return _Priced(price, mechanism, self.leakage(mechanism), self.distortion(mechanism), bound, scores)
 
 
@@ -130,12 +130,12 @@ def least_after(
     price = max(draws.leakage(nearest) - draws.leakage(constant), tol) / saved
     best, proved = None, -math.inf
     for _ in range(_ROUNDS):
-        found = draws.at(price, tol)
-        bound = found.bound - price * target if by_budget else (found.bound - target) / price
+        answer = draws.at(price, tol)
+        bound = answer.bound - price * target if by_budget else (answer.bound - target) / price
         if best is None or bound > proved:
-            best, proved = found, bound
-        fits = spent(found.mechanism) <= target
-        within, beyond = (found.mechanism, beyond) if fits else (within, found.mechanism)
+            best, proved = answer, bound
+        fits = spent(answer.mechanism) <= target
+        within, beyond = (answer.mechanism, beyond) if fits else (within, answer.mechanism)
         # At a higher price less distortion is spent, and more leakage.
         low, high = (low, price) if fits == by_budget else (price, high)
         mixed = _mixed(within, beyond, spent, target)

@@ -44,7 +44,7 @@ class GroupedMechanism(Shown):
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
-        groups = {f"group {place}": ", ".join(one.codebook.useful) for place, one in enumerate(self.parts, 1)}
+        groups = {f"group {place}": ", ".join(part.codebook.useful) for place, part in enumerate(self.parts, 1)}
         return {**groups, "unseen": self.unseen, **guaranteed(self.guarantees)}
 
     @property
@@ -55,21 +55,21 @@ class GroupedMechanism(Shown):
     @property
     def released_columns(self) -> tuple[str, ...]:
         """The columns of all groups, in their order."""
-        return tuple(name for one in self.parts for name in one.released_columns)
+        return tuple(name for part in self.parts for name in part.released_columns)
 
     @property
     def codebook(self) -> Codebook:
         """The classes of the columns of all groups."""
-        return side_by_side([one.codebook for one in self.parts])
+        return side_by_side([part.codebook for part in self.parts])
 
     @property
     def guarantees(self) -> dict[str, Claim]:
         """What holds for every population of all columns together: the sums of the groups' guarantees, at most."""
-        return of_groups([one.guarantees for one in self.parts])
+        return of_groups([part.guarantees for part in self.parts])
 
     def apply(self, frame: Any, unseen: str | None = None) -> Any:
         """The released columns of all groups side by side: `Mechanism.apply` of each mechanism, all or nothing."""
-        parts = [one.apply(frame, unseen) for one in self.parts]
+        parts = [part.apply(frame, unseen) for part in self.parts]
         if isinstance(frame, Mapping):
             return {name: values for part in parts for name, values in part.items()}
         import narwhals as nw  # an extra, and there: the frame was read with it
@@ -78,7 +78,7 @@ class GroupedMechanism(Shown):
 
     def to_bytes(self) -> bytes:
         """The file: a record and the files of the mechanisms; equal mechanisms give equal bytes."""
-        members = dict(zip(group_names(len(self.parts)), (one.to_bytes() for one in self.parts), strict=True))
+        members = dict(zip(group_names(len(self.parts)), (part.to_bytes() for part in self.parts), strict=True))
         guarantees = {name: claim.record for name, claim in self.guarantees.items()}
         record: dict[str, Json] = {
             "tool": self.parts[0].tool,
@@ -153,11 +153,11 @@ class GroupedEvidence:
         counts = self.records[:, -1 if held_out else -2]
         some = counts > 0
         s, symbols = self.records[some, 0], self.records[some, 1:-2]
-        return joint_leakage(s, symbols, counts[some], [one.table for one in mechanism.parts])
+        return joint_leakage(s, symbols, counts[some], [part.table for part in mechanism.parts])
 
     def to_bytes(self, mechanism: GroupedMechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names these records."""
-        files = (own.to_bytes(one) for own, one in zip(self.parts, mechanism.parts, strict=True))
+        files = (part_evidence.to_bytes(part) for part_evidence, part in zip(self.parts, mechanism.parts, strict=True))
         members = dict(zip(group_names(len(self.parts)), files, strict=True)) | members_of(records=self.records)
         return packed("audit.json", GROUPS_AUDIT, {"design": mechanism.sha256, "key": self.key}, members)
 

@@ -119,12 +119,12 @@ class FittedGroups(Shown):
     @property
     def unchanged(self) -> bool:
         """Whether every record of the design is released as it is."""
-        return all(one.unchanged for one in self.fitted)
+        return all(group.unchanged for group in self.fitted)
 
     @property
     def codebook(self) -> Codebook:
         """All classes, those of the private columns too; for the owner."""
-        return side_by_side([one.codebook for one in self.fitted])
+        return side_by_side([group.codebook for group in self.fitted])
 
     def _shown(self) -> dict[str, str]:
         rows = {
@@ -146,7 +146,7 @@ class FittedGroups(Shown):
         bounded = {"confidence": self.confidence, "leakage": self.population}
         return {
             "design": self.mechanism.sha256,
-            "groups": [{"columns": list(names), **one.record} for names, one in parts],
+            "groups": [{"columns": list(names), **group.record} for names, group in parts],
             "on_the_design": {"leakage": self.leakage.record, "distortion": self.distortion.record},
             "computed": self.exact,
             "cost": asdict(self.cost),
@@ -236,32 +236,32 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
 
     def designed(total: float) -> _Designs:
         fitted = []
-        for side, own in zip(sides, _split(curves, total), strict=True):
+        for side, budget in zip(sides, _split(curves, total), strict=True):
             used = (*private, *side.names)
             with warnings.catch_warnings():
                 # That one group is released as it is says nothing about all.
                 warnings.filterwarnings("ignore", UNCHANGED)
-                one = FitRequest(
+                request_of_group = FitRequest(
                     private=private,
                     useful=side.names,
                     rules=_within(used, request.rules),
                     shared=[name for name in shared if name in side.names],
-                    budget=own,
+                    budget=budget,
                     distortion=_within(side.names, distortion),
                     weights=_within(side.names, weights),
                     **{name: getattr(request, name) for name in _ALIKE},
                 )
-                fitted.append(fit_within(columns, one, clock))
-        return _Designs(fitted, *together([one.mechanism.table for one in fitted]))
+                fitted.append(fit_within(columns, request_of_group, clock))
+        return _Designs(fitted, *together([group.mechanism.table for group in fitted]))
 
     clock.begin("the curves of the groups")
     curves = [_curve(side, clock) for side in sides]
-    found = designed(target) if by_budget else _certified(target, curves, designed, clock)
-    if not by_budget and found.leaked > target:
-        found = _mixed(found, target, together, request.confidence)
-    spent = [one.claims["distortion"] for one in found.fitted]
-    low = sum((Fraction(one.lower or 0) for one in spent), Fraction(0))
-    high = sum((Fraction(one.upper or 0) for one in spent), Fraction(0))
+    designs = designed(target) if by_budget else _certified(target, curves, designed, clock)
+    if not by_budget and designs.leaked > target:
+        designs = _mixed(designs, target, together, request.confidence)
+    spent = [group.claims["distortion"] for group in designs.fitted]
+    low = sum((Fraction(claim.lower or 0) for claim in spent), Fraction(0))
+    high = sum((Fraction(claim.upper or 0) for claim in spent), Fraction(0))
     optimum = None
     if records.seen.sum() <= _COMPARED:
         clock.begin("one mechanism for all columns")
@@ -269,23 +269,23 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
         problem = DistortionProblem(side.joint, side.costs, budget=float(high))
         best = solve_within(problem, Request(clock, Goal(request.tol, 0.0)))
         optimum = float(best.lower_bound), float(best.value)
-    apart = tuple(one.claims["leakage"] for one in found.fitted)
+    apart = tuple(group.claims["leakage"] for group in designs.fitted)
     every = records.design if records.held_out is None else records.design + records.held_out
     s, x = np.nonzero(every)
     counts = records.design[s, x], (every - records.design)[s, x]
-    parts_evidence = tuple(one.evidence for one in found.fitted)
+    parts_evidence = tuple(group.evidence for group in designs.fitted)
     evidence = GroupedEvidence(parts_evidence, np.column_stack([s, symbols[x], *counts]), key=os.urandom(32).hex())
-    mechanism = GroupedMechanism(tuple(one.mechanism for one in found.fitted), evidence.commitment())
+    mechanism = GroupedMechanism(tuple(group.mechanism for group in designs.fitted), evidence.commitment())
     return FittedGroups(
         groups=tuple(side.names for side in sides),
-        fitted=tuple(found.fitted),
+        fitted=tuple(designs.fitted),
         mechanism=mechanism,
         evidence=evidence,
-        leakage=found.leakage,
-        exact=found.exact,
+        leakage=designs.leakage,
+        exact=designs.exact,
         apart=apart,
         distortion=Claim(down(low), up(high), "distortion"),
-        cost=GroupingCost(sum(claim.most for claim in apart), found.leaked, optimum),
+        cost=GroupingCost(sum(claim.most for claim in apart), designs.leaked, optimum),
         confidence=request.confidence,
         population=None if records.held_out is None else of_population(mechanism, evidence, 1 - level),
     )
@@ -360,7 +360,7 @@ class _Designs:
 
 
 def _within(names: Sequence[str], given: Mapping[str, T] | None) -> Mapping[str, T] | None:
-    return None if given is None else {name: one for name, one in given.items() if name in names}
+    return None if given is None else {name: value for name, value in given.items() if name in names}
 
 
 def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
@@ -375,10 +375,10 @@ def _chosen(records: CountedParts, most: float) -> list[tuple[int, ...]]:
 
     @cache
     def information(group: tuple[int, ...]) -> float:
-        own = [sizes[place] for place in group]
+        sizes_of_group = [sizes[place] for place in group]
         rows = records.useful[x][:, group]
         joint = np.column_stack([s, rows])
-        return private + entropy(rows, own) - entropy(joint, [len(records.private), *own])
+        return private + entropy(rows, sizes_of_group) - entropy(joint, [len(records.private), *sizes_of_group])
 
     @cache
     def size(group: tuple[int, ...]) -> int:
@@ -440,17 +440,19 @@ def _certified(
     """
     most = sum(float(curve[0, -1]) for curve in curves)
     totals = np.linspace(0.0, most, 1025)  # finer than the curves
-    sums = [sum(np.interp(own, *curve) for own, curve in zip(_split(curves, at), curves, strict=True)) for at in totals]
+    sums = [
+        sum(np.interp(share, *curve) for share, curve in zip(_split(curves, at), curves, strict=True)) for at in totals
+    ]
     low, high, best = (0.0, sums[0]), (most, 0.0), None
     at = float(np.interp(-target, -np.array(sums), totals))
-    found = designed(at)
+    designs = designed(at)
     for place in range(_ROUNDS):
-        if found.leaked <= target:
-            best, high = found, (at, found.leaked)
-            if at == 0.0 or found.leaked >= _USED * target:
+        if designs.leaked <= target:
+            best, high = designs, (at, designs.leaked)
+            if at == 0.0 or designs.leaked >= _USED * target:
                 return best
         else:
-            low = at, found.leaked
+            low = at, designs.leaked
         if clock.expired() or low[0] >= high[0]:
             break
         aim = target * (1 + _USED) / 2
@@ -461,47 +463,47 @@ def _certified(
         else:  # the curve bends here, and secants would come nearer in small steps
             share = 0.5
         at = low[0] + share * (high[0] - low[0])
-        found = designed(at)
-    return best or found
+        designs = designed(at)
+    return best or designs
 
 
-def _mixed(found: _Designs, target: float, together: _Together, confidence: float) -> _Designs:
+def _mixed(designs: _Designs, target: float, together: _Together, confidence: float) -> _Designs:
     """Every record released as a constant with one probability for all groups, the least one that meets the target.
 
     I(S;Y) is convex in the mapping and 0 for a constant one, so it falls along the mixtures of both.
     """
 
     def mixed(share: int) -> list[np.ndarray]:
-        return [_with_constant(one, share) for one in found.fitted]
+        return [_with_constant(group, share) for group in designs.fitted]
 
     shares = range(1, 2**_SHARE_BITS + 1)
     place = bisect_left(shares, -target, key=lambda share: -together(mixed(share))[0].most)
     if place == len(shares):
         raise NotCertifiedError(f"leakage_budget {target:.3g} is less than can be computed in float64")
     tables = mixed(shares[place])
-    fitted = [_redrawn(one, table, confidence) for one, table in zip(found.fitted, tables, strict=True)]
+    fitted = [_redrawn(group, table, confidence) for group, table in zip(designs.fitted, tables, strict=True)]
     return _Designs(fitted, *together(tables))
 
 
-def _with_constant(one: Fitted, share: int) -> np.ndarray:
+def _with_constant(group: Fitted, share: int) -> np.ndarray:
     """The table of a mixture, `share` in 1024 of it the constant release of least distortion."""
-    table, costs = one.mechanism.table, one.mechanism.distortion
+    table, costs = group.mechanism.table, group.mechanism.distortion
     assert costs is not None
     taken = table if share == 2**_SHARE_BITS else (table >> np.uint64(_SHARE_BITS)) * np.uint64(share)
     mixed = table - taken
-    mixed[:, int((one.evidence.counts.sum(axis=0) @ costs).argmin())] += taken.sum(axis=1)
+    mixed[:, int((group.evidence.counts.sum(axis=0) @ costs).argmin())] += taken.sum(axis=1)
     return mixed
 
 
-def _redrawn(one: Fitted, table: np.ndarray, confidence: float) -> Fitted:
+def _redrawn(group: Fitted, table: np.ndarray, confidence: float) -> Fitted:
     """The design with another table, whose distortion is its budget; every number computed again."""
-    spent = one.evidence.claims(replace(one.mechanism, table=table))["distortion"]
-    asked = replace(one.mechanism.asked, target=math.nextafter(spent.most, math.inf))
-    mechanism = replace(one.mechanism, table=table, asked=asked)
-    audit = audited(mechanism, one.evidence, confidence)
-    claims = one.evidence.claims(mechanism)
+    spent = group.evidence.claims(replace(group.mechanism, table=table))["distortion"]
+    asked = replace(group.mechanism.asked, target=math.nextafter(spent.most, math.inf))
+    mechanism = replace(group.mechanism, table=table, asked=asked)
+    audit = audited(mechanism, group.evidence, confidence)
+    claims = group.evidence.claims(mechanism)
     mixed = "The design was mixed with a constant release, because the groups reveal too much together without it."
-    statements = (*one.statements, mixed)
+    statements = (*group.statements, mixed)
     return replace(
-        one, mechanism=mechanism, claims=claims, status=FEASIBLE, audit=audit, statements=statements, unchanged=False
+        group, mechanism=mechanism, claims=claims, status=FEASIBLE, audit=audit, statements=statements, unchanged=False
     )

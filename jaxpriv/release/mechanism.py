@@ -260,7 +260,7 @@ class Mechanism(Shown):
         """This mechanism alone, as `GroupedMechanism.parts` has those of several groups of columns."""
         return (self,)
 
-    @property
+    @cached_property
     def guarantees(self) -> dict[str, Claim]:
         """What holds for every population: `maximal-leakage` and `ldp` of W, or of all draws of a chain together."""
         return without_counts(self.drawn)

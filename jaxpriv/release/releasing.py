@@ -584,8 +584,8 @@ def _disclosed(
         check_evidence(evidence, mechanism)
     if after is not None:
         instance(after, "after", Mechanism, hint=MADE_BY_FIT)
-    if after is not None and _digest(after) == _digest(mechanism):
-        raise InputError("after: it is the design itself, by which a record has one draw")
+        if _digest(after) == _digest(mechanism):
+            raise InputError("after: it is the design itself, by which a record has one draw")
     counts = None if evidence is None else tables.as_table(evidence.parts[0].counts)
     found = disclosed_by(mechanism.verify(), None if after is None else after.verify(), counts)
     over = None if limit is None else found.above(scalar(limit, "limit", low=0.0))

@@ -228,8 +228,8 @@ def _scales(linear: LinearMap) -> Scales:
 
         return jax.tree.map(divide, scales, roots, largest)
 
-    a, one = linear.a, jnp.ones((), linear.a.dtype)
-    theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(linear.reference[0]), jnp.ones_like(a[:, 0]), one)
+    a, unit = linear.a, jnp.ones((), linear.a.dtype)
+    theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(linear.reference[0]), jnp.ones_like(a[:, 0]), unit)
     first = Scales(theta, Dual(jnp.ones_like(a[:, 0]), jnp.ones_like(linear.marks)))
     return lax.fori_loop(0, _ROUNDS + 1, divided, first)
 

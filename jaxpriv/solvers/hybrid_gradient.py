@@ -197,10 +197,10 @@ class PrimalDualHybridGradient(AbstractSolver):
             return self._of_linear.init(program, attempt, best)
         data = rearrange(program, dense=True)
         primal, geometry = _from(data, first_mechanism(data).T), _geometry(data)
-        one, number = jnp.ones((), primal.x.dtype), jnp.array(0)
-        far = jnp.inf * one
-        cycle = _begun(primal, _first_dual(data, primal, geometry.rates), one, far)
-        return HybridState(cycle, geometry, eta=one, looks=number, stale=number, last_gap=far, mark=far, best=best)
+        unit, number = jnp.ones((), primal.x.dtype), jnp.array(0)
+        far = jnp.inf * unit
+        cycle = _begun(primal, _first_dual(data, primal, geometry.rates), unit, far)
+        return HybridState(cycle, geometry, eta=unit, looks=number, stale=number, last_gap=far, mark=far, best=best)
 
     def step(self, program: Program, state: "HybridState | HalpernState") -> "HybridState | HalpernState":
         """`inner` iterations; certify point and average; restart where their gap says so."""

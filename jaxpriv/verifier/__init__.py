@@ -153,8 +153,8 @@ def _stated(test: ConformityResult | DependenceResult | None) -> Json:
     """A test as JSON, its numbers as texts."""
     if test is None:
         return None
-    texts = {name: repr(one) if isinstance(one, float) else one for name, one in vars(test).items()}
-    return {name: list(one) if isinstance(one, tuple) else one for name, one in texts.items()}
+    texts = {name: repr(value) if isinstance(value, float) else value for name, value in vars(test).items()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in texts.items()}
 
 
 def _found(test: ConformityResult) -> str:
@@ -211,25 +211,27 @@ def verify(
     receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
     checked: list[str] = []
     not_checked: list[str] = []
-    known = None if design_file is None else _design(read_file(design_file), str(design_file))
-    if known is not None:
+    given_design = None if design_file is None else _design(read_file(design_file), str(design_file))
+    if given_design is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
     claims: dict[str, Claim] = {}
     counts = None
     if private is not None:
-        if known is None:
+        if given_design is None:
             raise InputError(
                 "private goes with a design; name it too (on the command line before --private, or as --design)"
             )
         data = read_file(private)
-        if isinstance(known, GroupsFile):
-            audits = read_groups_audit(data, known, str(private)).parts
+        if isinstance(given_design, GroupsFile):
+            audits = read_groups_audit(data, given_design, str(private)).parts
             starts = [f"group {place} " for place in range(1, len(audits) + 1)]
         else:
-            audits, starts = (read_audit(data, known, str(private)),), [""]
+            audits, starts = (read_audit(data, given_design, str(private)),), [""]
             counts = audits[0].counts
         claims = {
-            start + name: claim for start, one in zip(starts, audits, strict=True) for name, claim in one.claims.items()
+            start + name: claim
+            for start, audit in zip(starts, audits, strict=True)
+            for name, claim in audit.claims.items()
         }
         checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
         if any(name in claims for name in BY_SOLVER):
@@ -238,10 +240,10 @@ def verify(
                 "solver_bound: by a branch and bound in float64 when the design was made, which is not repeated here; "
                 "lower_bound is what exact arithmetic proves without it"
             )
-        if isinstance(known, GroupsFile):
+        if isinstance(given_design, GroupsFile):
             checked.append("audit: what all groups reveal together is stated in no file and not computed here")
-        for start, one, part in zip(starts, audits, known.parts, strict=True):
-            excess = one.claims.get("excess")
+        for start, audit, part in zip(starts, audits, given_design.parts, strict=True):
+            excess = audit.claims.get("excess")
             if excess is None:
                 limit = f"at most {part.target:g} of {part.measure.name}"
                 not_checked.append(f"the target of the design, {limit}, a measure that is not computed here")
@@ -252,10 +254,10 @@ def verify(
     if stated is not None:
         checked.append("receipt: not damaged")
         checked += [f"receipt: {sentence}" for sentence in stated.departures]
-        if known is not None:
-            check_design(stated, known, str(receipt_file))
+        if given_design is not None:
+            check_design(stated, given_design, str(receipt_file))
             checked.append("receipt: of this design")
-    claims |= _together(known, stated, str(receipt_file), after, counts, checked, not_checked)
+    claims |= _together(given_design, stated, str(receipt_file), after, counts, checked, not_checked)
     if released is None and records is not None:
         raise InputError("records goes with `released`: the pairs of both are tested")
     if records is None and read:
@@ -264,10 +266,10 @@ def verify(
         raise InputError("order and `identity` go with `records`: they pair them with released rows")
     rows, test, depends, paired = None, None, None, None
     if released is not None:
-        rows, test, depends, paired = _release(known, stated, released, records, read, order, identity, checked)
+        rows, test, depends, paired = _release(given_design, stated, released, records, read, order, identity, checked)
     return Findings(
-        None if known is None else known.sha256,
-        {} if known is None else known.guarantees,
+        None if given_design is None else given_design.sha256,
+        {} if given_design is None else given_design.guarantees,
         claims,
         rows,
         () if stated is None else tuple(stated.record["kept"]),
@@ -299,14 +301,14 @@ def _together(
         return {}
     earlier = design.earlier if after is None else read_design(read_file(after), str(after))
     assert earlier is not None
-    found = disclosed(design, earlier, counts)
-    check_stated(stated, found, earlier.sha256, name)
+    together = disclosed(design, earlier, counts)
+    check_stated(stated, together, earlier.sha256, name)
     checked.append("receipt: what receivers of this and of the earlier release have together agrees with both designs")
     if counts is None and stated["leakage"] is not None:
         checked.append("receipt: what it states of the records of the design is checked with --private")
     # The leakage of a design that looks at earlier draws is that of both releases.
     named = {} if design.earlier is None else {"together": "leakage"}
-    return {named.get(coalition, f"leakage_{coalition}"): claim for coalition, claim in found.leakage.items()}
+    return {named.get(coalition, f"leakage_{coalition}"): claim for coalition, claim in together.leakage.items()}
 
 
 def _design(data: bytes, name: str) -> DesignFile | GroupsFile:
@@ -447,11 +449,11 @@ def _tested(
     tables, level = TABLES * len(parts), LEVEL / 6 / len(parts)
     test = of_all([conformity(part.alone, x, y, _identity(part), tables, level) for part, x, y in groups])
     _refuse(test, name, rows, "its record")
-    before, found = {}, []
+    before, tests = {}, []
     for place, (part, x, y) in enumerate(groups, 1):
-        found.append(dependence(weights_of(part.alone, x), x, y, columns, private, before))
+        tests.append(dependence(weights_of(part.alone, x), x, y, columns, private, before))
         before[f"the draw of group {place}"] = y
-    least = min(found, key=lambda one: one.p_value)
+    least = min(tests, key=lambda test: test.p_value)
     depends = replace(least, p_value=min(1.0, len(parts) * least.p_value))
     if depends.p_value <= LEVEL / 6:
         raise IntegrityError(

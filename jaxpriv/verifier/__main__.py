@@ -103,9 +103,9 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         return end.code if isinstance(end.code, int) else 2
     try:
         files = {name: getattr(given, name) for name in FILES}
-        found = verify(given.file, **files, read=given.read, identity=given.id)
-        text = json.dumps(found.record, indent=2) + "\n"
-        emit(text if given.json == "-" else found.text)
+        verification = verify(given.file, **files, read=given.read, identity=given.id)
+        text = json.dumps(verification.record, indent=2) + "\n"
+        emit(text if given.json == "-" else verification.text)
         if given.json not in (None, "-"):
             _write(Path(given.json), text, [path for path in vars(given).values() if isinstance(path, Path)])
     except Exception as error:
@@ -114,7 +114,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         code, message = explain(error)
         complain(in_options(message, {**{name: f"--{name}" for name in FILES}, "identity": "--id"}))
         return code
-    return _NOT_CHECKED if found.not_checked else 0
+    return _NOT_CHECKED if verification.not_checked else 0
 
 
 def explain(error: Exception) -> tuple[int, str]:

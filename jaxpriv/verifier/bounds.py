@@ -30,7 +30,7 @@ class Scores:
 
 def least_value(
     counted: Counted,
-    kept: Sequence[int],
+    present: Sequence[int],
     costs: Matrix,
     unit: Fraction,
     rules: Scores,
@@ -54,7 +54,7 @@ def least_value(
     _check(rules)
     price = Fraction(rules.multiplier) if form == "budget" else Fraction(1)
     share = Fraction(1) if form == "budget" else Fraction(rules.weights[0])
-    levels = [lowered([row[s] for s in kept], prior, n) for row in rules.table.rows()]
+    levels = [lowered([row[s] for s in present], prior, n) for row in rules.table.rows()]
     total = _least_sum(counted, levels, share / SCALE, costs, price * unit, draws)
     spent = (price if form == "budget" else share) * Fraction(budget)
     return max(total - spent, Fraction(0))
@@ -165,13 +165,13 @@ def least_worst(
     _check(rules)
     scale = 2**_SCORE * unit.denominator
     if measure == "max-information":
-        found = _information(counted, rules, scale)
+        lines = _information(counted, rules, scale)
     else:
-        found = _ratios(counted, rules.table, scale, measure)
-    if found is None:
+        lines = _ratios(counted, rules.table, scale, measure)
+    if lines is None:
         return None
     n, useful = counted.records, counted.useful
-    price = floor((Fraction(rules.multiplier) if form == "budget" else 1) * unit * found.scale)
+    price = floor((Fraction(rules.multiplier) if form == "budget" else 1) * unit * lines.scale)
     spent = [[price * n_x * d for d in row] for n_x, row in zip(useful, costs, strict=True)]
 
     def least(theta: int) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def least_worst(
             if useful[x]:
                 value, rise = min(
                     (((a[x] + d) << _THETA) + theta * b[x], b[x])
-                    for a, b, d in zip(found.fixed, found.rising, row, strict=True)
+                    for a, b, d in zip(lines.fixed, lines.rising, row, strict=True)
                 )
                 total, slope = total + value, slope + rise
         return total, slope
@@ -189,7 +189,7 @@ def least_worst(
     if form == "leakage-budget":
         ratio = measure in RATIOS
         theta = floor(2**_THETA / exp(min(limit, _BEYOND))) if ratio else -floor(Fraction(limit) * 2**_THETA) - 1
-        return max(Fraction(least(theta)[0], n * found.scale * 2**_THETA), Fraction(0))
+        return max(Fraction(least(theta)[0], n * lines.scale * 2**_THETA), Fraction(0))
     allowed = floor(price * n * Fraction(limit) / unit * 2**_THETA) + 1
     # From theta of the largest value that is possible to that of 0.
     theta, last = (0, 2**_THETA) if measure in RATIOS else (-(2**_THETA) * len(counted.counts).bit_length(), 0)
@@ -231,9 +231,9 @@ def _ratios(counted: Counted, scores: Table, scale: int, measure: str) -> _Inequ
             given = [sum(map(int.__mul__, part, column)) for column in zip(*rows, strict=True)]
             sums.append((given, sum(k * prior[s] for k, s in zip(part, firsts, strict=True))))
         if measure in ("ldp", "inferential"):
-            (one, k), (other, total) = sums if sums[0][1] else (none, none)
-            fixed.append([-n * part for part in other])
-            rising.append([n * part * total // max(k, 1) for part in one])
+            (upper, k), (lower, total) = sums if sums[0][1] else (none, none)
+            fixed.append([-n * part for part in lower])
+            rising.append([n * part * total // max(k, 1) for part in upper])
         else:
             above = none if measure == "min-lift" else sums[0]
             below = none if measure == "max-lift" else sums[-1]
@@ -377,16 +377,16 @@ class _Symbol:
 
 def _symbols(counted: Counted, nu: Sequence[int]) -> list[_Symbol]:
     highest: dict[Fraction, int] = {}
-    for one, mass, price in zip(counted.counts[1], counted.useful, nu, strict=True):
+    for ones, mass, price in zip(counted.counts[1], counted.useful, nu, strict=True):
         if mass:
-            share = Fraction(one, mass)
+            share = Fraction(ones, mass)
             highest[share] = max(price, highest.get(share, price))
     return [_Symbol(share.numerator, share.denominator, price) for share, price in sorted(highest.items())]
 
 
 def _least(symbols: Sequence[_Symbol], lam: int) -> int:
     """SCALE min_q [ ... ], rounded down."""
-    least = min(-_coins(one.ones, one.total)[1] - one.price for one in symbols)
+    least = min(-_coins(symbol.ones, symbol.total)[1] - symbol.price for symbol in symbols)
     for place, first in enumerate(symbols):
         for second in symbols[place + 1 :]:
             inside = _convex_part(first.share, second.share, Fraction(lam, _ONE))
@@ -415,13 +415,13 @@ def _convex_part(start: Fraction, end: Fraction, lam: Fraction) -> tuple[int, in
     return max(floor(ends[0]), 0), max(low, 1), min(high, _ONE - 1), min(-floor(-ends[3]), _ONE)
 
 
-def _coins(one: int, total: int) -> tuple[int, int]:
+def _coins(ones: int, total: int) -> tuple[int, int]:
     """(lower, upper) bounds of SCALE h(one/total)."""
-    if not 0 < one < total:
+    if not 0 < ones < total:
         return 0, 0
-    (a, b), (c, d) = log(total, one), log(total, total - one)
-    other = total - one
-    return (one * a + other * c) // total, -(-(one * b + other * d) // total)
+    (a, b), (c, d) = log(total, ones), log(total, total - ones)
+    other = total - ones
+    return (ones * a + other * c) // total, -(-(ones * b + other * d) // total)
 
 
 def _tangent(first: _Symbol, second: _Symbol, lam: int, outside: int, low: int, high: int, beyond: int) -> int:

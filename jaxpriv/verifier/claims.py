@@ -203,14 +203,14 @@ def without_counts(rows: Matrix) -> dict[str, Claim]:
     """
     columns = list(zip(*rows, strict=True))
     tops = [max(column) for column in columns]
-    found = {"maximal-leakage": _between(log_of(Fraction(sum(tops), sum(rows[0]))))}
+    by_name = {"maximal-leakage": _between(log_of(Fraction(sum(tops), sum(rows[0]))))}
     bottoms = [min(column) for column, top in zip(columns, tops, strict=True) if top]
     if 0 in bottoms:
-        found["ldp"] = INFINITE
+        by_name["ldp"] = INFINITE
     else:
         tops = [top for top in tops if top]
-        found["ldp"] = _between(log_of(max(Fraction(a, b) for a, b in zip(tops, bottoms, strict=True))))
-    return found
+        by_name["ldp"] = _between(log_of(max(Fraction(a, b) for a, b in zip(tops, bottoms, strict=True))))
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -226,12 +226,12 @@ class Counted:
         """`IntegrityError` for counts of another alphabet than the table's, or without a record."""
         if counts.shape[1] != len(rows) or any(number < 0 for number in counts.numbers):
             raise IntegrityError(f"{name} are no counts of the alphabet of the mechanism")
-        kept = [row for row in counts.rows() if any(row)]
-        if not kept:
+        present = [row for row in counts.rows() if any(row)]
+        if not present:
             raise IntegrityError(f"{name} hold no record")
         columns = list(zip(*rows, strict=True))
-        outputs = [[sum(map(int.__mul__, row, column)) for column in columns] for row in kept]
-        return cls(kept, outputs, sum(map(sum, kept)))
+        outputs = [[sum(map(int.__mul__, row, column)) for column in columns] for row in present]
+        return cls(present, outputs, sum(map(sum, present)))
 
     @property
     def private(self) -> list[int]:
@@ -253,7 +253,7 @@ class Counted:
         if not measure.computed:
             return None
         kind = measure.kind
-        of = _Outputs([one for one in zip(*self.outputs, strict=True) if any(one)], self.private, self.records)
+        of = _Outputs([column for column in zip(*self.outputs, strict=True) if any(column)], self.private, self.records)
         ends: Ends | None = (0, 0)
         # What is not 0 for an independent output alone is rounded: 0 is stated where it is so.
         if kind in ("mutual-information", "correct-guess") or any(p != q for p, q in of.pairs()):
@@ -440,13 +440,13 @@ def _correct_guess(of: _Outputs, _: Measure) -> Ends:
 def _largest_divergence(of: _Outputs, measure: Measure) -> Ends:
     """max_y D(P(S|y) || P_S), or for max-information max_y H(S) - H(S|Y=y)."""
     n, about_prior = of.records, measure.kind == "relative-entropy"
-    found = []
+    ratios = []
     for y in of.columns:
         mass = sum(y)
         logs = ((w, w * n, mass * p) if about_prior else (w, w, mass) for w, p in zip(y, of.prior, strict=True) if w)
-        found.append(_over(log_total(logs), mass))
+        ratios.append(_over(log_total(logs), mass))
     before = (0, 0) if about_prior else _over(entropy(of.prior, n), n)
-    low, high = (max(one[side] for one in found) + before[side] for side in (0, 1))
+    low, high = (max(ratio[side] for ratio in ratios) + before[side] for side in (0, 1))
     return low, high
 
 
@@ -495,13 +495,13 @@ def _squared_hellinger(of: _Outputs, _: Measure) -> Ends:
     """sum (sqrt P - sqrt Q)^2 = 2 - 2 sum sqrt(PQ)."""
     roots = [isqrt(p * q * SCALE**2) for p, q in of.pairs()]
     whole, total = of.records**2 * ONE, sum(roots)
-    low, high = (2 * SCALE - Fraction(2 * one, whole) for one in (total + len(roots), total))
+    low, high = (2 * SCALE - Fraction(2 * root, whole) for root in (total + len(roots), total))
     return low, high
 
 
 def _jensen_shannon(of: _Outputs, _: Measure) -> Ends:
     """( D(P || M) + D(Q || M) )/2, M = (P + Q)/2."""
-    logs = log_total((one, 2 * one, sum(pair)) for pair in of.pairs() for one in pair if one)
+    logs = log_total((count, 2 * count, sum(pair)) for pair in of.pairs() for count in pair if count)
     return _over(logs, 2 * of.records**2 * ONE)
 
 

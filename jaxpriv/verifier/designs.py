@@ -200,7 +200,7 @@ def _earlier(members: dict[str, bytes], record: Mapping[str, Any], name: str, mo
 
 def _alike(design: DesignFile, earlier: DesignFile) -> bool:
     """Whether two designs have the same useful columns, classes and symbols."""
-    useful = (one.record["codebook"]["useful"] for one in (design, earlier))
+    useful = (file.record["codebook"]["useful"] for file in (design, earlier))
     return next(useful) == next(useful) and list(design.useful) == list(earlier.useful)
 
 
@@ -253,10 +253,10 @@ def holds_groups(data: bytes, name: str) -> bool:
     return _GROUPS in unpack(data, name)
 
 
-def _as_stated(stated: Mapping[str, Json], claims: Mapping[str, Claim], what: str, found: str) -> None:
+def _as_stated(stated: Mapping[str, Json], claims: Mapping[str, Claim], what: str, wanted: str) -> None:
     for key in dict.fromkeys((*claims, *stated)):
         if stated.get(key) != (claims[key].record if key in claims else None):
-            raise IntegrityError(f"{what} {key!r} is not {found}")
+            raise IntegrityError(f"{what} {key!r} is not {wanted}")
 
 
 def read_groups(data: bytes, name: str) -> GroupsFile:
@@ -350,7 +350,7 @@ def _certificate(problem: str) -> Mapping[str, tuple[str, int]]:
 
 def commitment(key: str, members: Mapping[str, Json], labels: Sequence[Sequence[str]]) -> str:
     """HMAC-SHA256 of the hashes of the private arrays and of the labels of the private columns."""
-    content = {"members": dict(members), "private_labels": [list(own) for own in labels]}
+    content = {"members": dict(members), "private_labels": [list(column) for column in labels]}
     return hmac.new(bytes.fromhex(key), canonical(content), "sha256").hexdigest()
 
 
@@ -366,45 +366,45 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     private symbols, or too many useful ones), `solver_bound` and `solver_gap` are what the branch and bound of the
     solver proved in float64, which is not computed again here.
     """
-    counted, found = Counted.of(counts, design.alone, name), {}
+    counted, claims = Counted.of(counts, design.alone, name), {}
     if design.earlier is None:
-        found["disclosure"] = counted.disclosure(design.rows)
+        claims["disclosure"] = counted.disclosure(design.rows)
     else:
         before = design.earlier.drawn
         each = [[n if x == place else 0 for x in range(len(before))] for place, n in enumerate(counted.useful)]
         utility = leakages(each, before, design.rows, "mutual-information")["alone"]
         assert utility is not None
-        found["disclosure"] = utility
+        claims["disclosure"] = utility
         counted = counted_pairs(list(counts.rows()), before, design.rows)
         for coalition, outputs in by_coalition(counted.outputs, len(design.rows[0])).items():
             claim = replace(counted, outputs=outputs).leakage(design.measure)
             if claim is not None and coalition != "together":
-                found[f"leakage_{coalition}"] = claim
+                claims[f"leakage_{coalition}"] = claim
     measure, problem, target = design.measure.certified_as, design.problem, Fraction(design.target)
     leakage = counted.leakage(design.measure)
     if leakage is not None:
-        found["leakage"] = leakage
+        claims["leakage"] = leakage
     if problem == "disclosure":
-        below = found["disclosure"].lower
-        found["excess"] = _excess(target - Fraction(below or 0))
+        below = claims["disclosure"].lower
+        claims["excess"] = _excess(target - Fraction(below or 0))
         if measure == "mutual-information" and leakage is not None:
-            found |= _least_of_funnel(counted, duals, target, leakage)
+            claims |= _least_of_funnel(counted, duals, target, leakage)
     elif problem != "budget" and leakage is not None:
-        found["excess"] = _excess(None if leakage.upper is None else Fraction(leakage.upper) - target)
+        claims["excess"] = _excess(None if leakage.upper is None else Fraction(leakage.upper) - target)
     if design.costs is None:
-        return found
+        return claims
     costs, unit = as_integers(design.costs)
     draws = len(design.rows) // len(costs)  # of the earlier designs
     costs = independent(costs, draws)
     spent = counted.expectation(costs, design.rows, unit)
-    found["distortion"] = Claim(down(spent), up(spent), "distortion")
+    claims["distortion"] = Claim(down(spent), up(spent), "distortion")
     if problem == "budget":
-        found["excess"] = _excess(spent - target)
+        claims["excess"] = _excess(spent - target)
     if not duals:
-        return found
+        return claims
     scores, weights, prices = (duals[member] for member in DUALS)
     outputs, limits = len(design.rows[0]) * draws, 1 if problem == "budget" else 0
-    kept = [s for s, row in enumerate(counts.rows()) if any(row)]
+    present = [s for s, row in enumerate(counts.rows()) if any(row)]
     fits = scores.shape[:2] == (1, outputs) and prices.shape[0] >= limits
     price = prices.numbers[0] if limits and fits else 0.0
     given = Scores(Table(scores.shape[1:], scores.numbers), weights.numbers, price)
@@ -412,15 +412,15 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if measure == "mutual-information":
         if not fits or scores.shape[2] != counts.shape[0] or weights.shape != (1, 1) or prices.shape != (limits,):
             raise IntegrityError("the scores and prices of the certificate do not fit the problem")
-        bound = least_value(counted, kept, costs, unit, given, design.target, problem, draws)
-    elif fits and measure in LINEAR and scores.shape[2] == len(kept):
+        bound = least_value(counted, present, costs, unit, given, design.target, problem, draws)
+    elif fits and measure in LINEAR and scores.shape[2] == len(present):
         bound = least_linear(counted, costs, unit, given, design.target, problem, measure)
     elif fits and measure in WORST and weights.shape in ((outputs, 0), (outputs, 1)):
         bound = least_worst(counted, costs, unit, given, design.target, problem, measure)
     if bound is None:
-        return found
-    value = found["leakage"] if problem == "budget" else found["distortion"]
-    return found | {"value": value} | _bounded(value, bound)
+        return claims
+    value = claims["leakage"] if problem == "budget" else claims["distortion"]
+    return claims | {"value": value} | _bounded(value, bound)
 
 
 def _bounded(value: Claim, bound: Fraction, names: tuple[str, str] = ("lower_bound", "gap")) -> dict[str, Claim]:
@@ -432,17 +432,17 @@ def _least_of_funnel(
     counted: Counted, duals: Mapping[str, Table], disclosure: Fraction, leakage: Claim
 ) -> dict[str, Claim]:
     """`value`, `lower_bound` and `gap` of a funnel; with prices that are not followed here those of the solver too."""
-    bound, found = elementary(counted, disclosure), {"value": leakage}
+    bound, claims = elementary(counted, disclosure), {"value": leakage}
     if not duals:
-        return found | _bounded(leakage, bound)
+        return claims | _bounded(leakage, bound)
     line = duals["line.npy"].numbers
     if len(line) != 2:
         raise IntegrityError("the line of the certificate is not two numbers")
     prices = FunnelPrices(duals["prices.npy"].numbers, *line)
     if 0 < pairs(counted) <= MOST_PAIRS:
-        return found | _bounded(leakage, max(bound, of_prices(counted, prices, disclosure)))
+        return claims | _bounded(leakage, max(bound, of_prices(counted, prices, disclosure)))
     stated = prices.solver_bound(disclosure)
-    return found | _bounded(leakage, bound) | _bounded(leakage, stated, BY_SOLVER)
+    return claims | _bounded(leakage, bound) | _bounded(leakage, stated, BY_SOLVER)
 
 
 def _excess(over: Fraction | None) -> Claim:
@@ -457,7 +457,7 @@ def _at_most(most: Fraction | None, unit: str) -> Claim:
 def _tables(
     members: Mapping[str, bytes],
     record: Mapping[str, Any],
-    own: str,
+    first: str,
     needed: Mapping[str, tuple[str, int]],
     optional: Sequence[Mapping[str, tuple[str, int]]],
     name: str,
@@ -467,10 +467,10 @@ def _tables(
     for group in optional:
         if any(member in members for member in group):
             kinds |= group
-    if list(members) != [own, *kinds]:
+    if list(members) != [first, *kinds]:
         raise IntegrityError(f"{name} does not have the members of such a file, in their order")
     if record["members"] != {member: digest(members[member]) for member in kinds}:
-        raise IntegrityError(f"{name}: a member does not have the hash that {own} states")
+        raise IntegrityError(f"{name}: a member does not have the hash that {first} states")
     return {member: array(members[member], f"{name}: {member}", *kind) for member, kind in kinds.items()}
 
 
@@ -479,6 +479,6 @@ def _symbols(codes: Table, labels: Sequence[Sequence[str]], size: int, name: str
     rows = list(codes.rows())
     if codes.shape != (size, len(labels)) or len(set(rows)) < len(rows):
         raise IntegrityError(f"{name} does not hold {size} different symbols of {len(labels)} columns")
-    if not all(0 <= code < len(own) for row in rows for code, own in zip(row, labels, strict=True)):
+    if not all(0 <= code < len(of_column) for row in rows for code, of_column in zip(row, labels, strict=True)):
         raise IntegrityError(f"{name} holds a code without a label")
     return rows

@@ -60,12 +60,12 @@ def dependence(
         private: the columns that have one half of the weight in the mean; those that are not in `columns` are left out.
         drawn: other draws for every record, made before, by what they are.
     """
-    own, others = _ways(columns, private)
+    secret, others = _ways(columns, private)
     others["the draw before for the same useful symbol"] = [_draws_before(symbols, outputs, len(weights[symbols[0]]))]
     others["the draw for the record before"] = [_neighbours(weights, symbols, outputs)]
     others["the place in the table"] = [_places(range(len(symbols)))]
     others |= {name: [_numbered(values)] for name, values in drawn.items()}
-    return _mean_of_halves(own, others, lambda way: _log_evidence(weights, symbols, outputs, *way))
+    return _mean_of_halves(secret, others, lambda way: _log_evidence(weights, symbols, outputs, *way))
 
 
 def order_dependence(
@@ -89,9 +89,9 @@ def order_dependence(
         )
         return _log_evidence(shares, [0] * records, values, places, size) + most_likely
 
-    own, others = _ways(columns, private)
+    secret_ways, others = _ways(columns, private)
     others["the place in the table"] = [_places(range(records))]
-    return _mean_of_halves(own, others, log_evidence)
+    return _mean_of_halves(secret_ways, others, log_evidence)
 
 
 def _ways(
@@ -99,25 +99,27 @@ def _ways(
 ) -> tuple[dict[str, list[_Values]], dict[str, list[_Values]]]:
     """The values of private columns, and of the others, in one or two ways each."""
     secret = [name for name in private if name in columns]
-    own = {f"column {name!r}": _of_column(columns[name]) for name in secret}
+    secret_ways = {f"column {name!r}": _of_column(columns[name]) for name in secret}
     if len(secret) > 1:
-        own["the private columns together"] = [_numbered(zip(*(columns[name] for name in secret), strict=True))]
-    return own, {f"column {name!r}": _of_column(texts) for name, texts in columns.items() if name not in secret}
+        secret_ways["the private columns together"] = [_numbered(zip(*(columns[name] for name in secret), strict=True))]
+    return secret_ways, {f"column {name!r}": _of_column(texts) for name, texts in columns.items() if name not in secret}
 
 
 def _mean_of_halves(
-    own: Mapping[str, Sequence[_Values]],
+    secret: Mapping[str, Sequence[_Values]],
     others: Mapping[str, Sequence[_Values]],
     log_evidence: Callable[[_Values], float],
 ) -> DependenceResult:
     """By the mean of e-values, of which the private columns have one half of the weight."""
-    parts = [part for part in (own, others) if part]
-    found = {}
+    parts = [part for part in (secret, others) if part]
+    evidence = {}
     for part in parts:
         for name, ways in part.items():
-            found[name] = _log_mean([log_evidence(way) for way in ways], len(ways)) - math.log(len(part) * len(parts))
-    total = _log_sum(list(found.values()))
-    return DependenceResult(math.exp(-max(total, 0.0)), max(found, key=found.__getitem__))
+            evidence[name] = _log_mean([log_evidence(way) for way in ways], len(ways)) - math.log(
+                len(part) * len(parts)
+            )
+    total = _log_sum(list(evidence.values()))
+    return DependenceResult(math.exp(-max(total, 0.0)), max(evidence, key=evidence.__getitem__))
 
 
 def _log_evidence(
@@ -132,7 +134,7 @@ def _log_evidence(
     totals = {context: n for context, n in Counter(zip(symbols, values, strict=True)).items() if n > 1}
     seen = Counter(zip(symbols, values, outputs, strict=True))
     counts = [(x, v, weights[x][y], n) for (x, v, y), n in seen.items() if (x, v) in totals]
-    found = []
+    logs = []
     for k in _STRENGTHS:
         of_x: dict[int, float] = defaultdict(float)
         of_v: dict[int, float] = defaultdict(float)
@@ -144,14 +146,14 @@ def _log_evidence(
             term = math.lgamma(k * weight + n) - math.lgamma(k * weight) - n * math.log(weight)
             of_x[x] += term
             of_v[v] += term
-        found.append(math.fsum(of_x.values()))
-        found += [_log_mean(list(of_x.values()), len(weights)), _log_mean(list(of_v.values()), size)]
-    return _log_mean(found, len(found))
+        logs.append(math.fsum(of_x.values()))
+        logs += [_log_mean(list(of_x.values()), len(weights)), _log_mean(list(of_v.values()), size)]
+    return _log_mean(logs, len(logs))
 
 
 def _log_sum(logs: Sequence[float]) -> float:
     top = max(logs)
-    return top + math.log(math.fsum(math.exp(one - top) for one in logs))
+    return top + math.log(math.fsum(math.exp(log - top) for log in logs))
 
 
 def _log_mean(logs: Sequence[float], count: int) -> float:
@@ -163,21 +165,21 @@ def _log_mean(logs: Sequence[float], count: int) -> float:
 def _numbered(values: Iterable[Hashable]) -> _Values:
     """Each value as the place of its first occurrence among the different ones."""
     place: dict[Hashable, int] = {}
-    found = [place.setdefault(value, len(place)) for value in values]
-    return found, len(place)
+    numbers = [place.setdefault(value, len(place)) for value in values]
+    return numbers, len(place)
 
 
 def _of_column(texts: Sequence[str]) -> list[_Values]:
     """The values themselves, where they repeat; and groups of neighbouring values, where there are many."""
     values, size = _numbered(texts)
-    found = [(values, size)] if size <= max(_GROUPS, len(texts) // 4) else []
+    ways = [(values, size)] if size <= max(_GROUPS, len(texts) // 4) else []
     if size > _GROUPS:
         records = Counter(texts)
         order = sorted(records, key=_order)
         below = accumulate((records[text] for text in order), initial=0)
         group = {text: _GROUPS * start // len(texts) for text, start in zip(order, below, strict=False)}
-        found.append(([group[text] for text in texts], _GROUPS))
-    return found
+        ways.append(([group[text] for text in texts], _GROUPS))
+    return ways
 
 
 def _order(text: str) -> tuple[float, str]:
@@ -196,11 +198,11 @@ def _places(rows: Sequence[int]) -> _Values:
 def _draws_before(symbols: Sequence[int], outputs: Sequence[int], size: int) -> _Values:
     """The draw before for the same x; `size` where there is none."""
     last: dict[int, int] = {}
-    found = []
+    before = []
     for x, y in zip(symbols, outputs, strict=True):
-        found.append(last.get(x, size))
+        before.append(last.get(x, size))
         last[x] = y
-    return found, size + 1
+    return before, size + 1
 
 
 def _neighbours(weights: Mapping[int, Sequence[float]], symbols: Sequence[int], outputs: Sequence[int]) -> _Values:

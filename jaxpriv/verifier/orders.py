@@ -28,7 +28,7 @@ def read_order(data: bytes, name: str, released: bytes, rows: int) -> list[int]:
 
 
 def rows_by_identity(
-    kept: Mapping[str, Sequence[str]], written: Mapping[str, Sequence[str]], identity: Sequence[str], name: str
+    unreleased: Mapping[str, Sequence[str]], written: Mapping[str, Sequence[str]], identity: Sequence[str], name: str
 ) -> list[int]:
     """The released row of each record, by columns that identify it; of equal ones in any order.
 
@@ -36,10 +36,10 @@ def rows_by_identity(
     `InputError` for a column that was not kept.
     """
     for column in identity:
-        if column not in kept:
+        if column not in unreleased:
             raise InputError(f"{name}: column {column!r} was not kept, so it pairs no rows with records")
     rows = defaultdict(list)
-    for row, key in enumerate(zip(*(kept[column] for column in identity), strict=True)):
+    for row, key in enumerate(zip(*(unreleased[column] for column in identity), strict=True)):
         rows[key].append(row)
     return [rows[key].pop() for key in zip(*(written[column] for column in identity), strict=True)]
 

@@ -60,7 +60,7 @@ _FILES = {
 
 def member_record(members: Mapping[str, bytes], member: str, name: str, kind: str) -> dict[str, Any]:
     """`unsealed` of the member of a file that says what the others are; a file of another kind is named as such."""
-    other = None if member in members else next((one for one in _FILES if one in members), None)
+    other = None if member in members else next((file for file in _FILES if file in members), None)
     if other is not None:
         raise IntegrityError(f"{name} is {_FILES[other]}, and {_FILES[member]} ({member}) is needed here")
     return unsealed(members.get(member, b""), f"{name}: {member}", kind)
@@ -227,13 +227,13 @@ def _column(*, private: bool) -> Form:
         column: Any = value
         rule, labels = column["rule"], column["labels"]
         if rule["kind"] == "categories":
-            own = rule["values"] or ()
-            good = bool(own) or private
+            names = rule["values"] or ()
+            good = bool(names) or private
         else:
-            own = rule["names"] or intervals(tuple(map(edge_of, rule["edges"])))
-            good = len(own) == len(rule["edges"]) - 1
+            names = rule["names"] or intervals(tuple(map(edge_of, rule["edges"])))
+            good = len(names) == len(rule["edges"]) - 1
         extras = (rule[name] for name in ("other", "missing") if rule[name] is not None)
-        if not good or labels != [*own, *extras]:
+        if not good or labels != [*names, *extras]:
             raise IntegrityError(f"{place}: the codebook states other labels than its rules give")
 
     return check
@@ -246,7 +246,7 @@ def _columns(column: Form) -> Form:
     def check(value: Json, place: str) -> None:
         form(value, place)
         columns: Any = value
-        if len({one["column"] for one in columns}) < len(columns):
+        if len({column["column"] for column in columns}) < len(columns):
             raise IntegrityError(f"{place}: a column occurs twice")
 
     return check
@@ -255,8 +255,8 @@ def _columns(column: Form) -> Form:
 def _codebook(value: Json, place: str) -> None:
     _fields(private=_columns(_column(private=True)), useful=_columns(_column(private=False)))(value, place)
     book: Any = value
-    rules = {one["column"]: one["rule"] for one in book["private"]}
-    if any(rules.get(one["column"], one["rule"]) != one["rule"] for one in book["useful"]):
+    rules = {column["column"]: column["rule"] for column in book["private"]}
+    if any(rules.get(column["column"], column["rule"]) != column["rule"] for column in book["useful"]):
         raise IntegrityError(f"{place}: a column that is private and useful has two rules")
 
 

@@ -125,28 +125,28 @@ class Receipt:
     @property
     def departures(self) -> list[str]:
         """What was done otherwise than `release` does it by default, sentences without a full stop."""
-        found = []
+        doubts = []
         ledger = self.record.get("ledger")  # absent from receipts of version 1
         if ledger is None:
-            found.append("the receipt, of the first version of its format, does not state whether a ledger was kept")
+            doubts.append("the receipt, of the first version of its format, does not state whether a ledger was kept")
         if ledger == "none":
-            found.append("no ledger was kept: a second draw for the same records would not be noticed")
+            doubts.append("no ledger was kept: a second draw for the same records would not be noticed")
         if not self.permuted:
-            found.append("rows are in the order of the table: what that order tells about a record was released too")
+            doubts.append("rows are in the order of the table: what that order tells about a record was released too")
         after = self.record.get("after")
         if after is not None:
             stated = {name: claims["maximal-leakage"]["upper"] for name, claims in after["guarantees"].items()}
             rounded = {name: None if most is None else upper(float(most), 3) for name, most in stated.items()}
-            found.append(
+            doubts.append(
                 "the same records are released by an earlier design too; of maximal leakage, in nats, "
                 f"{_by_receivers(rounded)}"
             )
             if after["leakage"] is not None:
-                found.append(
+                doubts.append(
                     "with the earlier release, on the records of the design and in the units of its measure, "
                     f"{_by_receivers(after['leakage'])}"
                 )
-        return found
+        return doubts
 
 
 def _by_receivers(most: Mapping[str, str | None]) -> str:
@@ -208,13 +208,15 @@ def contents_of(
     places, first = [], 0
     for part in design.parts:
         labels = [[escaped(label) for label in entry["labels"]] for entry in part.record["released"]]
-        rows = (tuple(own[code] for own, code in zip(labels, codes, strict=True)) for codes in part.released)
+        rows = (
+            tuple(of_column[code] for of_column, code in zip(labels, codes, strict=True)) for codes in part.released
+        )
         places.append((slice(first, first + len(labels)), {row: y for y, row in enumerate(rows)}))
         first += len(labels)
     outputs: list[tuple[int, ...]] = []
     texts: dict[str, list[str]] = {column: [] for column in kept}
     for fields in released_rows(data, name, [*(entry["column"] for entry in _released(design)), *kept]):
-        outputs.append(tuple(place.get(tuple(fields[own]), -1) for own, place in places))
+        outputs.append(tuple(place.get(tuple(fields[cells]), -1) for cells, place in places))
         for column, text in zip(kept, fields[first:], strict=True):
             texts[column].append(text)
     unknown = [row for row, symbols in enumerate(outputs) if -1 in symbols]
@@ -279,10 +281,10 @@ def columns_of(data: bytes, name: str) -> Columns:
     """The name and the texts of every column of the records; `InputError` for what is no CSV table in UTF-8."""
     rows = records_of(data, name, InputError)
     columns: Columns = [(column, []) for column in next(rows)]
-    known: dict[str, str] = {}  # one object for equal texts
+    seen: dict[str, str] = {}  # one object for equal texts
     for fields in rows:
         for (_, texts), text in zip(columns, fields, strict=True):
-            texts.append(known.setdefault(text, text))
+            texts.append(seen.setdefault(text, text))
     return columns
 
 
@@ -385,7 +387,7 @@ def symbols_of(design: DesignFile, columns: Columns, name: str, unseen: str) -> 
             raise InputError(f"{name} does not have exactly one column {entry['column']!r}")
         coded.append(map(_coder(entry["rule"], entry["labels"]), texts[0]))
     place: dict[tuple[int, ...], int] = {tuple(codes): x for x, codes in enumerate(design.useful)}
-    found = []
+    numbers = []
     for row, codes in enumerate(zip(*coded, strict=True)):
         if -1 in codes:
             raise InputError(f"{name}, row {row} (from 0): a value has no class in the design")
@@ -393,13 +395,13 @@ def symbols_of(design: DesignFile, columns: Columns, name: str, unseen: str) -> 
             if unseen == "refuse":
                 raise InputError(f"{name}, row {row} (from 0): a combination of classes without a symbol")
             place[codes] = SUPPRESSED if unseen == "suppress" else _nearest(design, codes)
-        found.append(place[codes])
-    return found
+        numbers.append(place[codes])
+    return numbers
 
 
 def _nearest(design: DesignFile, codes: tuple[int, ...]) -> int:
     def apart(x: int) -> int:
-        return sum(one != other for one, other in zip(design.useful[x], codes, strict=True))
+        return sum(code != released for code, released in zip(design.useful[x], codes, strict=True))
 
     return min(range(len(design.useful)), key=apart)
 
@@ -435,10 +437,10 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     extra = {name: first + place for place, name in enumerate(extras)}
     tokens = set(rule["tokens"])
     if rule["kind"] == "categories":
-        known = codes_by_text(rule["values"])
+        codes = codes_by_text(rule["values"])
 
         def classed(text: str) -> int:
-            return known.get(text, extra.get("other", -1))
+            return codes.get(text, extra.get("other", -1))
     else:
         edges = [edge_of(edge) for edge in rule["edges"]]
 
@@ -487,19 +489,19 @@ def check_kept(
             raise IntegrityError(f"{name}: the kept column {column!r} is not in the records")
         # One form for the whole column: a choice in each row could tell something about its record.
         forms = ([escaped(form(value)) for value in columns[column]] for form in _WRITTEN)
-        own = next((cells for cells in forms if arranged(cells) == arranged(texts)), None)
-        if own is None:
+        cells_of = next((cells for cells in forms if arranged(cells) == arranged(texts)), None)
+        if cells_of is None:
             where = ""
             if rows is not None:
                 differ = map(str.__ne__, texts, map(escaped, columns[column]))
                 where = f", row {next(row for row, other in zip(rows, differ, strict=True) if other)} (from 0)"
             raise IntegrityError(f"{name}{where}: the kept column {column!r} is not that of the records")
         for other in covered:
-            pairs = set(zip(own, columns.get(other, ()), strict=False))
+            pairs = set(zip(cells_of, columns.get(other, ()), strict=False))
             one_to_one = len({text for text, _ in pairs}) == len({value for _, value in pairs}) == len(pairs)
-            if 1 < len(pairs) < len(own) and one_to_one:
+            if 1 < len(pairs) < len(cells_of) and one_to_one:
                 raise IntegrityError(f"{name}: the kept column {column!r} is column {other!r} in other words")
-        written[column] = own
+        written[column] = cells_of
     if rows is None and sorted(zip(*written.values(), strict=True)) != sorted(zip(*kept.values(), strict=True)):
         raise IntegrityError(f"{name}: the kept columns do not go together as in the records")
     return written
@@ -510,8 +512,8 @@ def _as_float(value: str) -> str:
 
 
 def _as_whole(value: str) -> str:
-    found = _as_float(value)
-    return found.removesuffix(".0")
+    number = _as_float(value)
+    return number.removesuffix(".0")
 
 
 # How the value of a cell may be written where it was released from a frame: as it is, as true and false, as a number.
@@ -569,8 +571,8 @@ def conformity(
         counts[x][y] += 1
         if weights[x][y] == 0.0:
             impossible.append(row)
-    own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
-    test = conformity_of_counts(weights, counts, own, tables, _generator(), level)
+    unchanged = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
+    test = conformity_of_counts(weights, counts, unchanged, tables, _generator(), level)
     return replace(test, impossible=tuple(impossible[:10]))
 
 
@@ -602,7 +604,7 @@ def _generator() -> random.Random:
 def conformity_of_counts(
     weights: Mapping[int, list[float]],
     counts: Mapping[int, list[int]],
-    own: Mapping[int, int] | None,
+    identity: Mapping[int, int] | None,
     tables: int,
     generator: random.Random,
     level: float = _LEVEL,
@@ -612,10 +614,10 @@ def conformity_of_counts(
     `impossible` is left empty.
     """
     totals = {x: sum(row) for x, row in counts.items()}
-    unchanged, share = (None, None) if own is None else _unchanged(weights, counts, own, level)
+    unchanged, share = (None, None) if identity is None else _unchanged(weights, counts, identity, level)
     if any(n and not w for x, row in counts.items() for n, w in zip(row, weights[x], strict=True)):
         return ConformityResult(0.0, 1.0, 0, (), unchanged, share)
-    places = dict.fromkeys(weights, -1) if own is None else own
+    places = dict.fromkeys(weights, -1) if identity is None else identity
     alternatives = _alternatives(weights, totals)
     drawn = _drawing(weights, totals, generator)
     seen = _scores(weights, counts, places, alternatives)
@@ -635,16 +637,16 @@ def conformity_of_totals(
     weights, totals = weights_of(rows, symbols), Counter(symbols)
     size = len(rows[0])
     expected = [math.fsum(n * weights[x][y] for x, n in totals.items()) for y in range(size)]
-    own = [0] * size
+    unchanged = [0] * size
     for x, n in totals.items():
         if identity is not None and x != SUPPRESSED and identity[x] >= 0:
-            own[identity[x]] += n
+            unchanged[identity[x]] += n
     impossible = [row for row, y in enumerate(outputs) if not expected[y]]
     if impossible:
         return ConformityResult(0.0, 1.0, 0, tuple(impossible[:10]), None, None)
 
     def scores(counts: Sequence[int]) -> tuple[float, ...]:
-        ratios = [(n, n * math.log(n / e), e, i) for n, e, i in zip(counts, expected, own, strict=True) if n]
+        ratios = [(n, n * math.log(n / e), e, i) for n, e, i in zip(counts, expected, unchanged, strict=True) if n]
         return (
             sum(term for _, term, _, _ in ratios),
             sum(n * math.log1p(_MIXED * (i / e - 1.0)) for n, _, e, i in ratios),
@@ -693,17 +695,20 @@ def _p_values(seen: tuple[float, ...], drawn: Callable[[], tuple[float, ...]], t
 
     g is the first of the scores.
     """
-    found, last, size = (0.0, 0.0), 1.0, 0
+    p_values, last, size = (0.0, 0.0), 1.0, 0
     rounds = [(min(size, tables), least) for size, least in _ROUNDS] + [(tables, 0.0)] * (tables > _ROUNDS[-1][0])
     for size, least in rounds:
         scores = [seen, *(drawn() for _ in range(size))]
         strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
-        beyond = sum(one >= strange[0] for one in strange), sum(round(one[0], 9) <= round(seen[0], 9) for one in scores)
-        found = tuple(n / len(scores) if p <= last else p for n, p in zip(beyond, found, strict=True))
+        beyond = (
+            sum(score >= strange[0] for score in strange),
+            sum(round(score[0], 9) <= round(seen[0], 9) for score in scores),
+        )
+        p_values = tuple(n / len(scores) if p <= last else p for n, p in zip(beyond, p_values, strict=True))
         last = least
-        if min(found) > least:
+        if min(p_values) > least:
             break
-    p, regular = found
+    p, regular = p_values
     return p, regular, size
 
 
@@ -736,8 +741,8 @@ def _alternatives(weights: Mapping[int, list[float]], totals: Mapping[int, int])
     used = sorted(weights, key=lambda x: -totals[x])[: int(math.sqrt(2 * _SWAPS)) + 1]
 
     def separation(pair: tuple[int, int]) -> float:
-        one, other = (weights[x] for x in pair)
-        apart = sum((a - b) ** 2 / (a + b) for a, b in zip(one, other, strict=True) if a + b)
+        first, second = (weights[x] for x in pair)
+        apart = sum((a - b) ** 2 / (a + b) for a, b in zip(first, second, strict=True) if a + b)
         return apart * min(totals[pair[0]], totals[pair[1]])
 
     pairs = sorted(combinations(used, 2), key=separation, reverse=True)[: max(1, _SWAPS // size)]
@@ -748,7 +753,7 @@ def _alternatives(weights: Mapping[int, list[float]], totals: Mapping[int, int])
 def _scores(
     weights: Mapping[int, list[float]],
     counts: Mapping[int, list[int]],
-    own: Mapping[int, int],
+    identity_of: Mapping[int, int],
     alternatives: _Alternatives,
 ) -> tuple[float, ...]:
     g = identity = residual = merge = 0.0
@@ -759,12 +764,12 @@ def _scores(
                 expected = total * weight
                 g += seen * math.log(seen / expected)
                 residual = max(residual, seen * math.log(seen / expected) - seen + expected)
-        if own[x] >= 0 and mass[own[x]]:
-            identity += row[own[x]] * math.log1p(_MIXED / (1 - _MIXED) / mass[own[x]])
+        if identity_of[x] >= 0 and mass[identity_of[x]]:
+            identity += row[identity_of[x]] * math.log1p(_MIXED / (1 - _MIXED) / mass[identity_of[x]])
         merge += sum(map(float.__mul__, alternatives.merge[x], map(float, row)))
     swap = max(
         (
-            sum((one - other) * ratio for one, other, ratio in zip(counts[a], counts[b], ratios, strict=True))
+            sum((n - m) * ratio for n, m, ratio in zip(counts[a], counts[b], ratios, strict=True))
             for a, b, ratios in alternatives.swaps
         ),
         default=0.0,
@@ -780,17 +785,19 @@ def _standardised(values: Sequence[float]) -> list[float]:
 
 
 def _unchanged(
-    weights: Mapping[int, list[float]], counts: Mapping[int, list[int]], own: Mapping[int, int], level: float
+    weights: Mapping[int, list[float]], counts: Mapping[int, list[int]], identity: Mapping[int, int], level: float
 ) -> tuple[float | None, float | None]:
     """(the p-value of the test against records that were released as they are, the share that it finds)."""
     cells = [
-        (sum(row), row[own[x]], weights[x][own[x]]) for x, row in counts.items() if own[x] >= 0 and weights[x][own[x]]
+        (sum(row), row[identity[x]], weights[x][identity[x]])
+        for x, row in counts.items()
+        if identity[x] >= 0 and weights[x][identity[x]]
     ]
     if all(weight == 1.0 for _, _, weight in cells):
         return None, None
-    found = _detectable([(n, weight) for n, _, weight in cells], level)
-    evidence = unchanged_evidence(cells, 0.5 if math.isinf(found) else found)
-    return math.exp(-max(evidence, 0.0)), found
+    share = _detectable([(n, weight) for n, _, weight in cells], level)
+    evidence = unchanged_evidence(cells, 0.5 if math.isinf(share) else share)
+    return math.exp(-max(evidence, 0.0)), share
 
 
 def unchanged_evidence(cells: Sequence[tuple[int, int, float]], share: float) -> float:
@@ -816,15 +823,15 @@ def _detectable(cells: Sequence[tuple[int, float]], level: float) -> float:
         )
         return math.fsum(moments) - t * math.log(level)
 
-    def found(share: float) -> bool:
+    def detectable(share: float) -> bool:
         return any(missed(share, t) <= math.log(1 - _POWER) for t in _CHERNOFF)
 
     low, high = 0.0, 0.999
-    if not found(high):
+    if not detectable(high):
         return math.inf
     for _ in range(30):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if detectable(middle) else (middle, high)
     digits = 10.0 ** (2 - math.floor(math.log10(high)))
     return min(math.ceil(high * digits) / digits, 0.999)
 
@@ -849,15 +856,15 @@ def _multinomial(count: int, weights: list[float], running: list[float], generat
 
 def _binomial(count: int, chance: float, generator: random.Random) -> int:
     """By order statistics: a beta variable splits the count in halves (Devroye 1986, section X.4.4)."""
-    found = 0
+    successes = 0
     while count > 32:
         half = (count + 1) // 2
         split = generator.betavariate(half, count + 1 - half)
         if split <= chance:
-            found += half
+            successes += half
             count -= half
             chance = (chance - split) / (1.0 - split)
         else:
             count = half - 1
             chance /= split
-    return found + sum(generator.random() < chance for _ in range(count))
+    return successes + sum(generator.random() < chance for _ in range(count))

@@ -24,7 +24,7 @@ _DIGITS = 3
 def joint_rows(earlier: Matrix, rows: Matrix) -> list[list[int]]:
     """P(z, y | x) (X, Z Y) in units of 1/(K 2^62)."""
     size = len(earlier[0])
-    return [[r * t for z, r in enumerate(own) for t in rows[x * size + z]] for x, own in enumerate(earlier)]
+    return [[r * t for z, r in enumerate(row) for t in rows[x * size + z]] for x, row in enumerate(earlier)]
 
 
 def by_coalition(joint: Matrix, size: int) -> dict[str, Matrix]:
@@ -37,16 +37,18 @@ def by_coalition(joint: Matrix, size: int) -> dict[str, Matrix]:
 def counted_pairs(counts: Matrix, earlier: Matrix, rows: Matrix) -> Counted:
     """The pairs (x, z) as records, and their outputs (z, y); private symbols without a record left out."""
     size = len(earlier[0])
-    kept = [[n * r for n, own in zip(row, earlier, strict=True) for r in own] for row in counts if any(row)]
+    private = [
+        [n * r for n, row_of_x in zip(row, earlier, strict=True) for r in row_of_x] for row in counts if any(row)
+    ]
     outputs = []
-    for row in kept:
+    for row in private:
         every = [[0] * len(rows[0]) for _ in range(size)]
         for pair, n in enumerate(row):
             if n:
                 seen = every[pair % size]
                 every[pair % size] = [w + n * t for w, t in zip(seen, rows[pair], strict=True)]
         outputs.append([w for seen in every for w in seen])
-    return Counted(kept, outputs, sum(map(sum, counts)) * sum(earlier[0]))
+    return Counted(private, outputs, sum(map(sum, counts)) * sum(earlier[0]))
 
 
 def leakages(counts: Matrix, earlier: Matrix, rows: Matrix, measure: Measure | str) -> dict[str, Claim | None]:
@@ -79,8 +81,8 @@ class Disclosed:
         guarantees = {name: without_counts(table) for name, table in tables.items()}
         if counts is None:
             return cls(guarantees, {})
-        found = leakages(list(counts.rows()), earlier, rows, measure)
-        computed = {name: claim for name, claim in found.items() if claim is not None}
+        by_name = leakages(list(counts.rows()), earlier, rows, measure)
+        computed = {name: claim for name, claim in by_name.items() if claim is not None}
         if not computed:
             raise InputError("what receivers have together is not computed for maximal alpha-leakage of such an order")
         return cls(guarantees, computed)
@@ -104,7 +106,7 @@ class Disclosed:
     def record(self, earlier: str, limit: float | None) -> dict[str, Json]:
         """As a receipt states it, with the hash of the earlier design."""
         every: dict[str, Json] = {
-            name: {key: claim.record for key, claim in own.items()} for name, own in self.guarantees.items()
+            name: {key: claim.record for key, claim in claims.items()} for name, claims in self.guarantees.items()
         }
         return {
             "design": earlier,
@@ -116,10 +118,10 @@ class Disclosed:
 
 def rounded_rows(rows: Matrix) -> list[list[int]]:
     """Rows with a common sum as rows that sum to 2^62, by less than 2^-62 each entry but the largest."""
-    found = [[entry * ONE // whole for entry in row] for row in rows for whole in [sum(row)]]
-    for row in found:
+    scaled = [[entry * ONE // whole for entry in row] for row in rows for whole in [sum(row)]]
+    for row in scaled:
         row[row.index(max(row))] += ONE - sum(row)
-    return found
+    return scaled
 
 
 def independent(rows: Matrix, outputs: int) -> list[Sequence[int]]:
@@ -127,16 +129,16 @@ def independent(rows: Matrix, outputs: int) -> list[Sequence[int]]:
     return [row for row in rows for _ in range(outputs)]
 
 
-def check_stated(stated: Mapping[str, Json], found: Disclosed, earlier: str, name: str) -> None:
+def check_stated(stated: Mapping[str, Json], disclosed: Disclosed, earlier: str, name: str) -> None:
     """`IntegrityError` unless a receipt states what was computed; of the leakage only where there are counts."""
     if stated["design"] != earlier:
         raise IntegrityError(f"{name} is of a release after another design")
     limit = stated["limit"]
     # Receipts of earlier versions state all digits of the limit.
-    expected = {**found.record(earlier, None), "limit": limit}
-    if not found.leakage or stated["leakage"] is None:
+    expected = {**disclosed.record(earlier, None), "limit": limit}
+    if not disclosed.leakage or stated["leakage"] is None:
         expected["leakage"] = stated["leakage"]
     if stated != expected:
         raise IntegrityError(f"{name}: what it states of the receivers together is not what the designs give")
-    if limit is not None and found.above(float(str(limit))):
+    if limit is not None and disclosed.above(float(str(limit))):
         raise IntegrityError(f"{name}: what receivers have together is above the limit that it states")

@@ -7,13 +7,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv._runtime.clock import ENDLESS, Clock, Stop
-from jaxpriv.funnels import FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.atoms import column_generation
 from jaxpriv.funnels.pricing.local import LocalPricer
-from jaxpriv.funnels.release import release
 from jaxpriv.testing import binary_bottleneck, binary_funnel, heart_disease
-from tests.cases import drawn_joint
+from tests.cases import TIME_LIMIT, drawn_joint
 
 from .cases import (
     binary_symmetric,
@@ -299,12 +296,10 @@ def test_the_first_rounds_are_near_the_end_already():
 
 
 def test_an_answer_that_is_proved_when_the_time_is_over_was_not_stopped():
-    clock = Clock()
     problem = jp.FunnelProblem(SINGLE, disclosure=0.7 * entropy(source_of(SINGLE)))
-    posteriors, masses = np.eye(6), source_of(SINGLE)
-    clock.stop = Stop.TIME_LIMIT
-    late = release(problem, PosteriorMeasure(posteriors, masses), FunnelGoal(tol=10.0, clock=clock), "none")
+    late, later = (jp.solve(problem, tol=tol, time_limit=0.0) for tol in (10.0, 1e-9))
     assert (late.status, late.stopped) == ("optimal", 0)
+    assert (later.status, later.stopped) == ("best_known", TIME_LIMIT)
 
 
 def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(monkeypatch):
@@ -313,9 +308,9 @@ def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(monke
     asked = []
 
     class Weak(LocalPricer):
-        def price(self, prices, lam, count, clock=ENDLESS, aim=None):
-            asked.append(aim)
-            return dataclasses.replace(super().price(prices, lam, count, clock), bound=-1.0, exact=True)
+        def price(self, *given, **_):
+            asked.append(given)
+            return dataclasses.replace(super().price(*given[:4]), bound=-1.0, exact=True)
 
     monkeypatch.setattr(
         column_generation, "connected_pricer", lambda *_, **__: Weak(conditional_of(joint), funnel=True)

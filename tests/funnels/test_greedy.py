@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 import jaxpriv as jp
 from jaxpriv.data.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, greedy, greedy_curve
+from jaxpriv.funnels.greedy import greedy, greedy_curve
 from jaxpriv.leakage import FInformation, MaxCostGain, ReverseKullbackLeibler, ZeroOneLoss
 from tests.cases import assert_refused, drawn_joint, raised
 from tests.grid.measures import MEASURES
@@ -219,6 +219,9 @@ def test_any_average_measure_is_a_criterion(name):
 # -- solvers ---------------------------------------------------------------------------------------
 
 
+METHODS = (("greedy", False), ("greedy-ratio", True))
+
+
 @pytest.fixture(scope="module")
 def small():
     rng = np.random.default_rng(3)
@@ -226,7 +229,7 @@ def small():
 
 
 def test_solve_gives_the_release_of_the_algorithm(small):
-    for name, ratio in (("greedy", False), ("greedy-ratio", True)):
+    for name, ratio in METHODS:
         solution = jp.solve(jp.FunnelProblem(small, disclosure=1.0), name)
         run = greedy(small, disclosure=1.0, ratio=ratio)
         assert np.array_equal(solution.mechanism, run.mechanism)
@@ -241,22 +244,22 @@ def test_solve_gives_the_release_of_the_algorithm(small):
 
 
 def test_other_targets_are_met_by_time_sharing(small):
-    for solver in (Greedy(), Greedy(ratio=True)):
+    for solver, ratio in METHODS:
         solution = jp.solve(jp.FunnelProblem(small, leakage_budget=0.1), solver)
         assert solution.leakage == pytest.approx(0.1, abs=1e-9)
         assert solution.leakage <= 0.1
-        run = greedy(small, disclosure=0.0, ratio=solver.ratio)
+        run = greedy(small, disclosure=0.0, ratio=ratio)
         assert solution.disclosure >= run.disclosures[run.leakages <= 0.1].max() - 1e-12
         solution = jp.solve(jp.FunnelProblem(small, multiplier=0.5), solver)
         assert solution.value <= (run.leakages - 0.5 * run.disclosures).min() + 1e-12
-    solution = jp.solve(jp.BottleneckProblem(small, disclosure=0.9), GreedyBottleneck(points=8))
+    solution = jp.solve(jp.BottleneckProblem(small, disclosure=0.9), "greedy-bottleneck")
     assert solution.disclosure <= 0.9
     assert solution.disclosure == pytest.approx(0.9, abs=1e-9)
     secret = information(small)
     runs = greedy_curve(small, relevances=np.arange(8) / 8 * secret)
     below = [run for run in runs if run.disclosure <= 0.9]
     assert solution.value >= max(run.leakage for run in below) - 1e-12
-    solution = jp.solve(jp.BottleneckProblem(small, multiplier=0.2), GreedyBottleneck(points=8))
+    solution = jp.solve(jp.BottleneckProblem(small, multiplier=0.2), "greedy-bottleneck")
     assert solution.value >= max(run.leakage - 0.2 * run.disclosure for run in runs) - 1e-12
 
 

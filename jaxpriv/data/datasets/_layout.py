@@ -77,6 +77,13 @@ def distinct_rows(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, 
     return symbols.astype(np.int64), index.reshape(-1)
 
 
+def columns_added(table: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """`table` (S, X) with the columns of equal `place` (X,) added up: (S, k) for places in 0 .. k - 1."""
+    added = np.zeros((len(table), int(place.max(initial=-1)) + 1), table.dtype)
+    np.add.at(added.T, place, table.T)
+    return added
+
+
 def places_of(rows: np.ndarray, listed: np.ndarray) -> np.ndarray:
     """The place (n,) of each row (n, a) among `listed` (k, a), -1 where it is none of them."""
     place = {row: k for k, row in enumerate(map(tuple, listed.tolist()))}

@@ -191,9 +191,8 @@ def least_on_faces(table: np.ndarray, single: bool, costs: np.ndarray, lam: floa
     for chosen in range(1, size + 1):
         parts = np.array(list(combinations(range(size), chosen)))
         width = chosen if single else chosen - 1
-        sets = (
-            list(combinations(range(actions), width)) if chosen > 1 else [(0,) * width]
-        )  # one symbol: nothing is tied
+        # Of one symbol nothing is tied.
+        sets = list(combinations(range(actions), width)) if chosen > 1 else [(0,) * width]
         ties = np.array(sets, dtype=int).reshape(len(sets), width)
         allowed = tied[:, ties].all(axis=2) | (chosen == 1)
         face, tie = np.nonzero(allowed)

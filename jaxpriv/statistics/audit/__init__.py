@@ -296,12 +296,12 @@ def audit_mechanism(
         table = count_array(counts)
         if not table.any():
             raise InputError("counts has no record")
-        known = population(table, failure_probability, possible=possible, held_out=held_out)
-        fitted, cells = known.joint[0], int(known.possible.sum())
+        confidence_sets = population(table, failure_probability, possible=possible, held_out=held_out)
+        fitted, cells = confidence_sets.joint[0], int(confidence_sets.possible.sum())
     else:
         if possible is not None or held_out:
             raise InputError("possible and held_out are about counts; a joint was given")
-        table, known = None, None
+        table, confidence_sets = None, None
         fitted = joint_array(joint)
         cells = fitted.size
     single = mechanism_array(mechanism, inputs=fitted.shape[1])
@@ -312,21 +312,20 @@ def audit_mechanism(
     rows, asked = measured(fitted, channel, orders, measures)
     certified = certified_gap(solution, problem, gap, objective, channel, rows, asked, held_out=held_out)
     estimates: Sequence[float | None] = [None] * len(rows)
-    if table is None:
+    if table is None or confidence_sets is None:
         # The caps are those of an empty table: whatever the population is.
         bounds = leakage_bounds(population(np.zeros(fitted.shape, np.int64), failure_probability), channel, asked)
     else:
         kind = SampleKind.HELD_OUT if held_out else SampleKind.ALL
-        allowed = None if known is None else known.possible
-        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=allowed)
+        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=confidence_sets.possible)
         estimates = resampled(table, channel, rows, asked, failure_probability, bootstrap, seed)
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
-    least = None if known is None else float(least_utility(known, channel)[0, 0])
+    least = None if confidence_sets is None else float(least_utility(confidence_sets, channel)[0, 0])
     return MechanismAudit(
-        confidence=None if known is None else level,
-        holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
+        confidence=None if confidence_sets is None else level,
+        holds_for="no sample" if confidence_sets is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
-            _known_row(row, bound, estimate, certified, sampled=known is not None, bootstrap=bool(bootstrap))
+            _known_row(row, bound, estimate, certified, sampled=confidence_sets is not None, bootstrap=bool(bootstrap))
             for row, bound, estimate in zip(rows, bounds, estimates, strict=True)
         ),
         utility=Utility(utility, least),
@@ -335,7 +334,7 @@ def audit_mechanism(
             fitted.shape,
             channel.shape[1],
             cells,
-            (*_KNOWN, *(() if known is None else (_HELD_OUT if held_out else _UNIFORM,))),
+            (*_KNOWN, *(() if confidence_sets is None else (_HELD_OUT if held_out else _UNIFORM,))),
             (*statements, *together),
             black_box=False,
         ),
@@ -348,8 +347,8 @@ def _drawn_together(channel: np.ndarray, again: Sequence[ArrayLike]) -> tuple[np
 
     The rows are normalised once, as a whole.
     """
-    for place, one in enumerate(again):
-        other = mechanism_array(one, f"again[{place}]", inputs=len(channel))
+    for place, mechanism in enumerate(again):
+        other = mechanism_array(mechanism, f"again[{place}]", inputs=len(channel))
         need_memory(8.0 * channel.size * other.shape[1], "the outputs of all draws together", "audit fewer draws")
         channel = (channel[:, :, None] * other[:, None, :]).reshape(len(channel), -1)
     draws = f"The outputs are {1 + len(again)} draws for each record, independent given x, seen together."
@@ -397,8 +396,8 @@ def audit_pairs(
     return PairsAudit(
         confidence=level,
         rows=tuple(
-            _black_box_row(row, bound, measure.lower_bound(lower), one, estimate.undersampled, bool(bootstrap))
-            for row, bound, measure, one in zip(rows, bounds, asked, estimates, strict=True)
+            _black_box_row(row, bound, measure.lower_bound(lower), bootstrapped, estimate.undersampled, bool(bootstrap))
+            for row, bound, measure, bootstrapped in zip(rows, bounds, asked, estimates, strict=True)
         ),
         estimate=estimate,
         permutation=permutation_test(table, permutations=permutations, seed=seed),
@@ -468,14 +467,14 @@ def _row(row: Row, bound: Bound | None, reasons: Mapping[str, str], **numbers: f
     """A measure with its bound for a population and further numbers; `reasons` for those that are absent."""
     # Rounding may leave a bound below the frequencies, which are one of the populations.
     upper = None if bound is None else max(float(bound.upper[0, 0]), row.value)
-    found: dict[str, Any] = dict.fromkeys(("gap", "cap", "lower", "bootstrap", "stated_gap"))
-    found |= {"fitted": row.value, "upper": upper, **numbers}
+    values: dict[str, Any] = dict.fromkeys(("gap", "cap", "lower", "bootstrap", "stated_gap"))
+    values |= {"fitted": row.value, "upper": upper, **numbers}
     measure: dict[str, Any] = {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "units")}
     return AuditRow(
         **measure,
-        **found,
+        **values,
         route=None if bound is None else str(bound.route[0, 0]),
-        why={name: reasons[name] for name, number in found.items() if number is None and name in reasons},
+        why={name: reasons[name] for name, number in values.items() if number is None and name in reasons},
     )
 
 
@@ -488,10 +487,10 @@ def _known_row(
     sampled: bool,
     bootstrap: bool,
 ) -> AuditRow:
-    own = certified if certified is not None and certified.row is row else None
-    gap = {} if own is None else {"gap" if own.verified else "stated_gap": own.gap}
+    certificate = certified if certified is not None and certified.row is row else None
+    gap = {} if certificate is None else {"gap" if certificate.verified else "stated_gap": certificate.gap}
     reasons = {
-        "gap": NO_DESIGN if own is None else NOT_VERIFIED,
+        "gap": NO_DESIGN if certificate is None else NOT_VERIFIED,
         "upper": NO_BOUND if bound is None else NO_DATA,
         "cap": NO_BOUND,
         "bootstrap": _no_estimate(bootstrap) if sampled else NO_DATA,
@@ -516,8 +515,8 @@ def _black_box_row(
         "upper": NO_BOUND,
         "lower": "no lower bound is known for this measure",
     }
-    own = {"fitted": None} if undersampled else {"bootstrap": estimate}
-    return _row(row, bound, reasons, lower=lower, **own)
+    further = {"fitted": None} if undersampled else {"bootstrap": estimate}
+    return _row(row, bound, reasons, lower=lower, **further)
 
 
 def _assumptions(

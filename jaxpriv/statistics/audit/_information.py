@@ -116,17 +116,17 @@ def _dual(fitted: np.ndarray, centre: np.ndarray, high: np.ndarray, radius: floa
 
     left, right = np.log(1e-2), np.log(1e4)
     inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
-    found = [at(one) for one in inner]
+    bounds = [at(log_mu) for log_mu in inner]
     for _ in range(_OUTER):
-        if found[0][0] < found[1][0]:
-            right, inner[1], found[1] = inner[1], inner[0], found[0]
+        if bounds[0][0] < bounds[1][0]:
+            right, inner[1], bounds[1] = inner[1], inner[0], bounds[0]
             inner[0] = right - _GOLDEN * (right - left)
-            found[0] = at(inner[0])
+            bounds[0] = at(inner[0])
         else:
-            left, inner[0], found[0] = inner[0], inner[1], found[1]
+            left, inner[0], bounds[0] = inner[0], inner[1], bounds[1]
             inner[1] = left + _GOLDEN * (right - left)
-            found[1] = at(inner[1])
-    return min(found, key=lambda one: one[0])
+            bounds[1] = at(inner[1])
+    return min(bounds, key=lambda bound: bound[0])
 
 
 def _suprema(
@@ -134,18 +134,18 @@ def _suprema(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Upper bounds of sup phi_i over [0, h_i], and where it is about attained."""
     some = fitted > 0
-    kept = np.where(some, fitted, 1.0)
+    positive = np.where(some, fitted, 1.0)
 
     def phi(x: np.ndarray) -> np.ndarray:
-        return xlogy(x, x / centre) + xlogy(mu * fitted, x / kept) - nu * x
+        return xlogy(x, x / centre) + xlogy(mu * fitted, x / positive) - nu * x
 
     # phi' = 0 at x = mu p/w with w - ln w = nu - 1 - ln(mu p/q) =: c, w >= 1 on the concave part.
-    c = np.where(some, nu - 1 - np.log(mu * kept / centre), 1.0)
+    c = np.where(some, nu - 1 - np.log(mu * positive / centre), 1.0)
     w = np.maximum(c, 1) + np.log(np.maximum(c, 1)) + np.sqrt(np.maximum(c - 1, 0))
     for _ in range(_NEWTON):
         w = np.maximum(w - (w - np.log(w) - c) / np.maximum(1 - 1 / w, 1e-9), 1.0)
     end = np.where(some, np.minimum(mu * fitted, high), 0.0)
-    point = np.where(some, np.minimum(mu * kept / w, end), 1.0)
+    point = np.where(some, np.minimum(mu * positive / w, end), 1.0)
     slope = np.where(some, np.log(point / centre) + 1 + mu * fitted / point - nu, 0.0)
     above = np.maximum(slope * (end - point), -slope * point)
     concave = np.where(some, phi(point) + np.maximum(above, 0.0), 0.0)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from jaxpriv.data.datasets._layout import distinct_rows
+from jaxpriv.data.datasets._layout import columns_added, distinct_rows
 from jaxpriv.leakage import CorrectGuess
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.solve import solve
@@ -52,18 +52,20 @@ def attribute_rows(
     """
     columns = attributes.shape[1]
     sizes = attributes.max(axis=0) + 1
-    chosen = [one for count in range(most + 1) for one in combinations(range(columns), count)]
+    chosen = [subset for count in range(most + 1) for subset in combinations(range(columns), count)]
     share, n = beta / len(chosen), int(choosing.sum() + counting.sum())
     joint = (choosing + counting) / n
     bounds: dict[tuple[int, ...], float] = {}
-    for one in chosen:
-        own = attributes[:, one]
-        place = distinct_rows(own, sizes[list(one)].tolist())[1] if one else np.zeros(len(own), dtype=np.int64)
-        first, second = (_merged(half, place) for half in (choosing, counting))
+    for subset in chosen:
+        codes = attributes[:, subset]
+        place = (
+            distinct_rows(codes, sizes[list(subset)].tolist())[1] if subset else np.zeros(len(codes), dtype=np.int64)
+        )
+        first, second = (columns_added(half, place) for half in (choosing, counting))
         table = first + second
-        within = [bounds[one[:k] + one[k + 1 :]] for k in range(len(one))]
+        within = [bounds[subset[:k] + subset[k + 1 :]] for k in range(len(subset))]
         hits = guessed_right(first, second)
-        bounds[one] = max(float(clopper_pearson(hits, second.sum(), share)[0]), *within, 0.0)
+        bounds[subset] = max(float(clopper_pearson(hits, second.sum(), share)[0]), *within, 0.0)
         guess = float(table.max(axis=0).sum() / n)
         disclosure = float(entropy(table.sum(axis=0) / n))
         value = bound = None
@@ -73,15 +75,8 @@ def attribute_rows(
                 # The optimum may not be worse for the rounding of an entropy.
                 asked = max(0.0, disclosure * (1 - 1e-9) - 1e-12)
                 problem = FunnelProblem(joint, disclosure=asked, leakage=CorrectGuess())
-                found = solve(problem, time_limit=optimum)
-                value, bound = min(float(found.value), guess), float(found.lower_bound)
+                solution = solve(problem, time_limit=optimum)
+                value, bound = min(float(solution.value), guess), float(solution.lower_bound)
         certain = float(table[:, np.count_nonzero(table, axis=0) == 1].sum() / n)
         upper = binomial.correct_guess(table, share)
-        yield AttributeRow(one, certain, guess, bounds[one], upper, disclosure, value, bound)
-
-
-def _merged(counts: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Counts (S, X) with the columns of equal `place` added up."""
-    merged = np.zeros((place.max() + 1, len(counts)), dtype=np.int64)
-    np.add.at(merged, place, counts.T)
-    return merged.T
+        yield AttributeRow(subset, certain, guess, bounds[subset], upper, disclosure, value, bound)

@@ -171,9 +171,9 @@ def _targets(released: int, beta: float) -> tuple[list[float], np.ndarray]:
     """
     log_beta, half = -np.log((1 - _PRIOR) * beta), 0.5 * (released - 1)
     best = {lam: (log_beta + half * (lam / (1 + lam) - np.log1p(lam))) * ((1 + lam) / lam) ** 2 for lam in MULTIPLIERS}
-    kept = [lam for lam, value in best.items() if value > 0]
-    values = np.maximum.accumulate([best[lam] for lam in kept])
-    return kept, np.concatenate([[0.0], np.sqrt(values[:-1] * values[1:]), values[-1:]])
+    multipliers = [lam for lam, value in best.items() if value > 0]
+    values = np.maximum.accumulate([best[lam] for lam in multipliers])
+    return multipliers, np.concatenate([[0.0], np.sqrt(values[:-1] * values[1:]), values[-1:]])
 
 
 def reach(n: int, released: int, beta: float) -> float:

@@ -32,10 +32,10 @@ import numpy as np
 from scipy.special import rel_entr, xlogy
 
 from jaxpriv._runtime.types import Arr
-from jaxpriv.leakage.population import least
+from jaxpriv.leakage.population import Routes, least
 from jaxpriv.statistics.audit._information import capacity_output, entropy, entropy_change, negative_entropy
 from jaxpriv.statistics.confidence import AbstractConfidenceSet, Box, Population, seen_through
-from jaxpriv.statistics.confidence.sets import ROUND, chord_sum
+from jaxpriv.statistics.confidence.sets import ROUND, Interval, chord_sum
 
 # Powers beyond this are left out; quotients beyond it had a zero below.
 _HUGE = 1e250
@@ -44,8 +44,8 @@ _HUGE = 1e250
 class SampleUpperBounds:
     """What R populations and M mechanisms allow, as pieces that the bounds on measures share (`routes`)."""
 
-    def __init__(self, known: Population, mechanisms: np.ndarray):
-        self.known, self.outputs, self.mechanisms = known, seen_through(known, mechanisms), mechanisms
+    def __init__(self, population: Population, mechanisms: np.ndarray):
+        self.population, self.outputs, self.mechanisms = population, seen_through(population, mechanisms), mechanisms
         *self.batch, self.private, self.released = self.outputs.given_low.shape
 
     # Shapes: (R, M) unless stated.
@@ -53,12 +53,12 @@ class SampleUpperBounds:
     @cached_property
     def joint(self) -> np.ndarray:
         """The fitted P(s, y), (R, M, S, Y)."""
-        return np.einsum("rsx,mxy->rmsy", self.known.joint, self.mechanisms)
+        return np.einsum("rsx,mxy->rmsy", self.population.joint, self.mechanisms)
 
     @cached_property
     def prior(self) -> np.ndarray:
         """The fitted P_S, (R, S)."""
-        return self.known.joint.sum(axis=2)
+        return self.population.joint.sum(axis=2)
 
     @cached_property
     def occurring(self) -> np.ndarray:
@@ -86,27 +86,27 @@ class SampleUpperBounds:
         1 - sum_y min_x W[x, y]. For the s with the smallest v_s, any number of them, that is used; for the others
         the intervals.
         """
-        distance = self.known.given.variation.reshape(-1, self.private)
-        kept = 1 - self.outputs.least.sum(axis=-1)  # (M,)
+        distance = self.population.given.variation.reshape(-1, self.private)
+        contraction = 1 - self.outputs.least.sum(axis=-1)  # (M,)
         order = np.argsort(distance, axis=1)
         cost = np.cumsum(np.take_along_axis(distance, order, axis=1), axis=1)
-        fitted = np.einsum("rsx,mxy->rmsy", self.known.conditional, self.mechanisms)
+        fitted = np.einsum("rsx,mxy->rmsy", self.population.conditional, self.mechanisms)
         fitted, high = (
             np.take_along_axis(part, order[:, None, :, None], axis=2) for part in (fitted, self.outputs.given_high)
         )
         first = np.maximum.accumulate(fitted, axis=2)
         rest = np.maximum.accumulate(high[:, :, ::-1], axis=2)[:, :, ::-1]
         rest = np.concatenate([rest[:, :, 1:], np.zeros_like(rest[:, :, :1])], axis=2)
-        return (np.maximum(first, rest).sum(axis=-1) + kept[None, :, None] * cost[:, None, :]).min(axis=-1)
+        return (np.maximum(first, rest).sum(axis=-1) + contraction[None, :, None] * cost[:, None, :]).min(axis=-1)
 
     @cached_property
-    def lift_interval(self) -> tuple[np.ndarray, np.ndarray]:
+    def lift_interval(self) -> Interval:
         """P(y|s)/P(y), least and most, (R, M, S, Y); outputs that never occur have 1."""
-        one = self.outputs
-        floor = np.maximum(one.low[:, :, None, :], one.private_low[:, None, :, None] * one.given_high)
+        outputs = self.outputs
+        floor = np.maximum(outputs.low[:, :, None, :], outputs.private_low[:, None, :, None] * outputs.given_high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(one.given_high > 0, one.given_high / floor, 0.0)
-            least = np.where(one.given_low > 0, one.given_low / one.high[:, :, None, :], 0.0)
+            most = np.where(outputs.given_high > 0, outputs.given_high / floor, 0.0)
+            least = np.where(outputs.given_low > 0, outputs.given_low / outputs.high[:, :, None, :], 0.0)
         occurring = self.occurring[:, :, None, :]
         return np.where(occurring, least, 1.0), np.where(occurring, most, 1.0)
 
@@ -120,7 +120,7 @@ class SampleUpperBounds:
         return np.log(np.maximum(self.lift_interval[1].max(axis=(2, 3)), 1.0))
 
     @cached_property
-    def likeliest(self) -> tuple[np.ndarray, np.ndarray]:
+    def likeliest(self) -> Interval:
         """max_s p_s, least and most, (R, 1)."""
         least = np.maximum(self.outputs.private_low.max(axis=1), 1 / self.private)
         return least[:, None], self.outputs.private_high.max(axis=1)[:, None]
@@ -129,28 +129,28 @@ class SampleUpperBounds:
     def private_entropy(self) -> np.ndarray:
         """The largest H(S), (R, 1)."""
         fitted = entropy(self.prior)
-        return np.minimum(fitted + entropy_change(self.known.private_distance, self.private), np.log(self.private))[
-            :, None
-        ]
+        return np.minimum(
+            fitted + entropy_change(self.population.private_distance, self.private), np.log(self.private)
+        )[:, None]
 
     @cached_property
-    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self) -> Interval:
         """P(s|y), least and most, (R, M, Y, S)."""
-        one = self.outputs
-        low = one.private_low[:, None, :, None] * one.given_low
-        high = one.private_high[:, None, :, None] * one.given_high
+        outputs = self.outputs
+        low = outputs.private_low[:, None, :, None] * outputs.given_low
+        high = outputs.private_high[:, None, :, None] * outputs.given_high
         least_lift, most_lift = self.lift_interval
         least, most = _shares(low, high, 2)
-        most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
-        least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - ROUND
+        most = np.minimum(np.minimum(most, outputs.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
+        least = np.maximum(least, outputs.private_low[:, None, :, None] * least_lift) - ROUND
         return np.moveaxis(np.maximum(least, 0.0), 2, 3), np.moveaxis(most, 2, 3)
 
     @cached_property
     def centres(self) -> list[np.ndarray]:
         """Output distributions Q to measure from, (R, M, Y), positive where an output can occur."""
-        one = self.outputs
-        middle = _normalised(one.low + one.high)
-        wide = _normalised(one.given_high.max(axis=2))
+        outputs = self.outputs
+        middle = _normalised(outputs.low + outputs.high)
+        wide = _normalised(outputs.given_high.max(axis=2))
         hardest = np.broadcast_to(capacity_output(self.mechanisms)[None], middle.shape)
         return [_normalised(centre + 1e-9 * middle) for centre in (middle, wide, hardest)]
 
@@ -161,9 +161,7 @@ class SampleUpperBounds:
         mean = (prior[:, None, :, None] * (middle / largest) ** order).sum(axis=2)
         return _normalised(largest[:, :, 0] * mean ** (1 / order) + 1e-9 * self.centres[0])
 
-    def sibson(
-        self, order: float, prior: AbstractConfidenceSet, fitted: np.ndarray, *, own_prior: bool
-    ) -> dict[str, np.ndarray]:
+    def sibson(self, order: float, prior: AbstractConfidenceSet, fitted: np.ndarray, *, own_prior: bool) -> Routes:
         """Sibson's information of `order` for the priors in a set around `fitted` (R, S).
 
         `own_prior`: the set is about the prior of the population itself, not about another one.
@@ -171,8 +169,8 @@ class SampleUpperBounds:
         routes = {"maximal leakage": self.maximal_leakage}
         if np.isinf(order):
             return routes
-        one, rows = self.outputs, self.mechanisms[None]
-        low, high = one.given_low, one.given_high
+        outputs, rows = self.outputs, self.mechanisms[None]
+        low, high = outputs.given_low, outputs.given_high
         best, linear = np.full(self.batch, np.inf), np.full(self.batch, np.inf)
         for centre in (self.own_centre(order, fitted), *self.centres):
             function = _order_term(order, centre[:, :, None, :])
@@ -184,7 +182,7 @@ class SampleUpperBounds:
             # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
             # and its square root bounds the total variation.
             of_rows = at_rows.sum(axis=-1) + ROUND * (1 + np.abs(at_rows).max(axis=-1))
-            value = self.known.useful.upper(of_rows) if own_prior else self.known.useful.top(of_rows)
+            value = self.population.useful.upper(of_rows) if own_prior else self.population.useful.top(of_rows)
             linear = np.minimum(linear, _of_order(order, value))
         routes |= {"divergence from a centre": best, "leakage of X": linear}
         if order > 1:
@@ -211,7 +209,7 @@ class SampleUpperBounds:
         return Box(np.maximum(least - ROUND, 0.0), np.minimum(most + ROUND, 1.0), possible)
 
     @cached_property
-    def information(self) -> dict[str, np.ndarray]:
+    def information(self) -> Routes:
         """Routes to mutual information."""
         return {
             **self.sibson(1.0, self.outputs.private, self.prior, own_prior=True),
@@ -223,19 +221,19 @@ class SampleUpperBounds:
         return least(self.information)
 
     @cached_property
-    def correct_guess(self) -> dict[str, np.ndarray]:
-        one = self.outputs
+    def correct_guess(self) -> Routes:
+        outputs = self.outputs
         fitted = self.joint.max(axis=2).sum(axis=-1)
-        cells = (one.private_high[:, None, :, None] * one.given_high).max(axis=2).sum(axis=-1)
+        cells = (outputs.private_high[:, None, :, None] * outputs.given_high).max(axis=2).sum(axis=-1)
         routes = {
-            "total variation": fitted + self.known.distance[:, None] + ROUND,
+            "total variation": fitted + self.population.distance[:, None] + ROUND,
             "largest rows": cells * (1 + ROUND),
             "maximal leakage": self.likeliest[1] * np.exp(self.maximal_leakage),
         }
         return {name: np.minimum(value, 1.0) for name, value in routes.items()}
 
     @cached_property
-    def total_variation(self) -> dict[str, np.ndarray]:
+    def total_variation(self) -> Routes:
         return {
             "vertices": self.f_information(lambda r, q: 0.5 * np.abs(r - q)),
             "maximal leakage": np.expm1(self.maximal_leakage),
@@ -248,11 +246,11 @@ class SampleUpperBounds:
         return self.expected(self.vertices(perspective).sum(axis=-1))
 
     def vertices(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        one = self.outputs
-        r_low, r_high = one.given_low, one.given_high
-        q_low = np.broadcast_to(one.low[:, :, None, :], r_low.shape)
-        q_high = np.broadcast_to(one.high[:, :, None, :], r_low.shape)
-        share = one.private_low[:, None, :, None]
+        outputs = self.outputs
+        r_low, r_high = outputs.given_low, outputs.given_high
+        q_low = np.broadcast_to(outputs.low[:, :, None, :], r_low.shape)
+        q_high = np.broadcast_to(outputs.high[:, :, None, :], r_low.shape)
+        share = outputs.private_low[:, None, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.clip(np.where(share > 0, q_low / share, np.inf), r_low, r_high)
         points = [
@@ -266,7 +264,7 @@ class SampleUpperBounds:
         return np.where(self.occurring[:, :, None, :], worst, 0.0)
 
     @cached_property
-    def chi_squared(self) -> dict[str, np.ndarray]:
+    def chi_squared(self) -> Routes:
         return {
             "vertices": self.f_information(lambda r, q: (r - q) ** 2 / q),
             "maximal leakage": np.expm1(self.maximal_leakage),
@@ -279,12 +277,12 @@ class SampleUpperBounds:
 
     # What measures are bounded by: see `leakage.population`.
 
-    def sibson_of(self, order: float) -> dict[str, np.ndarray]:
+    def sibson_of(self, order: float) -> Routes:
         if order == 1:
             return self.information
         return self.sibson(order, self.outputs.private, self.prior, own_prior=True)
 
-    def arimoto(self, order: float) -> dict[str, np.ndarray]:
+    def arimoto(self, order: float) -> Routes:
         """Sibson's information of that order for the priors proportional to p^a."""
         if order == 1:
             return self.information
@@ -293,14 +291,14 @@ class SampleUpperBounds:
         powers = (self.prior / self.prior.max(axis=1, keepdims=True)) ** order
         return self.sibson(order, self.escort(order), powers / powers.sum(axis=-1, keepdims=True), own_prior=False)
 
-    def capacity(self, order: float) -> dict[str, np.ndarray]:
+    def capacity(self, order: float) -> Routes:
         """Sibson's information of that order for any prior: the set of all of them, around the uniform one."""
         low = np.zeros_like(self.outputs.private_low)
         every = Box(low, np.ones_like(low), np.ones(low.shape, bool))
         return self.sibson(order, every, np.full(low.shape, 1 / self.private), own_prior=False)
 
     @cached_property
-    def min_entropy(self) -> dict[str, np.ndarray]:
+    def min_entropy(self) -> Routes:
         return {
             "correct guess": np.log(least(self.correct_guess) / self.likeliest[0]),
             "maximal leakage": self.maximal_leakage,
@@ -319,7 +317,7 @@ class SampleUpperBounds:
         return np.log(np.where(self.occurring, worst, 1.0).max(axis=-1))
 
     @cached_property
-    def posterior_entropy(self) -> dict[str, np.ndarray]:
+    def posterior_entropy(self) -> Routes:
         largest = chord_sum(*self.posterior, negative_entropy)
         left = np.maximum(np.where(self.occurring, -largest, np.inf).min(axis=-1), 0.0)
         return {
@@ -328,7 +326,7 @@ class SampleUpperBounds:
         }
 
     @cached_property
-    def relative_entropy(self) -> dict[str, np.ndarray]:
+    def relative_entropy(self) -> Routes:
         # p (t ln t - t + 1) for the lift t: convex in t, so maximal at an end of its interval.
         terms = np.maximum(*(xlogy(t, t / np.e) + 1 for t in self.lift_interval))
         by_output = self.expected(np.moveaxis(terms, 2, 3))  # (R, M, Y)
@@ -344,40 +342,40 @@ class SampleUpperBounds:
         }
 
     @cached_property
-    def guess_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def guess_gain(self) -> tuple[Routes, Routes]:
         likeliest_low, likeliest_high = self.likeliest
-        kept = (1 - self.kept_uncertainty) * (1 - likeliest_low)
+        by_min_lift = (1 - self.kept_uncertainty) * (1 - likeliest_low)
         largest = np.where(self.occurring, self.posterior[1].max(axis=-1), 0.0).max(axis=-1)
         average = {
             "correct guess": least(self.correct_guess) - likeliest_low,
             "maximal leakage": likeliest_high * np.expm1(self.maximal_leakage),
             "total variation": least(self.total_variation),
-            "min-lift": kept,
+            "min-lift": by_min_lift,
         }
         worst = {
             "posterior": largest - likeliest_low,
             "max-lift": 1 - np.exp(-self.max_lift),  # P(s|y) - p_s = P(s|y)(1 - 1/lift)
-            "min-lift": kept,
+            "min-lift": by_min_lift,
         }
         return average, worst
 
     @cached_property
-    def quadratic_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        kept = self.kept_uncertainty
+    def quadratic_gain(self) -> tuple[Routes, Routes]:
+        uncertainty = self.kept_uncertainty
         # sum_y q |P(.|y) - p|^2 = sum_s p_s^2 sum_y (r - q)^2/q.
         rows = self.vertices(lambda r, q: (r - q) ** 2 / q).sum(axis=-1)
         most = self.outputs.private_high[:, None, :]
         average = {
             "vertices": self.expected(np.where(most > 0, most * rows, 0.0)),
             "chi-squared": self.likeliest[1] * least(self.chi_squared),
-            "min-lift": (1 - kept) * (1 - 1 / self.private),
+            "min-lift": (1 - uncertainty) * (1 - 1 / self.private),
         }
         squares = np.where(self.occurring, chord_sum(*self.posterior, np.square), 0.0).max(axis=-1)
         # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
         fitted = np.linalg.norm(self.prior, axis=1)
-        norm = np.maximum(fitted - np.sqrt(2) * self.known.private_distance, np.sqrt(1 / self.private))
+        norm = np.maximum(fitted - np.sqrt(2) * self.population.private_distance, np.sqrt(1 / self.private))
         before = norm[:, None] ** 2
-        worst = {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - kept) * (1 - before)}
+        worst = {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - uncertainty) * (1 - before)}
         return average, worst
 
 
@@ -385,7 +383,7 @@ def _normalised(values: np.ndarray) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
 
 
-def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def _shares(low: np.ndarray, high: np.ndarray, axis: int) -> Interval:
     """The least and the largest share of each entry in the sum along an axis, for entries in [low, high]."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.where(high > 0, high / (high + others(low, axis)), 0.0)
@@ -403,14 +401,14 @@ def others(values: np.ndarray, axis: int) -> np.ndarray:
 
 def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The convex function of one entry: r ln(r/Q) (order 1), r^a Q^(1-a), or minus it for a < 1."""
-    kept = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
+    positive = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
 
     def term(r: np.ndarray) -> np.ndarray:
         r = np.where(centre > 0, r, 0.0)
         if order == 1:
-            return rel_entr(r, kept)
+            return rel_entr(r, positive)
         with np.errstate(over="ignore"):
-            return kept * (r / kept) ** order * (1.0 if order > 1 else -1.0)
+            return positive * (r / positive) ** order * (1.0 if order > 1 else -1.0)
 
     return term
 

@@ -69,11 +69,11 @@ class SampleLowerBounds:
         information, self.variation = self._question()
         self.information = max(information, self._rule())
         self.maximal = max(self._post_processing(), self.min_entropy, self.information)
-        every, one, other = np.arange(len(choosing)), *np.nonzero(~np.eye(len(choosing), dtype=bool))
+        every, first, second = np.arange(len(choosing)), *np.nonzero(~np.eye(len(choosing), dtype=bool))
         together = np.full_like(every, len(choosing))
         self.max_lift = max(self._event(every, together), self.maximal)
         self.min_lift = self._event(together, every)
-        self.ldp = max(self._event(one, other), self.max_lift, self.min_lift)
+        self.ldp = max(self._event(first, second), self.max_lift, self.min_lift)
 
     def _guess(self) -> tuple[float, float, float]:
         hits = guessed_right(self._choosing, self._counting)
@@ -280,10 +280,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     """Adjusted p-values: rejecting those below alpha errs anywhere with probability at most alpha (Holm 1979)."""
     p = np.asarray(p_values, float)
     order = np.argsort(p)
-    adjusted = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
-    result = np.empty_like(p)
-    result[order] = adjusted
-    return result
+    return np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))[np.argsort(order)]
 
 
 # Does a release come from the mechanism that was audited? Tests with p-values that hold at every sample size.
@@ -375,23 +372,23 @@ def conformity(releases: ArrayLike, mechanism: ArrayLike, *, tables: int | None 
     released = np.flatnonzero(n).tolist()
     if not released:
         return Conformity(1.0, tail, tuple(by_row.tolist()), (), 0, 1.0, None, None)
-    found = conformity_of_counts(
+    outcome = conformity_of_counts(
         {x: channel[x].tolist() for x in released},
         {x: table[x].tolist() for x in released},
         {x: x for x in released} if channel.shape[0] == channel.shape[1] else None,
         count,
         random.Random(whole(seed, "seed", low=0.0)),
     )
-    p_value = found.p_value if impossible or found.tables else tail
+    p_value = outcome.p_value if impossible or outcome.tables else tail
     return Conformity(
         p_value,
         tail,
         tuple(by_row.tolist()),
         impossible,
-        found.tables,
-        found.regular,
-        found.unchanged,
-        found.detectable,
+        outcome.tables,
+        outcome.regular,
+        outcome.unchanged,
+        outcome.detectable,
     )
 
 
@@ -415,13 +412,13 @@ def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> Drift:
 
     Raises `InputError` for counts of different lengths and for counts that are all zero.
     """
-    one, other = count_array(fitted, "fitted", ndim=1), count_array(released, "released", ndim=1)
+    fit_counts, release_counts = count_array(fitted, "fitted", ndim=1), count_array(released, "released", ndim=1)
     beta = failure(beta)
-    if one.shape != other.shape:
-        raise InputError(f"released has {other.size} symbols, but fitted has {one.size}")
-    for name, counts in (("fitted", one), ("released", other)):
+    if fit_counts.shape != release_counts.shape:
+        raise InputError(f"released has {release_counts.size} symbols, but fitted has {fit_counts.size}")
+    for name, counts in (("fitted", fit_counts), ("released", release_counts)):
         if not counts.any():
             raise InputError(f"{name} has no counts")
-    distance = float(np.abs(one / one.sum() - other / other.sum()).sum())
-    allowed = sum(l1_radius(one.size, int(counts.sum()), beta / 2) for counts in (one, other))
+    distance = float(np.abs(fit_counts / fit_counts.sum() - release_counts / release_counts.sum()).sum())
+    allowed = sum(l1_radius(fit_counts.size, int(counts.sum()), beta / 2) for counts in (fit_counts, release_counts))
     return Drift(distance, min(2.0, allowed), distance > allowed)

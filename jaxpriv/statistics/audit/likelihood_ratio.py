@@ -77,8 +77,8 @@ def intercept(slope: float, beta: float) -> float:
     """I(g) >= X(lambda) - g lambda for every lambda >= 0, for g = `slope` > 0."""
     last = 1 / (beta * slope**2)  # beyond it Chebyshev's sqrt(lambda/beta) - g lambda is negative
     means = np.geomspace(1e-3 * last * beta, last, _MEANS)
-    found = quantile(means, beta)
-    line = np.concatenate([[found[0]], found[1:] - slope * means[:-1]])  # X increases between two means
+    quantiles = quantile(means, beta)
+    line = np.concatenate([[quantiles[0]], quantiles[1:] - slope * means[:-1]])  # X increases between two means
     return float(max(line.max(), 0.0)) * (1 + 1e-9)
 
 
@@ -104,21 +104,19 @@ _POINTS, _MOST = 49, 2**24
 
 @dataclass(frozen=True)
 class Divergence:
-    """A generator f with f(1) = f'(1) = 0: f, bounds of f'' between two points, the largest D_s at a p^_s."""
+    """A generator f with f(1) = f'(1) = 0."""
 
     value: Callable[[np.ndarray], np.ndarray]
-    second: Callable[[np.ndarray], np.ndarray]
     scale: float  # f''(1)
+    bend: float  # the largest f'' within NEAR of 1
     most: Callable[[np.ndarray], np.ndarray]  # p^_s times the largest divergence of a row from the mean of the rows
     range: Callable[[float], float]  # the largest value with so many private or released symbols
 
 
-# The third value is f''(1): of r ln r - r + 1, and of (r - 1)^2.
-KL = Divergence(lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0, entr, math.log)
-# f'' = 2.
-CHI_SQUARED = Divergence(
-    lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0
-)
+# f'' is 1/r.
+KL = Divergence(lambda r: xlogy(r, r) - r + 1, 1.0, 1 / (1 - NEAR), entr, math.log)
+# f'' is 2.
+CHI_SQUARED = Divergence(lambda r: (r - 1) ** 2, 2.0, 2.0, lambda prior: 1 - prior, lambda symbols: symbols - 1.0)
 
 
 def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
@@ -128,22 +126,13 @@ def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
 
 def _bends(low: np.ndarray, high: np.ndarray, lam: float, eta: float) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest k'' between low and high: k'' = lam eta b^-(lam+2) (2(1-eta) + (1-lam) eta r)."""
-    with np.errstate(divide="ignore", over="ignore"):
-        ends = [(1 + eta * (r - 1)) ** (-lam - 2) for r in (high, low)]  # decreasing in r
-    factors = [2 * (1 - eta) + (1 - lam) * eta * r for r in (low, high)]
-    small, large = np.minimum(*factors), np.maximum(*factors)
-    with np.errstate(invalid="ignore"):
-        least = lam * eta * np.minimum(small * ends[0], small * ends[1])
-        most = lam * eta * np.maximum(large * ends[0], large * ends[1])
+    r = np.stack([low, high])
+    factors = 2 * (1 - eta) + (1 - lam) * eta * r
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        powers = (1 + eta * (r - 1)) ** (-lam - 2)
+        least = lam * eta * (factors.min(axis=0) * powers).min(axis=0)
+        most = lam * eta * (factors.max(axis=0) * powers).max(axis=0)
     return np.where(np.isnan(least), 0.0, least), np.where(np.isnan(most), np.inf, most)
-
-
-def _parameters() -> list[tuple[float, float]]:
-    return [
-        (lam, eta)
-        for lam in _LAMBDAS
-        for eta in (1 / (1 + lam), min(0.99, 1.5 / (1 + lam)), *((1.0,) if lam < 1 else ()))
-    ]
 
 
 def sides() -> tuple[np.ndarray, np.ndarray]:
@@ -157,10 +146,8 @@ def sides() -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=256)
 def _least_ratios(lam: float, eta: float, divergence: Divergence) -> tuple[np.ndarray, np.ndarray]:
     """(right ends of cells above 1, a lower bound of inf k/f over 0 <= r <= right end)."""
-    near = np.array([1 - NEAR]), np.array([1 + NEAR])
-    flat = _bends(*near, lam, eta)[0][0]
-    curve = divergence.second(near[0])[0]  # f'' does not increase in r
-    middle = flat / curve if flat > 0 else -np.inf
+    flat = _bends(np.array([1 - NEAR]), np.array([1 + NEAR]), lam, eta)[0][0]
+    middle = flat / divergence.bend if flat > 0 else -np.inf
     below, above = sides()
     left = _cells(below, lam, eta, divergence).min()
     right = _cells(above, lam, eta, divergence)
@@ -190,10 +177,11 @@ def least_ratio(lam: float, eta: float, top: float, divergence: Divergence = KL)
 def global_bound(total: float, n: int, log_beta: float, top: float, divergence: Divergence = KL) -> float:
     """The bound on E_Q f(r) from r <= top alone."""
     best = np.inf
-    for lam, eta in _parameters():
-        ratio = least_ratio(lam, eta, top, divergence)
-        if ratio > 0:
-            best = min(best, -np.expm1(-(lam * total + log_beta) / n) / ratio)
+    for lam in _LAMBDAS:
+        for eta in (1 / (1 + lam), min(0.99, 1.5 / (1 + lam)), *((1.0,) if lam < 1 else ())):
+            ratio = least_ratio(lam, eta, top, divergence)
+            if ratio > 0:
+                best = min(best, -np.expm1(-(lam * total + log_beta) / n) / ratio)
     return best * (1 + 1e-12)
 
 
@@ -269,10 +257,10 @@ def _tilted_bends(low: np.ndarray, high: np.ndarray, eta: float, g: float) -> np
     phi'' = eta (2 - eta + eta u)/(1 + eta u)^2 decreases, and (r L^2)'' = 4 L L' + 2 r L'^2 (1 - L) is bounded factor
     by factor.
     """
-    logs = np.log1p(eta * (low - 1)), np.log1p(eta * (high - 1))
-    steep = eta * np.exp(-logs[0]), eta * np.exp(-logs[1])  # L' = eta/(1 + eta u)
+    logs = np.log1p(eta * (np.stack([low, high]) - 1))
+    steep = eta * np.exp(-logs)  # L' = eta/(1 + eta u)
     most = eta * (2 - eta + eta * (low - 1)) * np.exp(-2 * logs[0])
-    first = 4 * np.minimum(logs[0] * steep[0], logs[0] * steep[1])
+    first = 4 * (logs[0] * steep).min(axis=0)
     rest = 1 - logs[1]
     second = 2 * rest * np.where(rest >= 0, low * steep[1] ** 2, high * steep[0] ** 2)
     return most - g * (first + second)
@@ -313,24 +301,22 @@ def _binary(trials: Iterable[_Trial], boxes: _Boxes, ends: tuple[float, float], 
     sides = np.geomspace(1.0, 1e-3, 24)
     steps = np.concatenate([-sides, [0.0], sides[::-1]])
     u = np.where(steps < 0, -np.minimum(lower, 0.0)[:, None] * steps, np.maximum(upper, 0.0)[:, None] * steps)
-    rows = [np.maximum(1 + u, 0.0), np.maximum(1 - c * u, 0.0)]
-    shares, width = (first, 1 - first), np.diff(u) ** 2 / 8
-    f = [divergence.value(r) for r in rows]
-    between = [(r[:, :-1], r[:, 1:]) if one == 0 else (r[:, 1:], r[:, :-1]) for one, r in enumerate(rows)]
+    rows = np.maximum(np.stack([1 + u, 1 - c * u]), 0.0)
+    shares, scales = np.array([[first, 1 - first], [first, (1 - first) * c**2]])[..., None, None]
+    f, width = divergence.value(rows), np.diff(u) ** 2 / 8
+    ends_of_r = rows[..., :-1], rows[..., 1:]
+    low, high = np.minimum(*ends_of_r), np.maximum(*ends_of_r)
     best = np.inf
     for trial in trials:
-        k = sum(share * trial.value(r) for share, r in zip(shares, rows, strict=True))
-        bent = sum(
-            share * scale * np.maximum(trial.bends(*side), 0.0)
-            for share, scale, side in zip(shares, (1.0, c**2), between, strict=True)
-        )
+        k = (shares * trial.value(rows)).sum(axis=0)
+        bent = (scales * np.maximum(trial.bends(low, high), 0.0)).sum(axis=0)
         largest = trial.curvature / divergence.scale
         for a in largest * _SLOPES if largest > 0 else ():
             over = 0.0
             for p in ends:
                 values = a * (p * f[0] + (1 - p) * f[1]) - k
                 cells = (np.maximum(values[:, :-1], values[:, 1:]) + bent * width).max(axis=1)
-                cells = cells + ROUND * (1 + sum(r.max(axis=1) for r in rows))
+                cells = cells + ROUND * (1 + rows.max(axis=2).sum(axis=0))
                 over = max(over, _largest_mean(np.zeros_like(boxes.output_high), boxes.output_high, cells[None])[0])
             best = min(best, (trial.excess + over) / a)
     return best * (1 + 1e-12)
@@ -391,12 +377,12 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
             _local(_chernoff(moved, n, -np.log(left)), boxes, divergence),
         )
     threshold = (0.03 + 30 / n) * divergence.scale
-    found = min(given_s, threshold) if joint <= threshold else joint
+    bound = min(given_s, threshold) if joint <= threshold else joint
     if divergence is KL and private == 2:
         nearest = min(binomial.reach(n, released, beta), threshold)
-        if found <= nearest:
-            found = min(binomial.information(counts, total, beta), nearest)
-    return min(cap, found)
+        if bound <= nearest:
+            bound = min(binomial.information(counts, total, beta), nearest)
+    return min(cap, bound)
 
 
 def _boxes(low: np.ndarray, high: np.ndarray, prior_low: np.ndarray, prior_high: np.ndarray) -> _Boxes:

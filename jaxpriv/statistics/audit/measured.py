@@ -48,7 +48,7 @@ def measured(
     else:
         named = [parameters_of(text) for text in measures]
     named += of_orders(further)
-    return list(rows_of(named, joint, channel)), [by_name(**one) for one in named]
+    return list(rows_of(named, joint, channel)), [by_name(**parameters) for parameters in named]
 
 
 def resampled(
@@ -70,11 +70,11 @@ def resampled(
     generator = np.random.default_rng(whole(seed, "seed", low=0.0))
     drawn = generator.multinomial(n, table.ravel() / n, size=repeats).reshape(-1, *table.shape)
     values = values_of_joints(tuple(measures), drawn / n, channel)
-    found: list[float | None] = []
+    estimates: list[float | None] = []
     for row, column in zip(rows, values.T, strict=True):
         finite = np.isfinite(row.value) and bool(np.isfinite(column).all())
-        found.append(max(0.0, 2 * row.value - float(np.quantile(column, beta))) if finite else None)
-    return found
+        estimates.append(max(0.0, 2 * row.value - float(np.quantile(column, beta))) if finite else None)
+    return estimates
 
 
 # The certified gap of an audited mechanism: computed again where that is possible, and labelled where it is not.
@@ -115,7 +115,7 @@ class StatedSolution:
         except JaxprivError as error:
             raise type(error)(f"solution: {error}") from error
         numbers: list[Any] = [record.get(part) if isinstance(record, dict) else None for part in cls.__annotations__]
-        if not all(type(one) in (int, float) for one in numbers):
+        if not all(type(number) in (int, float) for number in numbers):
             raise InputError(f"solution: {path} has no finite numbers value, leakage and gap")
         return cls(*numbers)
 
@@ -159,7 +159,7 @@ def certified_gap(
     value, leakage, stated = (
         float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
     )
-    near = lambda one, other: abs(one - other) <= _SAME * (1 + abs(other))  # noqa: E731
+    near = lambda number, reference: abs(number - reference) <= _SAME * (1 + abs(reference))  # noqa: E731
     if not near(value, leakage):
         raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
     if not held_out and not near(leakage, row.value):  # its records are other ones then
@@ -182,8 +182,8 @@ def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLe
         raise InputError("problem is about another measure: name it in objective")
     if not checked.valid:
         raise InputError(f"solution does not solve problem: {checked.message}")
-    own = np.asarray(solution.mechanism)
-    if own.shape != channel.shape or not np.allclose(own, channel, rtol=0, atol=1e-12):
+    mechanism = np.asarray(solution.mechanism)
+    if mechanism.shape != channel.shape or not np.allclose(mechanism, channel, rtol=0, atol=1e-12):
         raise InputError("solution is about another mechanism")
     return float(checked.gap)
 
@@ -274,8 +274,8 @@ def excess(
     else:
         seen = joint[joint.any(axis=1)][:, joint.any(axis=0)]
         problem = FunnelProblem(seen, disclosure=max(0.0, disclosure * (1 - 1e-9) - 1e-12))
-    found = solve(problem, tol=tolerance, time_limit=time_limit)
-    value, bound = float(found.value), max(float(found.lower_bound), 0.0)
+    solution = solve(problem, tol=tolerance, time_limit=time_limit)
+    value, bound = float(solution.value), max(float(solution.lower_bound), 0.0)
     return ReleaseExcess(
         records=n,
         leakage=leakage,
@@ -285,7 +285,7 @@ def excess(
         at=kind,
         optimum=value,
         lower_bound=bound,
-        status=str(found.status),
+        status=str(solution.status),
         least=leakage - value,
         most=leakage - bound,
     )

@@ -76,14 +76,14 @@ def leakage_bounds(
     stack = mechanism_stack(mechanism, known.counts.shape[2])
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
     # Cached properties, attributes to the protocol.
-    both: list[Any] = [SampleUpperBounds(one, stack) for one in (known, nothing)]
+    both: list[Any] = [SampleUpperBounds(sets, stack) for sets in (known, nothing)]
     return tuple(bound_of(*(routes_of(measure, bounds) for bounds in both)) for measure in measures)
 
 
 def routes_of(measure: AbstractLeakage, bounds: UpperBounds) -> Routes | None:
     """The bounds on a measure by the names of their arguments, none below 0; None where no sound one is known."""
-    found = measure.upper_bounds(bounds)
-    return None if found is None else {name: np.maximum(value, 0.0) for name, value in found.items()}
+    routes = measure.upper_bounds(bounds)
+    return None if routes is None else {name: np.maximum(value, 0.0) for name, value in routes.items()}
 
 
 def bound_of(informed: Routes | None, caps: Routes | None) -> Bound | None:
@@ -155,16 +155,16 @@ def sample_bounds(
     for measure in measures:
         trial: Any = SampleBounds(blind, {})
         measure.upper_bounds(trial)
-        own = [name for name in trial.used if name in arguments]
-        used |= dict.fromkeys(own)
-        alone = alone or not own
+        special = [name for name in trial.used if name in arguments]
+        used |= dict.fromkeys(special)
+        alone = alone or not special
     events = 1 if used and kind is SampleKind.ALL else len(used)  # the ball is one for all its arguments
     weight = (_NEEDED if alone else _BESIDE[kind]) if used else 1.0
     share = beta / (events + weight)
     sample = _Sample(counts, mechanism, counts.size if possible is None else int(np.count_nonzero(possible)))
     values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
-    known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
-    bounds: Any = SampleBounds(SampleUpperBounds(known, stack), values)
+    confidence_sets = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
+    bounds: Any = SampleBounds(SampleUpperBounds(confidence_sets, stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
@@ -280,9 +280,9 @@ class SampleBounds:
     def sibson_of(self, order: float) -> Routes:
         if order == 1:
             return self.information
-        own = "mutual information" if order < 1 else "maximal leakage"
+        route = "mutual information" if order < 1 else "maximal leakage"
         value = self.mutual_information if order < 1 else self.maximal_leakage
-        return {**self.base.sibson_of(order), own: value}
+        return {**self.base.sibson_of(order), route: value}
 
     def arimoto(self, order: float) -> Routes:
         if order == 1:
@@ -382,12 +382,11 @@ def _contracted_ratio(lam: float, eta: float, power: float, rest: float, least: 
         return -(r - w) * np.expm1(-power * logs) / rest + lam * w * logs - lam * eta * u
 
     below, above = sides()
-    inside = below[below > least]
-    halves = [np.concatenate([[min(least, 1 - NEAR)], inside]), above[: np.searchsorted(above, top) + 1]]
     if above[-1] < top:
         return 0.0
-    found = [_near_one(lam, eta, power, w) for w in (least, 1.0)]
-    for grid, ends in ((halves[0], (least, halves[0])), (halves[1], (least, 1.0))):
+    below = np.concatenate([[min(least, 1 - NEAR)], below[below > least]])
+    ratios = [_near_one(lam, eta, power, w) for w in (least, 1.0)]
+    for grid, ends in ((below, (least, below)), (above[: np.searchsorted(above, top) + 1], (least, 1.0))):
         if len(grid) < 2:
             continue
         base = 1 + eta * (grid[:-1] - 1)
@@ -397,8 +396,8 @@ def _contracted_ratio(lam: float, eta: float, power: float, rest: float, least: 
             follows = not np.isscalar(w)
             bent = 2 * lam * eta * (1 / base if follows else base ** (-power - 1)) * np.diff(grid) ** 2 / 8
             k = value(grid, w) - ROUND * (1 + grid) * (1 + lam / rest)
-            found.append(float(np.minimum((k[:-1] - bent) / f[:-1], (k[1:] - bent) / f[1:]).min()))
-    return min(found)
+            ratios.append(float(np.minimum((k[:-1] - bent) / f[:-1], (k[1:] - bent) / f[1:]).min()))
+    return min(ratios)
 
 
 def _near_one(lam: float, eta: float, power: float, w: float) -> float:

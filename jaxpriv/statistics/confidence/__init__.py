@@ -34,6 +34,7 @@ from jaxpriv.statistics.confidence.sets import (
     Box,
     DivergenceBall,
     Intersection,
+    Interval,
     L1Ball,
     bernstein_interval,
     chernoff_interval,
@@ -151,9 +152,8 @@ def distribution_set(counts: np.ndarray, possible: np.ndarray, beta: float) -> I
     possible = np.broadcast_to(possible, counts.shape)
     centre, n, cells = _frequencies(counts, possible), counts.sum(axis=-1), possible.sum(axis=-1)
     share = beta / 3
-    pairs = list(zip(cells.tolist(), n.tolist(), strict=True))
-    radii = {pair: (l1_radius(*pair, share), divergence_radius(*pair, share)) for pair in set(pairs)}
-    l1, divergence = (np.array([radii[pair][k] for pair in pairs]) for k in (0, 1))
+    pairs = zip(cells.tolist(), n.tolist(), strict=True)
+    l1, divergence = np.array([(l1_radius(*pair, share), divergence_radius(*pair, share)) for pair in pairs]).T
     low, high = clopper_pearson(counts, n[:, None], share / (2 * cells[:, None]))
     alone = np.asarray(cells == 1)[:, None]  # the only possible symbol has probability 1
     low, high = np.where(possible, np.where(alone, 1.0, low), 0.0), np.where(possible, high, 0.0)
@@ -212,7 +212,9 @@ def mechanism_stack(value: object, inputs: int) -> np.ndarray:
     """One mechanism (X, Y) or several (M, X, Y) as (M, X, Y), each checked."""
     array = np.asarray(value)
     if array.ndim == 3:
-        return np.stack([mechanism_array(one, f"mechanism[{m}]", inputs=inputs) for m, one in enumerate(array)])
+        return np.stack(
+            [mechanism_array(mechanism, f"mechanism[{m}]", inputs=inputs) for m, mechanism in enumerate(array)]
+        )
     return mechanism_array(value, inputs=inputs)[None]
 
 
@@ -226,7 +228,7 @@ def seen_through(known: Population, mechanism: ArrayLike) -> Outputs:
     count, _, outputs = stack.shape
     columns = np.moveaxis(stack, 1, 2).reshape(-1, useful)  # (M Y, X)
 
-    def limits(chosen: AbstractConfidenceSet, samples: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    def limits(chosen: AbstractConfidenceSet, samples: np.ndarray, beta: float) -> Interval:
         low, high = chosen.lower(columns), chosen.upper(columns)
         if known.held_out:
             means = mean_interval(samples, columns, beta)

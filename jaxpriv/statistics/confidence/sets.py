@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,10 +49,15 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     if not array.any(axis=1).all():
         raise InputError(f"possible: row {int(np.argmin(array.any(axis=1)))} has no possible pair")
     seen = (counts > 0).any(axis=tuple(range(counts.ndim - 2)))
-    if np.any(seen & ~array):
-        s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
+    contradictions = np.argwhere(seen & ~array).tolist()
+    if contradictions:
+        s, x = contradictions[0]
         raise InputError(f"possible[{s}, {x}] means that the pair cannot occur, but counts[{s}, {x}] is positive")
     return array
+
+
+# The lower and the upper ends of intervals.
+Interval: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 # Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
@@ -63,7 +69,7 @@ _HALVINGS = 60
 _SLACK = 1e-12
 
 
-def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> Interval:
     """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
 
     lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
@@ -79,7 +85,7 @@ def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
 
 
-def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> Interval:
     """(lower, upper) (k, ...) of k probabilities with total 1 from their `hits`, all of them with probability 1 - beta.
 
     Of two probabilities the interval of one is that of the other.
@@ -115,7 +121,7 @@ def relative_entropy_limit(share: ArrayLike, radius: ArrayLike) -> np.ndarray:
 MEAN_ROUND = 1e-12
 
 
-def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
     """(lower, upper) for functions in [0, 1]: each side with probability 1 - beta; `draws` 0 gives (0, 1)."""
     beta = failure(beta)
     mean, draws = np.broadcast_arrays(np.asarray(mean, float), np.asarray(draws, float))
@@ -127,9 +133,7 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple
     return lower, relative_entropy_limit(mean, allowed)
 
 
-def bernstein_interval(
-    mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float
-) -> tuple[np.ndarray, np.ndarray]:
+def bernstein_interval(mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
     """(lower, upper) for functions in [0, 1] with sample variance `variance`: each side with probability 1 - beta.
 
     Fewer than two draws give (0, 1).
@@ -143,7 +147,7 @@ def bernstein_interval(
     return np.where(many, np.maximum(0.0, mean - width), 0.0), np.where(many, np.minimum(1.0, mean + width), 1.0)
 
 
-def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> Interval:
     """(lower, upper) of E f_j for each function `functions[j]` (m, k) and sample `counts[b]` (B, k): (B, m).
 
     For each sample its m intervals hold together with probability 1 - beta (four statements each). The functions
@@ -153,15 +157,13 @@ def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tup
     width = np.where(high > low, high - low, 1.0)
     scaled = (functions - low[:, None]) / width[:, None]
     n = counts.sum(axis=-1)[:, None]
-    kept = np.maximum(n, 1)
-    mean = np.where(n > 0, np.clip(counts @ scaled.T / kept, 0.0, 1.0), 0.5)
-    second = np.where(n > 0, counts @ (scaled**2).T / kept, 0.5)
-    variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * kept / np.maximum(n - 1, 1)
+    divisor = np.maximum(n, 1)
+    mean = np.where(n > 0, np.clip(counts @ scaled.T / divisor, 0.0, 1.0), 0.5)
+    second = np.where(n > 0, counts @ (scaled**2).T / divisor, 0.5)
+    variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * divisor / np.maximum(n - 1, 1)
     share = failure(beta) / (4 * len(functions))
-    intervals = (chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share))
-    lower = np.maximum(intervals[0][0], intervals[1][0])
-    upper = np.minimum(intervals[0][1], intervals[1][1])
-    return low + width * lower, np.minimum(low + width * upper, high)
+    lower, upper = zip(chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share), strict=True)
+    return low + width * np.maximum(*lower), np.minimum(low + width * np.minimum(*upper), high)
 
 
 # Numbers in one intermediate array.
@@ -255,8 +257,8 @@ class DivergenceBall(AbstractConfidenceSet):
         top = self.top(weights)
         below = np.maximum(top[..., None] - weights, 0.0)  # (B, m, k)
         centre = self.centre[:, None, :]
-        kept = np.exp(-self.radius)[:, None]
-        if not kept.any():  # every distribution is in the ball
+        factor = np.exp(-self.radius)[:, None]
+        if not factor.any():  # every distribution is in the ball
             return top
         counted = np.where(centre > 0, below, 0.0)
         span = counted.max(axis=-1)
@@ -276,12 +278,12 @@ class DivergenceBall(AbstractConfidenceSet):
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
             _, geometric, inverse = product(middle)
-            falling = kept * geometric * inverse > 1
+            falling = factor * geometric * inverse > 1
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
-        best = top + scale * (u - kept * geometric + ROUND * u)
+        best = top + scale * (u - factor * geometric + ROUND * u)
         # For the level v = max_i c_i: the bound is max_i c_i itself if that symbol was seen.
-        return np.minimum(best, top - kept * np.exp(xlogy(centre, below).sum(axis=-1)))
+        return np.minimum(best, top - factor * np.exp(xlogy(centre, below).sum(axis=-1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,10 +345,10 @@ class Intersection(AbstractConfidenceSet):
 
     @property
     def variation(self) -> np.ndarray:
-        return np.minimum.reduce([one.variation for one in self.sets])
+        return np.minimum.reduce([confidence_set.variation for confidence_set in self.sets])
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
-        return np.minimum.reduce([one.upper(weights) for one in self.sets])
+        return np.minimum.reduce([confidence_set.upper(weights) for confidence_set in self.sets])
 
 
 # How far a distribution can be from the counts of a sample of it: radii that hold with probability 1 - beta.
@@ -371,8 +373,8 @@ def empirical_radius(counts: np.ndarray, beta: ArrayLike) -> np.ndarray:
     """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
     beta = failure(beta)
     n = counts.sum(axis=-1)
-    kept = np.maximum(n, 1)
-    half = np.sqrt(counts).sum(axis=-1) / kept + 3 * np.sqrt(math.log(2 / beta) / (2 * kept))
+    divisor = np.maximum(n, 1)
+    half = np.sqrt(counts).sum(axis=-1) / divisor + 3 * np.sqrt(math.log(2 / beta) / (2 * divisor))
     return np.where(n > 0, np.minimum(2.0, 2 * half * UP), 2.0)
 
 

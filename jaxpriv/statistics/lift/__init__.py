@@ -163,8 +163,8 @@ def estimate(
     everything = np.arange(samples.size)
     keys = jax.random.split(key, count)
     parts = []
-    for one in keys:
-        rng = generator(one)
+    for split_key in keys:
+        rng = generator(split_key)
         rest, tested = split(rng, samples.private, everything, test)
         parts.append((*split(rng, samples.private, rest, validation), tested))
     train, held, tested = (np.stack(rows) for rows in zip(*parts, strict=True))
@@ -210,17 +210,17 @@ def _own(values: np.ndarray, private: np.ndarray) -> np.ndarray:
 def _doubts(information: Estimate, gains: np.ndarray) -> tuple[str, ...]:
     """What contradicts the estimate; `gains` (R, b) are the terms of each split's mean."""
     means = gains.mean(axis=1)
-    found = []
+    contradictions = []
     if information.value < -_BELOW * information.standard_error:
-        found.append(f"the value is more than {_BELOW:g} standard errors below 0")
+        contradictions.append(f"the value is more than {_BELOW:g} standard errors below 0")
     apart = np.flatnonzero(np.abs(means - np.median(means)) > _APART * np.median(_errors(gains)))
     if apart.size:
-        found.append(
+        contradictions.append(
             f"split {apart[0]} is more than {_APART:g} standard errors from the median split ({apart.size} such splits)"
         )
     return tuple(
         f"{information.quantity} by {information.method}: {what}; take another estimator, or more rows"
-        for what in found
+        for what in contradictions
     )
 
 
@@ -332,11 +332,11 @@ def self_test(
     An estimator that fails here with the sample size at hand cannot be relied on for data. A few agreements out of
     many may fail by chance: two standard errors cover 95 %. For `PlugIn` pass the tasks with symbols.
     """
-    found = []
+    agreements = []
     for number, task in enumerate(known_tasks() if tasks is None else tasks):
         report = estimate(estimator, jax.random.fold_in(key, number), task.samples(number, n), splits=splits)
-        found.append(Agreement(task.name, task.information, report.information))
-    return tuple(found)
+        agreements.append(Agreement(task.name, task.information, report.information))
+    return tuple(agreements)
 
 
 def _information(mass: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, float]:

@@ -300,15 +300,15 @@ def split(
     """
     rest, taken = [], []
     for code in range(private.max() + 1):
-        own = rng.permutation(rows[private[rows] == code])
-        if len(own) < 2:
+        class_rows = rng.permutation(rows[private[rows] == code])
+        if len(class_rows) < 2:
             raise InputError(
                 f"private: code {code} has too few rows for training, validation and test (three are needed); "
                 "merge rare values"
             )
-        count = min(max(round(part * len(own)), 1), len(own) - 1)
-        taken.append(own[:count])
-        rest.append(own[count:])
+        count = min(max(round(part * len(class_rows)), 1), len(class_rows) - 1)
+        taken.append(class_rows[:count])
+        rest.append(class_rows[count:])
     return rng.permutation(np.concatenate(rest)), rng.permutation(np.concatenate(taken))
 
 

@@ -146,11 +146,11 @@ def temperature(lift: np.ndarray, private: np.ndarray, prior: np.ndarray) -> flo
 
     `lift` (n, S), `private` (n,). The derivative falls with T (the mean is concave), so it is bisected.
     """
-    own = lift[np.arange(len(lift)), private]
+    at_private = lift[np.arange(len(lift)), private]
 
     def slope(factor: float) -> float:
         weight = prior * np.exp(project(factor * lift, prior))
-        return float(np.mean(own - np.sum(weight * lift, axis=1)))
+        return float(np.mean(at_private - np.sum(weight * lift, axis=1)))
 
     low, high = 0.0, 10.0
     if not slope(low) > 0:

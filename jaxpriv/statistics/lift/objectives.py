@@ -226,8 +226,8 @@ def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Array, tuple[Array, Scal
     return jnp.clip(h, -limit, limit), (h, limit)
 
 
-def _clip_backward(kept: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
-    h, limit = kept
+def _clip_backward(residuals: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
+    h, limit = residuals
     inside = jnp.where(h > limit, slope > 0, jnp.where(h < -limit, slope < 0, True))
     return jnp.where(inside, slope, jnp.zeros_like(slope)), jnp.zeros_like(limit)
 
@@ -235,7 +235,7 @@ def _clip_backward(kept: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
 clip_inwards.defvjp(_clip_forward, _clip_backward)
 
 
-class Trimmed(AbstractObjective):
+class Trimmed(AbstractForm):
     """The trimmed information density clip(i, -limit, limit), learnt directly.
 
     t h - e^h is concave in h with its maximum at h = ln t, so over critics with values in [-limit, limit] the
@@ -257,9 +257,12 @@ class Trimmed(AbstractObjective):
 
     @xp.double_on_host
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:
-        return clip_inwards(projected(critic, log_prior), jnp.asarray(self.limit, critic.dtype))
+        return clip_inwards(super().scores(critic, log_prior), jnp.asarray(self.limit, critic.dtype))
 
     @xp.double_on_host
-    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
-        product = jnp.sum(jnp.exp(log_prior)[None, :] * jnp.expm1(scores), axis=1)
-        return jnp.vdot(weights, on_pairs(scores, private) - product)
+    def joint(self, h: Values) -> Values:
+        return h
+
+    @xp.double_on_host
+    def product(self, h: Values) -> Values:
+        return jnp.expm1(h)

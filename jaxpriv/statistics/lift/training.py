@@ -321,7 +321,7 @@ def _optimiser(training: Training) -> "GradientTransformation":
 
 @eqx.filter_jit
 def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, private_size: int) -> _TrainingState:
-    def one(key: Array) -> _TrainingState:
+    def begin_split(key: Array) -> _TrainingState:
         build, shuffle = jax.random.split(key)
         weights = eqx.filter(network.build(build, inputs, private_size), eqx.is_inexact_array)
         return _TrainingState(
@@ -335,7 +335,7 @@ def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, p
             finite=jnp.array(True),
         )
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(begin_split)(keys)
 
 
 def _goes_on(training: Training, state: _TrainingState, until: ScalarLike) -> Array:
@@ -357,14 +357,14 @@ def _advance(
 ) -> _TrainingState:
     """Every split up to epoch `until`, or to its end."""
 
-    def one(split: _Splits, state: _TrainingState) -> _TrainingState:
+    def advance_split(split: _Splits, state: _TrainingState) -> _TrainingState:
         return lax.while_loop(
             lambda now: _goes_on(training, now, until),
             lambda now: _epoch(objective, network, training, rows, split, now),
             state,
         )
 
-    return jax.vmap(one)(splits, state)
+    return jax.vmap(advance_split)(splits, state)
 
 
 def _epoch(

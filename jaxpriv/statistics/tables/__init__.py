@@ -96,8 +96,7 @@ class Codebook:
         """
         columns = read_columns(source, self.columns)
         book = replace(self, rules={name: self.rules[name].fit(column) for name, column in columns.items()})
-        codes = {name: book.rules[name].encode(column) for name, column in columns.items()}
-        return Records(book, self._stacked(self.private, codes), self._stacked(self.useful, codes))
+        return Records(book, *(book._codes(columns, names) for names in (self.private, self.useful)))
 
     def without_private_values(self) -> "Codebook":
         """The codebook that may be published: it names no value of a category column that is private alone.
@@ -113,8 +112,7 @@ class Codebook:
 
     def encode_useful(self, source: Source) -> np.ndarray:
         """Codes `(n, b)` of the useful columns alone, for rows whose private columns are not known."""
-        columns = read_columns(source, self.useful)
-        return self._stacked(self.useful, {name: self.rules[name].encode(column) for name, column in columns.items()})
+        return self._codes(read_columns(source, self.useful), self.useful)
 
     def side(self, names: tuple[str, ...], codes: np.ndarray) -> Side:
         """Codes of the columns `names` with their labels, as `datasets` counts them."""
@@ -167,8 +165,8 @@ class Codebook:
         rules = {name: rule_of(rule, f"column {name!r}") for name, rule in record["columns"].items()}
         return cls(tuple(record["private"]), tuple(record["useful"]), rules)
 
-    def _stacked(self, names: tuple[str, ...], codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.stack([codes[name] for name in names], axis=1)
+    def _codes(self, columns: Mapping[str, Column], names: tuple[str, ...]) -> np.ndarray:
+        return np.stack([self.rules[name].encode(columns[name]) for name in names], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +256,7 @@ def columns_of(names: object, argument: str) -> tuple[str, ...]:
 
 def rule_record(rule: FittedRule) -> dict[str, Any]:
     """The fields of a rule by their names, for JSON."""
-    record = {"kind": next(name for name, one in _KINDS.items() if isinstance(rule, one)), **vars(rule)}
+    record = {"kind": next(name for name, rule_type in _KINDS.items() if isinstance(rule, rule_type)), **vars(rule)}
     record.pop("least", None)  # fitting uses it up
     if isinstance(rule, Edges):
         record["edges"] = [
@@ -389,7 +387,9 @@ def count_table(
         "useful": codebook.side(codebook.useful, records.useful),
         "private": codebook.side(codebook.private, records.private),
     }
-    symbols = {side: len(distinct_rows(one.codes, list(map(len, one.values)))[0]) for side, one in coded.items()}
+    symbols = {
+        side: len(distinct_rows(coding.codes, list(map(len, coding.values)))[0]) for side, coding in coded.items()
+    }
     enough = enough_rows(rows, "rows", codebook, symbols, sparse=sparse)
     dataset, s, x = counted(coded["private"], coded["useful"], np.ones(rows, dtype=np.int64), name)
     if weights is not None:

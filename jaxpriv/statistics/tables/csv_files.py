@@ -116,16 +116,16 @@ def row_text(row: int) -> str:
 def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
     """Every name exactly once. Of other names only one that resembles it is shown: without a header they are data."""
     for name in names:
-        found = list(present).count(name)
-        if found > 1:
-            raise InputError(f"{table} has {found} columns named {name!r}; rename them")
-        if not found:
+        count = list(present).count(name)
+        if count > 1:
+            raise InputError(f"{table} has {count} columns named {name!r}; rename them")
+        if not count:
             raise InputError(f"{table} has no column {name!r} among its {len(present)}{_hint(name, present)}")
 
 
 def _hint(name: str, present: Sequence[str]) -> str:
     """What a column that is not among those `present` may be about."""
-    if name.isdigit() or len(set(present)) < len(present) or any(NUMBER.fullmatch(str(one)) for one in present):
+    if name.isdigit() or len(set(present)) < len(present) or any(NUMBER.fullmatch(str(column)) for column in present):
         return "; for a file without a header name all its columns, on the command line --read names=A,B"
     return _other_delimiter(present) or near(name, map(str, present), plain)
 
@@ -182,7 +182,7 @@ def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
 
     Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
     """
-    known: list[_Places] = [_Places() for _ in names]
+    text_places: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     with _reading(file) as reader:
         first, header = _header(reader, file)
@@ -192,12 +192,13 @@ def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
         while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
             rows += len(records)
             need_memory(2 * 8.0 * rows * len(names), f"{file.path}: {rows} rows", "read fewer columns")
-            for field, places, part in zip(fields, known, parts, strict=True):
+            for field, places, part in zip(fields, text_places, parts, strict=True):
                 texts = map(places.__getitem__, map(field, records))
                 part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
     whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
     return {
-        name: _tidied(file, name, list(places), place) for name, places, place in zip(names, known, whole, strict=True)
+        name: _tidied(file, name, list(places), place)
+        for name, places, place in zip(names, text_places, whole, strict=True)
     }
 
 
@@ -252,10 +253,10 @@ def _tidied(file: TableFile, name: str, distinct: list[str], place: np.ndarray) 
 def _other_delimiter(header: Sequence[str]) -> str:
     """What a header of one field may be about; empty for others."""
     marks = {";": (";", "';'"), "\t": ("tab", "a tab"), "|": ("|", "'|'")}
-    found = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
-    if not found:
+    delimiters = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
+    if not delimiters:
         return ""
-    ((option, shown), *_) = found
+    ((option, shown), *_) = delimiters
     return f"; its first line has {shown}: name the delimiter, on the command line --read 'delimiter={option}'"
 
 

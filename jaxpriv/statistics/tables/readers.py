@@ -237,7 +237,7 @@ def _as_array(name: str, values: object) -> np.ndarray:
     except ValueError:
         raise InputError(f"column {name!r} holds sequences of several lengths; make it text or numbers first") from None
     if array.ndim == 1 and isinstance(values, (list, tuple)):
-        whole = array.dtype.kind == "f" and any(isinstance(one, int) and abs(one) >= EXACT for one in values)
+        whole = array.dtype.kind == "f" and any(isinstance(value, int) and abs(value) >= EXACT for value in values)
         if array.dtype.kind == "U" or whole:
             return _objects(values)
     return array

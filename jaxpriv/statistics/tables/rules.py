@@ -121,8 +121,8 @@ class Categories:
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
         column, values = _as_text(column), self.values or ()
-        known = codes_by_text(values)
-        codes = column.mapped(lambda text: known.get(text, -1), np.int64)
+        code_of_text = codes_by_text(values)
+        codes = column.mapped(lambda text: code_of_text.get(text, -1), np.int64)
         return _closed(codes, len(values), column, self, "is not among the categories")
 
 
@@ -328,7 +328,11 @@ REST = "other"
 
 def unused_label(label: str, taken: Collection[str | None]) -> str:
     """The label, or with the first number from 2 on with which it is not among those that are taken."""
-    return next(one for one in (label, *(f"{label}_{n}" for n in range(2, len(taken) + 3))) if one not in taken)
+    return next(
+        candidate
+        for candidate in (label, *(f"{label}_{n}" for n in range(2, len(taken) + 3)))
+        if candidate not in taken
+    )
 
 
 def _order(text: str) -> tuple[int, int, str]:
@@ -526,7 +530,7 @@ def _differences(values: Sequence[Fraction]) -> np.ndarray:
     if max(whole, default=0) < EXACT and scale < EXACT:
         numbers = np.array(whole, dtype=np.float64)
         return abs(numbers[:, None] - numbers) / scale
-    return np.array([[_ratio(abs(one - other), scale) for other in whole] for one in whole])
+    return np.array([[_ratio(abs(number - other), scale) for other in whole] for number in whole])
 
 
 def _ratio(above: int, below: int) -> float:

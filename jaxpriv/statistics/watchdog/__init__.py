@@ -244,18 +244,18 @@ def watchdog(
         return _built(joint, score, threshold, asked)
     if not isinstance(asked, CompleteMerging) and asked.limit is not None:
         raise InputError("limit is for a given epsilon; with a target it is the target")
-    found = steps(score, joint, joint.sum(axis=0))
+    stairs = steps(score, joint, joint.sum(axis=0))
     if target_leakage is not None:
         target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
-        plain = _within(joint, score, found, target)
+        plain = _within(joint, score, stairs, target)
     else:
-        plain = _reaching(joint, score, found, scalar(target_utility, "target_utility", low=0.0))
+        plain = _reaching(joint, score, stairs, scalar(target_utility, "target_utility", low=0.0))
         target = plain.leakage
-    if isinstance(asked, CompleteMerging) and isinstance(asked.draw, str) and asked.draw == "marginal":
+    if perturbation is None:
         return plain
     if isinstance(asked, CompleteMerging):
         return _built(joint, score, plain.epsilon, asked)
-    return _most_useful(joint, score, found, plain, replace(asked, limit=max(target, plain.leakage)))
+    return _most_useful(joint, score, stairs, plain, replace(asked, limit=max(target, plain.leakage)))
 
 
 def compare(
@@ -315,11 +315,11 @@ def _information(outcomes: np.ndarray) -> float:
     return float((rel_entr(outcomes, product) - outcomes + product).sum())
 
 
-def _within(joint: np.ndarray, score: np.ndarray, found: Staircase, target: float) -> Watchdog:
+def _within(joint: np.ndarray, score: np.ndarray, stairs: Staircase, target: float) -> Watchdog:
     """The last step whose leakage, computed anew, is at most the target; the first has but rounding to leak."""
-    near = np.flatnonzero(found.leakage <= target + _NEAR)
+    near = np.flatnonzero(stairs.leakage <= target + _NEAR)
     for step in near[near > 0][::-1]:
-        plain = _built(joint, score, float(found.epsilon[step]), CompleteMerging())
+        plain = _built(joint, score, float(stairs.epsilon[step]), CompleteMerging())
         if plain.leakage <= target + _ROUNDING:
             return plain
     plain = _built(joint, score, 0.0, CompleteMerging())
@@ -334,11 +334,11 @@ def _within(joint: np.ndarray, score: np.ndarray, found: Staircase, target: floa
 
 
 def _most_useful(
-    joint: np.ndarray, score: np.ndarray, found: Staircase, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
+    joint: np.ndarray, score: np.ndarray, stairs: Staircase, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
 ) -> Watchdog:
     """The most useful of several thresholds where complete merging is within the limit; that of `plain` is one."""
     limit = float("inf") if asked.limit is None else asked.limit
-    within = found.epsilon[(found.leakage <= limit + _NEAR) & (found.epsilon != plain.epsilon)]
+    within = stairs.epsilon[(stairs.leakage <= limit + _NEAR) & (stairs.epsilon != plain.epsilon)]
     work = joint.shape[0] * (joint.shape[1] ** 2 if isinstance(asked, SubsetMerging) else joint.shape[1])
     tried = min(len(within), int(min(_TRIED, _WORK // work)))
     places = np.unique(np.linspace(0, len(within) - 1, tried).round().astype(int)) if tried else []
@@ -348,17 +348,17 @@ def _most_useful(
     return max((_built(joint, score, epsilon, asked) for epsilon in epsilons), key=lambda dog: dog.utility)
 
 
-def _reaching(joint: np.ndarray, score: np.ndarray, found: Staircase, target: float) -> Watchdog:
+def _reaching(joint: np.ndarray, score: np.ndarray, stairs: Staircase, target: float) -> Watchdog:
     """The step with the least leakage among those with the utility."""
-    most = float(found.utility[-1])
+    most = float(stairs.utility[-1])
     if not target <= most + _ROUNDING:
         raise InfeasibleError(
             f"target_utility is more than H(X) = {most:.6g} nats, and no mechanism has I(X;Y) > H(X)",
             {"target_utility": target, "entropy": most},
         )
-    enough = np.flatnonzero(found.utility >= min(target, most))
-    best = enough[::-1][np.argmin(found.leakage[enough[::-1]])]  # of equal leakage the most useful
-    return _built(joint, score, float(found.epsilon[best]), CompleteMerging())
+    enough = np.flatnonzero(stairs.utility >= min(target, most))
+    best = enough[::-1][np.argmin(stairs.leakage[enough[::-1]])]  # of equal leakage the most useful
+    return _built(joint, score, float(stairs.epsilon[best]), CompleteMerging())
 
 
 # Why a watchdog withholds symbols, and what would change that.
@@ -456,8 +456,8 @@ def explain(
     worst = size.max(axis=0)
     causes = []
     for s in np.flatnonzero(prior > 0).tolist():
-        own = withheld & (size[s] == worst)
-        if not own.any():
+        caused = withheld & (size[s] == worst)
+        if not caused.any():
             continue
         if target_leakage is None:
             without = (np.delete(size, s, axis=0).max(axis=0, initial=-1.0) <= most) & (mass > 0)
@@ -466,9 +466,9 @@ def explain(
         causes.append(
             Cause(
                 private=s,
-                symbols=int(own.sum()),
-                excluded=int((own & np.isinf(size[s])).sum()),
-                mass=float(mass[own].sum()),
+                symbols=int(caused.sum()),
+                excluded=int((caused & np.isinf(size[s])).sum()),
+                mass=float(mass[caused].sum()),
                 records=None if counts is None else int(np.asarray(counts)[s].sum()),
                 share_without=min(float(mass[without].sum()), 1.0),
                 records_needed=_needed(float(prior[s]), most, level),

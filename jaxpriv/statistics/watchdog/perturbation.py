@@ -21,6 +21,7 @@ from scipy.special import entr
 
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.statistics.watchdog.staircase import merged_leakage
 
@@ -128,10 +129,8 @@ def _one_group(joint: np.ndarray, private: np.ndarray, hidden: np.ndarray) -> fl
 
 def _grouped(joint: np.ndarray, group: np.ndarray) -> np.ndarray:
     """P(s, G) `(s, g)`."""
-    masses = np.zeros((len(joint), int(group.max()) + 1))
     inside = group >= 0
-    np.add.at(masses.T, group[inside], joint[:, inside].T)
-    return masses
+    return columns_added(joint[:, inside], group[inside])
 
 
 def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
@@ -142,7 +141,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError(f"draw must be one of {', '.join(DRAWS)}, or a distribution")
         if asked == "single":
             return None
-        weights = np.where(inside, 1.0, 0.0)
+        weights = inside.astype(np.float64)
         if asked == "marginal":
             record = float(joint[joint > 0].min())  # no smaller than that of one record
             for number in range(int(group.max()) + 1):
@@ -153,15 +152,14 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
             raise InputError(
                 f"draw has {len(weights)} entries, but the joint has {len(useful)} useful symbols (axis x)"
             )
-        if (weights[~inside] > 0).any():
-            place = np.flatnonzero((weights > 0) & ~inside)[0]
-            raise InputError(f"draw[{place}] is positive, but that symbol is released and must mean itself only")
+        released = np.flatnonzero((weights > 0) & ~inside)
+        if released.size:
+            raise InputError(f"draw[{released[0]}] is positive, but that symbol is released and must mean itself only")
         if not abs(weights.sum() - 1) <= 1e-9 and inside.any():
             raise InputError("draw must sum to 1")
     if not inside.any():
         return np.zeros(len(useful))
-    totals = np.bincount(group[inside], weights=weights[inside], minlength=group.max() + 1)
-    sizes = np.bincount(group[inside], minlength=group.max() + 1)
+    totals, sizes = np.bincount(group[inside], weights=weights[inside]), np.bincount(group[inside])
     # A group without weight (symbols that never occur) is drawn from evenly.
     empty = totals[group] == 0
     share = np.where(empty, 1.0 / sizes[group], weights / np.where(empty, 1.0, totals[group]))
@@ -207,8 +205,7 @@ def _subsets(
         # What merging takes from the entropy of the groups.
         loss = entr(masses[:, others].sum(axis=0)) - entr(shares)
         meets = after <= limit
-        key = (~meets, np.where(meets, 0.0, after), loss)
-        best = int(np.lexsort(key[::-1])[0])
+        best = int(np.lexsort((loss, np.where(meets, 0.0, after), ~meets))[0])
         partner = others[best]
         masses[:, worst], leaks[worst] = together[:, best], after[best]
         alive[partner] = False
@@ -227,13 +224,13 @@ def _responding(
     hidden = group >= 0
     if not hidden.any():
         return Perturbed(group, 0.0, draw, 0.0, 0.0, joint[:, hidden])
-    own, base = joint[:, hidden], joint[:, hidden].sum(axis=1, keepdims=True) * draw[hidden]
+    original, base = joint[:, hidden], joint[:, hidden].sum(axis=1, keepdims=True) * draw[hidden]
     mass, flat = useful[hidden], draw[hidden] * useful[hidden].sum()
-    largest = _largest_keep(own, base, mass, flat, private, limit)
+    largest = _largest_keep(original, base, mass, flat, private, limit)
     leakage = np.inf
     for shrink in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1.0):  # until rounding is on our side
         keep = largest * (1.0 - shrink)
-        columns = keep * own + (1.0 - keep) * base
+        columns = keep * original + (1.0 - keep) * base
         shares = keep * mass + (1.0 - keep) * flat
         leakage = float(merged_leakage(columns, private, shares).max(initial=0.0))
         if leakage <= limit:
@@ -246,7 +243,7 @@ def _responding(
 
 
 def _largest_keep(
-    own: np.ndarray, base: np.ndarray, mass: np.ndarray, flat: np.ndarray, private: np.ndarray, limit: float
+    original: np.ndarray, base: np.ndarray, mass: np.ndarray, flat: np.ndarray, private: np.ndarray, limit: float
 ) -> float:
     """The largest keep in [0, 1] with e^-L p_s P(y) <= P(s,y) <= e^L p_s P(y) for all s and y."""
     if np.isinf(limit):
@@ -257,7 +254,7 @@ def _largest_keep(
         for sign in (1.0, -1.0):
             # keep * at_one + (1 - keep) * at_zero <= 0, true at keep = 0 (to rounding).
             factor = np.exp(sign * limit) * private[present, None]
-            at_one = sign * (own[present] - factor * mass)
+            at_one = sign * (original[present] - factor * mass)
             at_zero = np.minimum(sign * (base[present] - factor * flat), 0.0)
             root = at_zero / (at_zero - at_one)
             largest = min(largest, float(np.where(at_one > 0, root, 1.0).min(initial=1.0)))

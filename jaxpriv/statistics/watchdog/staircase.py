@@ -21,6 +21,7 @@ from scipy.special import entr
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.types import Joint
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 
 # The log-lift i(s,x) = ln P(s|x)/P(s) of a joint, and the score max_s |i(s,x)| of every useful symbol.
@@ -65,14 +66,14 @@ def log_lift_of(joint: np.ndarray) -> np.ndarray:
         # The ratio before the logarithm: near independence a difference of logarithms would cancel.
         ratio = joint / useful / private
         # A private mass below the smallest normal number overflows the ratio, not its logarithm.
-        found = np.where(np.isposinf(ratio), np.log(joint) - np.log(useful) - np.log(private), np.log(ratio))
-    return np.where((private > 0) & (useful > 0), found, np.nan)
+        log_ratio = np.where(np.isposinf(ratio), np.log(joint) - np.log(useful) - np.log(private), np.log(ratio))
+    return np.where((private > 0) & (useful > 0), log_ratio, np.nan)
 
 
-def scores_of(found: np.ndarray) -> np.ndarray:
+def scores_of(log_lifts: np.ndarray) -> np.ndarray:
     """`scores` of a log-lift `(s, x)`."""
-    known = ~np.isnan(found)
-    return np.where(known.any(axis=0), np.where(known, np.abs(found), 0.0).max(axis=0), np.inf)
+    defined = ~np.isnan(log_lifts)
+    return np.where(defined.any(axis=0), np.where(defined, np.abs(log_lifts), 0.0).max(axis=0), np.inf)
 
 
 # What is proved about a watchdog from eps and P(X_eps) alone, without the joint.
@@ -313,13 +314,13 @@ def estimated_staircase(
     normalised, labels outside of 0 .. s-1 or of fewer than all classes, equal symbols with different
     scores, and lengths that do not match.
     """
-    found = _checked(log_lift, prior, labels, symbols)
-    stairs = steps(found.scores, found.masses, found.shares)
+    samples = _checked(log_lift, prior, labels, symbols)
+    stairs = steps(samples.scores, samples.masses, samples.shares)
     return EstimatedStaircase(
         epsilon=stairs.epsilon,
         released_fraction=np.minimum(stairs.released_mass, 1.0),
         **{f"estimated_{name}": getattr(stairs, name) for name in (*_EXACT, "tight", "gamma")},
-        basis=found.basis,
+        basis=samples.basis,
     )
 
 
@@ -342,8 +343,8 @@ def estimated_watchdog(
     Raises `InputError` unless exactly one of `epsilon`, `target_leakage` and `target_utility` is given.
     """
     need_one(epsilon, target_leakage, target_utility)
-    found = _checked(log_lift, prior, labels, symbols)
-    stairs = steps(found.scores, found.masses, found.shares)
+    samples = _checked(log_lift, prior, labels, symbols)
+    stairs = steps(samples.scores, samples.masses, samples.shares)
     if target_leakage is not None:
         target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
         within = np.flatnonzero(stairs.leakage <= target)
@@ -371,13 +372,13 @@ def estimated_watchdog(
     )
     return EstimatedWatchdog(
         epsilon=threshold,
-        scores=found.per_record,
-        released=found.per_record <= threshold,
+        scores=samples.per_record,
+        released=samples.per_record <= threshold,
         released_fraction=min(float(stairs.released_mass[step]), 1.0),
         **{f"estimated_{name}": float(getattr(stairs, name)[step]) for name in _EXACT},
         estimated_tight=float(tight),
         estimated_gamma=float(gamma),
-        basis=found.basis,
+        basis=samples.basis,
     )
 
 
@@ -401,13 +402,13 @@ def _checked(
         )
     scores = np.abs(table).max(axis=1)
     if labels is not None:
-        known = _whole(labels, "labels", records)
-        if not ((known >= 0) & (known < classes)).all():
-            place = np.flatnonzero(~((known >= 0) & (known < classes)))[0]
-            raise InputError(f"labels[{place}] is not among the classes 0 .. {classes - 1} of prior")
-        if len(np.unique(known)) < classes:
+        label_codes = _whole(labels, "labels", records)
+        unknown = np.flatnonzero((label_codes < 0) | (label_codes >= classes))
+        if unknown.size:
+            raise InputError(f"labels[{unknown[0]}] is not among the classes 0 .. {classes - 1} of prior")
+        if len(np.unique(label_codes)) < classes:
             raise InputError("labels: some class of prior has no record, so nothing can be estimated about it")
-        masses = (known == np.arange(classes)[:, None]) / records
+        masses = (label_codes == np.arange(classes)[:, None]) / records
     else:
         masses = posterior.T / records
     basis: Basis = "scores" if labels is None else "labels"
@@ -418,9 +419,9 @@ def _checked(
     differing = np.flatnonzero(~(np.abs(scores - scores[first][place]) <= 1e-6))
     if differing.size:
         raise InputError(f"symbols[{differing[0]}] is that of an earlier record with another score")
-    joined = np.zeros((classes, len(first)))
-    np.add.at(joined.T, place, masses.T)
-    return _Samples(scores[first], joined, np.bincount(place) / records, scores[first][place], basis)
+    return _Samples(
+        scores[first], columns_added(masses, place), np.bincount(place) / records, scores[first][place], basis
+    )
 
 
 def _whole(value: object, name: str, size: int) -> np.ndarray:
