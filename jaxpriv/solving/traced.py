@@ -249,7 +249,8 @@ class LeastWorst:
 
         moved = jax.jvp(lambda parts: distance(parts, at.value), (parts,), (change,))[1]
         falls = -jax.jvp(lambda e: distance(parts, e), (at.value,), (jnp.ones_like(at.value),))[1]
-        return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
+        rate = 1.0 / jnp.where((falls > 0) & (at.bound > 0), falls, jnp.nan)  # rules that prove nothing have no slope
+        return moved * jnp.where(at.value > most_excess(jnp.asarray(at.value).dtype), rate, 0.0)
 
 
 def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike) -> Optimum:

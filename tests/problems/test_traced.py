@@ -207,6 +207,21 @@ def test_the_least_worst_outcome_within_two_budgets_is_that_of_the_host():
     assert np.isnan(compiled(jnp.array([0.2, -0.1])))
 
 
+@pytest.mark.parametrize("measure", [lk.MaxInformation(), lk.Lift()])
+def test_a_least_worst_outcome_of_nothing_has_no_slope(measure):
+    """A budget that a constant release meets: the value is 0 up to rounding, here 0 and 1.1e-16."""
+    first = [0.09769956896170623, 0.1602389168483248, 0.31336413470490376]
+    joint = np.transpose([first, [0.0, 0.0, 0.42869737948508514]])
+    table = np.array([[0.411, 0.52, 0.377], [0.484, 0.675, 0.793]])
+
+    def least(joint, table, budget):
+        return jp.optimal_value(jp.DistortionProblem(joint, table, budget=budget, leakage=measure))
+
+    value, slopes = jax.jit(jax.value_and_grad(least, argnums=(0, 1, 2)))(joint, table, 0.45)
+    assert 0 <= value <= 1e-15
+    assert not any(np.any(slope) for slope in slopes)
+
+
 def test_a_compiled_solution_is_certified_on_the_host():
     """Also where it has rows that the host would leave out; its numbers are those of the host."""
     solved = jax.jit(lambda joint, level: jp.solve(problem_of("ldp", joint, TABLE, level)))
