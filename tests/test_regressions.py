@@ -12,7 +12,7 @@ import jaxpriv as jp
 from jaxpriv.program import program_of
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.lower import measured_program
-from jaxpriv.reductions.closed_forms import inside, no_rules
+from jaxpriv.reductions.closed_forms import best_mixture, no_rules
 from jaxpriv.solvers.interior_point.candidate import repaired
 from jaxpriv.solvers.interior_point.system import rearrange
 from tests.cases import distances, drawn_joint, refused
@@ -147,6 +147,6 @@ def test_rounding_beyond_a_tiny_budget_is_repaired(over):
     wrong = budget + over
     mechanism = np.array([[1.0 - wrong, wrong], [wrong, 1.0 - wrong]])
     assert certify_program(program, mechanism, *no_rules(program)).violation > 0
-    found, certificate, _ = inside(program, lambda _: 0.0, mechanism, *no_rules(program))
+    found, certificate, _ = best_mixture(program, lambda _: 0.0, mechanism, *no_rules(program))
     assert certificate.violation == 0
     assert abs(found - mechanism).max() < 2 * over

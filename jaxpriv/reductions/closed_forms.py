@@ -229,7 +229,7 @@ def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray
     return (np.where(mass > share, mechanism, 0.0) for share in _RARE)
 
 
-def repaired(
+def best_mixture(
     program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
     """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak

@@ -47,6 +47,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
+    best_mixture,
     cheapest_release,
     closed_form_of,
     entry_costs,
@@ -54,7 +55,6 @@ from jaxpriv.reductions.closed_forms import (
     independent_release,
     no_rules,
     prior_rules,
-    repaired,
     without_rare,
 )
 from jaxpriv.reductions.reduction import Reduced
@@ -331,7 +331,7 @@ class Stages:
     ) -> CertifiedCandidate:
         """What a mechanism and dual objects, found by the method `name`, prove about a program."""
         program, duals = lowered.program, (k, eta, price)
-        mechanism, certificate, over = repaired(program, partial(self.excess, lowered.limits), mechanism, *duals)
+        mechanism, certificate, over = best_mixture(program, partial(self.excess, lowered.limits), mechanism, *duals)
         # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
         leaks = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)

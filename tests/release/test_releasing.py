@@ -289,7 +289,7 @@ def test_what_is_no_design_is_named(tmp_path, table, mechanism, fitted):
     ):
         with refused(r"^(mechanism|design) must be of type Mechanism.* not \w+; fit\(...\).mechanism is one"):
             call()
-    with refused("^evidence must be of type Evidence, not Mechanism"):
+    with refused("^evidence must be of type Evidence or GroupedEvidence, not Mechanism"):
         drift(mechanism, mechanism, table)
     with refused("^frame must be a table, not a path"):
         mechanism.apply("people.csv")
