@@ -419,9 +419,9 @@ def _coins(ones: int, total: int) -> tuple[int, int]:
     """(lower, upper) bounds of SCALE h(one/total)."""
     if not 0 < ones < total:
         return 0, 0
-    (a, b), (c, d) = log(total, ones), log(total, total - ones)
-    other = total - ones
-    return (ones * a + other * c) // total, -(-(ones * b + other * d) // total)
+    zeros = total - ones
+    (a, b), (c, d) = log(total, ones), log(total, zeros)
+    return (ones * a + zeros * c) // total, -(-(ones * b + zeros * d) // total)
 
 
 def _tangent(first: _Symbol, second: _Symbol, lam: int, outside: int, low: int, high: int, beyond: int) -> int:
