@@ -184,10 +184,10 @@ def _codebook(
 def _matched(before: Column, after: Column) -> np.ndarray:
     """The record of each released row by the values of a column."""
     place: dict[str, int] = {}
-    for row, value in enumerate(before.values.tolist()):
-        if place.setdefault(str(value), row) != row:
+    for row, text in enumerate(before.texts):
+        if place.setdefault(text, row) != row:
             raise InputError(f"identity: {before.where(row)} has the value of an earlier row")
-    codes = np.array([place.get(str(value), -1) for value in after.values.tolist()], dtype=np.int64)
+    codes = np.array([place.get(text, -1) for text in after.texts], dtype=np.int64)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         raise InputError(f"identity: {after.where(unknown[0])} of the released table is of no record")
