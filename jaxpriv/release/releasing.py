@@ -30,7 +30,7 @@ from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
-from jaxpriv.verifier.releases import Receipt, csv_line, escaped, unkeepable
+from jaxpriv.verifier.releases import Receipt, column_names, csv_line, escaped, unkeepable
 from jaxpriv.verifier.sequences import Disclosed, rounded_rows
 
 try:
@@ -314,8 +314,8 @@ def release(
     ledger: FilePath | None = None,
     no_ledger: bool = False,
     private_folder: FilePath | Sequence[FilePath] | None = None,
-    identity: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    identity: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     keep_order: bool = False,
     order_out: FilePath | None = None,
     force: bool = False,
@@ -367,6 +367,7 @@ def release(
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     target, proof = Path(out), Path(receipt)
+    identity, keep = column_names(identity), column_names(keep)
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: tables are released as .csv and .parquet files")

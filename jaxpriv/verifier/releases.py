@@ -38,7 +38,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import accumulate, combinations
@@ -78,6 +78,11 @@ def csv_line(cells: Sequence[str]) -> str:
 
 def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"'
+
+
+def column_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name or several, as several: a text is one name, not its letters."""
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
 
 def plain(name: str) -> str:

@@ -317,7 +317,7 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     people = {**table, "id": np.arange(1200)}
     (tmp_path / "own").mkdir()  # where no other ledger is
     anonymous = partial(releasing, ledger="ledger", private_folder=tmp_path / "own")
-    released = partial(anonymous, identity=["id"])
+    released = partial(anonymous, identity="id")
     first = released("first")
     assert stat.S_IMODE(os.stat("ledger").st_mode) == 0o600
     assert first.served == 0
@@ -573,11 +573,12 @@ def test_the_order_of_the_table_is_kept_where_it_is_asked_for(in_order, mechanis
 @pytest.mark.usefixtures("surely")
 def test_rows_are_paired_by_a_column(in_order, tmp_path):
     order = tmp_path / "order.zip"
-    files = in_order(keep=["id"], order_out=order)
+    files = in_order(keep="id", order_out=order)  # one name is a column, not its letters
     assert files.order == order
     assert stat.S_IMODE(order.stat().st_mode) == 0o600
     for options, how in (
         ({"identity": ["id"]}, "id"),
+        ({"identity": "id", "read": "nfc"}, "id"),
         ({"order": order}, "order"),
         ({"order": order, "identity": ["id"]}, "order"),
     ):

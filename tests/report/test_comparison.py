@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from jaxpriv.release import fit
 from jaxpriv.release.report import compare
 from jaxpriv.release.report.comparison import expected
-from jaxpriv.statistics.tables import Edges
+from jaxpriv.statistics.tables import Categories, Edges
 from tests.cases import refused
 from tests.release.conftest import people
 
@@ -90,10 +90,16 @@ def test_rows_are_paired_by_a_column(table, fitted):
     assert by_id.prediction.after <= by_id.prediction.before
 
 
-def test_released_values_of_intervals_are_classes(table):
+def test_released_values_are_of_the_classes_that_hold_them(table):
     found = compare(table, table, useful=["age", "town"], rules={"age": AGES}, order=np.arange(1500))
     assert [one.changed for one in found.columns] == [0.0, 0.0]
     assert found.columns[0].labels == AGES.labels
+    # Rare towns, as another tool releases them, are of the class of other values.
+    towns = Categories(("north", "south"), other="elsewhere")
+    found = compare(table, table, useful="town", rules={"town": towns}, order=np.arange(1500))
+    assert found.columns[0].changed == 0.0
+    with refused("column 'town', row"):
+        compare(table, table, useful="town", rules={"town": Categories(("north", "south"))}, order=np.arange(1500))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import Evidence, GroupedMechanism, Mechanism
+from jaxpriv.release.matching import released_classes
 from jaxpriv.release.mechanism import MADE_BY_FIT
 from jaxpriv.statistics.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
-from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels
+from jaxpriv.verifier.releases import column_names
 
 # Pairs of columns that are kept, those with the largest changes.
 _PAIRS = 10
@@ -92,7 +93,7 @@ def compare(
     released: Source,
     *,
     mechanism: Mechanism | GroupedMechanism | None = None,
-    useful: Sequence[str] = (),
+    useful: str | Sequence[str] = (),
     rules: dict[str, Rule] | None = None,
     order: np.ndarray | None = None,
     identity: str | None = None,
@@ -116,7 +117,7 @@ def compare(
     Raises `InputError` for columns that are absent, values without a class, a design that releases other columns than
     the useful ones, and rows that cannot be paired; `ResourceError` without scikit-learn.
     """
-    book = _codebook(original, mechanism, useful, rules)
+    book = _codebook(original, mechanism, column_names(useful), rules)
     further = [name for name in (identity, target) if name is not None]
     for name in further:
         if name in book.useful:
@@ -125,7 +126,7 @@ def compare(
     after = read_columns(released, [*book.useful, *([] if identity is None else [identity])])
     sides = [
         np.stack([book.rules[name].encode(before[name]) for name in book.useful], axis=1),
-        np.stack([_released_codes(after[name], book.rules[name]) for name in book.useful], axis=1),
+        np.stack([released_classes(after[name], book.rules[name]) for name in book.useful], axis=1),
     ]
     rows = len(sides[0]), len(sides[1])
     records = None
@@ -178,15 +179,6 @@ def _codebook(
         raise InputError("name the useful columns, or give the mechanism that released them")
     # A codebook has a private column, too; here every column is compared alike.
     return fit_codebook(original, private=useful[0], useful=useful, rules=rules, shared=useful[0])
-
-
-def _released_codes(column: Column, rule: FittedRule) -> np.ndarray:
-    try:
-        return codes_of_labels(column, rule.labels)
-    except InputError:
-        if isinstance(rule, Categories):
-            raise
-        return rule.encode(column)  # values of intervals, as other tools release them
 
 
 def _matched(before: Column, after: Column) -> np.ndarray:
