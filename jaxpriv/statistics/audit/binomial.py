@@ -7,7 +7,7 @@ Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, 
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from jaxpriv.statistics.confidence.sets import MEAN_ROUND, clopper_pearson, clopper_pearson_together, coins
 
@@ -258,7 +258,7 @@ def _prepared(n: int, centre: float, lam: float, least: int) -> tuple[np.ndarray
     window = _window(centre, n)
     numbers = np.arange(max(np.ceil(n * (centre - window)), 0.0), min(np.floor(n * (centre + window)), n) + 1)
     with np.errstate(divide="ignore"):  # of a weight that is 0
-        mixed = logsumexp(np.log(weights)[:, None] + tilts[:, None] * (numbers - n * centre), axis=0)
+        mixed = np.logaddexp.reduce(np.log(weights)[:, None] + tilts[:, None] * (numbers - n * centre), axis=0)
     ratio = float(((lam + _AWAY) * n * coins(numbers / n, centre) - mixed).max())
     slopes = _SLOPES * lam / (1 + lam)
     with np.errstate(over="ignore", invalid="ignore"):  # of few records: an overflow rejects nothing
