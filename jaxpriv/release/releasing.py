@@ -286,6 +286,11 @@ class Released:
                 "the ledger has releases of other tables; without `identity` it does not notice a person who is in "
                 "several"
             )
+        elif self.earlier and not self.served:
+            lines.append(
+                "the ledger has other records and none of these; if they were released before, `identity` was written "
+                "otherwise then (blanks, leading zeros, capital letters), and this is a second draw"
+            )
         if self.fresh:
             lines.append(
                 f"{self.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released"
@@ -712,27 +717,34 @@ class _Looked:
             name = self.table.encode() + end
             look_up(self.books, group, lambda book, design, name=name: book.keyed_rows(name, design, len(outputs)))
         if self.identity:
-            who = _who(self.identity)
+            spellings = _who(self.identity)
             first_rows: dict[bytes, int] = {}
-            for row, person in enumerate(who):
+            for row, person in enumerate(spellings[-1]):
                 other = first_rows.setdefault(person, row)
                 if contents[other] != contents[row]:
                     raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
                 outputs[row] = outputs[other]
-            for group, end in groups:
-                look_up(self.books, group, named([person + end for person in who]))
+            for who in spellings:
+                for group, end in groups:
+                    look_up(self.books, group, named([person + end for person in who]))
         for book, asked, group in keys:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
 
 
-def _who(identity: Sequence[Column]) -> list[bytes]:
+def _who(identity: Sequence[Column]) -> list[list[bytes]]:
+    """Who each record is, in both spellings where floats are whole numbers: 1.0 (as a file has it), and then 1."""
     for column in identity:
         if column.missing.any():
             raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it identifies a record")
-    texts = [[str(value).encode() for value in column.values.tolist()] for column in identity]
+    spellings = [[column.texts for column in identity]]
+    if any(column.kind == "number" for column in identity):
+        spellings.insert(0, [[str(value) for value in column.values.tolist()] for column in identity])
     # Lengths before the texts: no two records share an encoding.
-    return [b"".join(b"%d:%s" % (len(cell), cell) for cell in row) for row in zip(*texts, strict=True)]
+    return [
+        [b"".join(b"%d:%s" % (len(cell), cell) for cell in map(str.encode, row)) for row in zip(*texts, strict=True)]
+        for texts in spellings
+    ]
 
 
 def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) -> np.ndarray:

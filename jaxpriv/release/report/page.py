@@ -472,21 +472,24 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
     change = expected(mechanism, evidence)
     parts = [
         "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
-        "each class before and after.</p>"
+        "each class before and after, and how many of those that are in it keep it.</p>"
     ]
     for column in change.columns:
         longest = max(float(column.before.max()), float(column.after.max()))
+        assert column.kept is not None
+        assert column.changed is not None
+        shares = (column.before.tolist(), column.after.tolist(), column.kept.tolist())
         rows = "".join(
             f"<tr><td>{escape(label)}</td><td>{_percent(before)}</td><td>{_percent(after)}</td>"
+            f"<td>{_percent(kept / before) if before else ''}</td>"
             f"<td>{_bar(before / longest)}{_bar(after / longest, later=True)}</td></tr>"
-            for label, before, after in zip(column.labels, column.before.tolist(), column.after.tolist(), strict=True)
+            for label, before, after, kept in zip(column.labels, *shares, strict=True)
         )
-        assert column.changed is not None
         parts.append(
             f"<h3>{escape(column.name)}: changed in {_percent(column.changed)} of the records</h3>"
             + _scrolled(
                 '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
-                '<th scope="col" class="left">before, and below it after</th></tr></thead>'
+                '<th scope="col">kept</th><th scope="col" class="left">before, and below it after</th></tr></thead>'
                 f"<tbody>{rows}</tbody></table>",
                 f"{escape(column.name)} before and after",
             )
