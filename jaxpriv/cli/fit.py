@@ -6,7 +6,7 @@ from typing import Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _groups, _output
-from jaxpriv.cli._fit_line import in_groups
+from jaxpriv.cli._fit_line import command_line, in_groups
 from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
@@ -87,6 +87,8 @@ def fit(
     else:
         parts, text = (fitted,), _output.aligned(fitted.lines(units))
         text += "".join(f"{sentence}\n" for sentence in fitted.statements)
+    following = {"design": out, "private": private_out, "read": columns.read, "out": "released.csv"}
+    text += f"To release the records:\n  {command_line('release', table, {**following, 'receipt': 'receipt.json'})}\n"
     _output.deliver(fitted.record, json, text, files, private=True, private_files=secret)
     if any(design.status in ("not_certified", "best_known") for design in parts):
         raise NotCertifiedError(
