@@ -1,4 +1,4 @@
-"""A table of records -> a released file and its receipt: one secure draw for each record, all or nothing.
+"""`release` makes a released file and its receipt: one secure draw for each record, recorded in a ledger.
 
 The order of what reaches the disk: the ledger with the draws, then the order of the rows, the released file and the
 receipt. A run that is killed at any moment leaves nothing half-written. With a ledger the next run writes the same file
@@ -58,7 +58,9 @@ _RULES, _DESIGNS = 2, 3
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
+    """The draws that were made so far, so that no record is drawn for a second time.
+
+    `entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
 
     `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
     of version 1 and 2 that were written before version 3 no two hashes of who are equal. `unseen`: for the digest of a
