@@ -1,5 +1,6 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, Time
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.errors import InputError, JaxprivError, NotCertifiedError
 
 
 def fit(
@@ -55,6 +56,7 @@ def fit(
     source, of_records = records_and_measure(table, columns, measure)
     of_records |= {} if after is None else {"useful": ()}
     run.check()
+    _keep_used(out, private_out)
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol}
     from jaxpriv.release.fitting import fit_within
@@ -95,3 +97,23 @@ def fit(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
+
+
+def _keep_used(out: Path, private_out: Path | None) -> None:
+    """Refuse to replace a design that released records: its receipts and its ledger are of no use without it."""
+    from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.releasing import ledger_names
+
+    if not out.exists():
+        return
+    try:
+        mechanism = load_mechanism(out)
+    except JaxprivError:
+        return  # another file, which the checks of all outputs judge
+    folders = [Path(os.path.realpath(path)).parent for path in (private_out, out) if path is not None]
+    for ledger in ledger_names(mechanism, folders):
+        if ledger.exists():
+            raise InputError(
+                f"--out: records were released by the design in {out.name} (their ledger is {ledger.name}); a new "
+                "design in its place would leave their receipts without one: name another file"
+            )

@@ -391,11 +391,11 @@ def release(
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    of_mechanism = _named_for(mechanism, folders)
+    of_mechanism = ledger_names(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(of_mechanism, ledger)
     followed = mechanism.parts[0].chain[:-1]
     real_paths = [os.path.realpath(path) for path in paths]
-    others = [path for design in followed for path in _named_for(design, folders) if path.exists()]
+    others = [path for design in followed for path in ledger_names(design, folders) if path.exists()]
     others = [path for path in others if os.path.realpath(path) not in real_paths]
     paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
@@ -443,7 +443,7 @@ def release(
                 raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
             book.designs.update(designs)
         if unknown.any():
-            names = {design: _named_for(design, folders) for design in chain[:-1]}
+            names = {design: ledger_names(design, folders) for design in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
@@ -566,7 +566,7 @@ def _evenly_given(earlier: Mechanism, before: np.ndarray) -> np.ndarray:
     return tables.draw(sums, index)
 
 
-def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
+def ledger_names(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
     """The names of the ledger of a design in these folders."""
     return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
 
