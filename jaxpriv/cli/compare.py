@@ -100,17 +100,17 @@ def _text(comparison: "jp.report.Comparison") -> str:
 def _column_text(column: "jp.report.ColumnChange") -> str:
     longest = max(float(column.before.max()), float(column.after.max()))
     shares = list(zip(column.before.tolist(), column.after.tolist(), strict=True))
-    kept = None if column.kept is None else column.kept.tolist()
+    unmoved = None if column.unmoved is None else column.unmoved.tolist()
     rows = (
         (
             column.labels[place],
             *map(_share, pair),
-            *([] if kept is None else [_share(kept[place] / pair[0]) if pair[0] else ""]),
+            *([] if unmoved is None else [_share(unmoved[place] / pair[0]) if pair[0] else ""]),
             *("█" * round(_BAR * share / longest) for share in pair),
         )
         for place, pair in enumerate(shares)
     )
-    headings = ["before", "after", *([] if kept is None else ["kept"])]
+    headings = ["before", "after", *([] if unmoved is None else ["kept"])]
     table = _output.table_of(rows, headings, before=["class"], after=("", ""))
     changed = "" if column.changed is None else f"changed in {_share(column.changed)} of the records, "
     return f"\n{column.name}: {changed}total variation {column.variation:.3f}\n" + _output.rendered(table)

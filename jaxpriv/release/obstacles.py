@@ -70,6 +70,11 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                     f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
                     f"design: name fewer {side} columns"
                 )
+                if len(names) == 1 and size > most:
+                    message = (
+                        f"{side}: {rows} records of the design are too few for {size} classes of column {names[0]!r}, "
+                        f"with {ROWS_PER_SYMBOL} each"
+                    )
                 if side == "private":
                     raise InputError(message)
                 needed = {name: rule for name, rule in first.items() if name in without}

@@ -1,4 +1,4 @@
-"""A table of records -> a released file and its receipt: one secure draw for each record, all or nothing.
+"""`release` makes a released file and its receipt: one secure draw for each record, recorded in a ledger.
 
 The order of what reaches the disk: the ledger with the draws, then the order of the rows, the released file and the
 receipt. A run that is killed at any moment leaves nothing half-written. With a ledger the next run writes the same file
@@ -58,7 +58,9 @@ _RULES, _DESIGNS = 2, 3
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
+    """The draws that were made so far, so that no record is drawn for a second time.
+
+    `entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
 
     `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
     of version 1 and 2 that were written before version 3 no two hashes of who are equal. `unseen`: for the digest of a
@@ -389,11 +391,11 @@ def release(
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    of_mechanism = _named_for(mechanism, folders)
+    of_mechanism = ledger_names(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(of_mechanism, ledger)
     followed = mechanism.parts[0].chain[:-1]
     real_paths = [os.path.realpath(path) for path in paths]
-    others = [path for design in followed for path in _named_for(design, folders) if path.exists()]
+    others = [path for design in followed for path in ledger_names(design, folders) if path.exists()]
     others = [path for path in others if os.path.realpath(path) not in real_paths]
     paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
@@ -441,7 +443,7 @@ def release(
                 raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
             book.designs.update(designs)
         if unknown.any():
-            names = {design: _named_for(design, folders) for design in chain[:-1]}
+            names = {design: ledger_names(design, folders) for design in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
@@ -564,7 +566,7 @@ def _evenly_given(earlier: Mechanism, before: np.ndarray) -> np.ndarray:
     return tables.draw(sums, index)
 
 
-def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
+def ledger_names(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
     """The names of the ledger of a design in these folders."""
     return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
 

@@ -806,7 +806,10 @@ def _unchanged(
 
 
 def unchanged_evidence(cells: Sequence[tuple[int, int, float]], share: float) -> float:
-    """The logarithm of the e-value: for each x how often it occurs, how often it was released as it is, and W(x, x)."""
+    """The logarithm of the e-value against a `share` of records that were released as they are.
+
+    `cells` has for each x how often it occurs, how often it was released as it is, and W(x, x).
+    """
     return math.fsum(
         same * math.log1p(share * (1 / weight - 1)) + (n - same) * math.log1p(-share) for n, same, weight in cells
     )

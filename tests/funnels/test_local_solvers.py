@@ -10,7 +10,7 @@ from jaxpriv import leakage
 from jaxpriv.funnels import FunnelGoal, local
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.testing import binary_bottleneck, binary_funnel, random_joint
-from tests.cases import TIME_LIMIT, assert_refused, drawn_joint, value_of
+from tests.cases import TIME_LIMIT, assert_refused, drawn_joint, thorough, value_of
 
 from .cases import binary_symmetric, conditional_of, entropy_of, information
 
@@ -18,7 +18,7 @@ DESCENT, EM, TISHBY = DifferenceOfConvex(max_steps=600), Alternating(), Bottlene
 
 
 @pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.3, 0.1), (0.5, 0.25)])
+@pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.5, 0.25), *thorough((0.3, 0.1))])
 def test_the_binary_funnel_is_its_closed_form(solver, p, delta):
     """Each search by descents, to a fine tolerance too; of the alternating method the better one of two."""
     above, tol = (1e-8, 1e-9) if solver is DESCENT else (1e-6, 1e-6)

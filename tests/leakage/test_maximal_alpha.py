@@ -146,7 +146,7 @@ def test_beta_ends_at_what_exists():
     assert against(2.0, 1.0, ROWS) == pytest.approx(lk.capacity(ROWS, 2.0).value, rel=1e-10)
 
 
-@pytest.mark.parametrize(("order", "beta"), [(2.0, 1.5), (2.0, 3.0), *thorough((5.0, 2.0))])
+@pytest.mark.parametrize(("order", "beta"), [(2.0, 1.5), *thorough((2.0, 3.0), (5.0, 2.0))])
 def test_no_prior_and_no_symbol_has_more_at_beta(order, beta):
     measure, found = lk.MaximalAlphaLeakage(order, beta), against(order, beta, SYMMETRIC)
     share = np.linspace(0, 1, 20_001)

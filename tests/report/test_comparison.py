@@ -31,8 +31,8 @@ def test_numbers_are_those_counted_by_hand():
     one, other = found.columns
     assert (one.changed, other.changed) == (0.25, 0.5)
     assert_allclose(one.before, [0.5, 0.5])
-    assert_allclose(one.kept, [0.25, 0.5])
-    assert_allclose(other.kept, [0.25, 0.25])
+    assert_allclose(one.unmoved, [0.25, 0.5])
+    assert_allclose(other.unmoved, [0.25, 0.25])
     assert_allclose(one.after, [0.25, 0.75])
     assert (one.variation, other.variation) == (0.25, 0.0)
     (pair,) = found.pairs
@@ -45,7 +45,7 @@ def test_numbers_are_those_counted_by_hand():
     assert [column.changed for column in again.columns] == [0.25, 0.5]
     alone = compare(original, reordered, useful=["a", "b"])
     assert not alone.paired
-    assert [(column.changed, column.kept) for column in alone.columns] == [(None, None)] * 2
+    assert [(column.changed, column.unmoved) for column in alone.columns] == [(None, None)] * 2
     assert alone.pairs == found.pairs
 
 
@@ -74,9 +74,9 @@ def test_releases_lose_on_average_what_the_report_states(table, fitted):
     for place, one in enumerate(stated.columns):
         changed = [each.columns[place].changed for each in found]
         assert np.mean(changed) == pytest.approx(one.changed, abs=6 * np.std(changed) / np.sqrt(100) + 1e-12)
-        after = np.array([[each.columns[place].after, each.columns[place].kept] for each in found])
-        assert_allclose(after.mean(axis=0), [one.after, one.kept], atol=0.02)
-        assert one.changed == pytest.approx(1 - one.kept.sum(), abs=1e-12)
+        after = np.array([[each.columns[place].after, each.columns[place].unmoved] for each in found])
+        assert_allclose(after.mean(axis=0), [one.after, one.unmoved], atol=0.02)
+        assert one.changed == pytest.approx(1 - one.unmoved.sum(), abs=1e-12)
     assert sum(one.changed for one in stated.columns) == pytest.approx(
         float(fitted.claims["distortion"].upper), abs=1e-9
     )

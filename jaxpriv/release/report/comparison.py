@@ -29,7 +29,7 @@ class ColumnChange:
     Attributes:
         labels: of its classes, (k,).
         before, after: the share of the records in each class, (k,); where rows are paired, of those that were released.
-        kept: the share of the records that are in the class before and after, (k,); None where rows are not paired.
+        unmoved: the share of the records that are in the class before and after, (k,); None where rows are not paired.
         changed: the share of the records whose class is another one; None where rows are not paired.
     """
 
@@ -37,7 +37,7 @@ class ColumnChange:
     labels: tuple[str, ...]
     before: np.ndarray
     after: np.ndarray
-    kept: np.ndarray | None
+    unmoved: np.ndarray | None
     changed: float | None
 
     __repr__ = summary
@@ -225,12 +225,12 @@ def _comparison(
     columns = []
     for place, name in enumerate(book.useful):
         before, after = shares(place)
-        kept, changed = None, None
+        unmoved, changed = None, None
         if same is not None:
             total = weights[0].sum()
-            kept = np.bincount(codes[0][:, place], same[:, place], len(labels[place])) / total
+            unmoved = np.bincount(codes[0][:, place], same[:, place], len(labels[place])) / total
             changed = max(0.0, float(total - same[:, place].sum()) / float(total))
-        columns.append(ColumnChange(name, labels[place], before, after, kept, changed))
+        columns.append(ColumnChange(name, labels[place], before, after, unmoved, changed))
     pairs = []
     for first, second in combinations(range(len(labels)), 2):
         before, after = shares(first, second)
