@@ -204,7 +204,7 @@ def binary_entropy(p: float) -> float:
 
 
 def cascade(a: float, b: float) -> float:
-    """a * b = a(1 - b) + b(1 - a)."""
+    """The crossover a(1 - b) + b(1 - a) of two binary symmetric channels in a row, written a * b."""
     return a * (1 - b) + b * (1 - a)
 
 

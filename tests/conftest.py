@@ -185,7 +185,14 @@ def place(tmp_path, monkeypatch, no_programs) -> Iterator[Path]:
 def forgotten(monkeypatch) -> None:
     """A process that has solved nothing so far, and whose user has not chosen what is compiled."""
     loops._SPENT.clear()
+    clock._COMPILED.clear()
     monkeypatch.delenv(loops.SWITCH, raising=False)
+
+
+@pytest.fixture
+def enough(monkeypatch, forgotten) -> Callable[[float], None]:
+    """`enough(seconds)`: a program is compiled that took longer than this so far."""
+    return lambda seconds: monkeypatch.setattr(loops, "_ENOUGH", seconds)
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.leakage import by_name
-from jaxpriv.program.certificates import certify_program, interval_of
 from jaxpriv.program.certificates.verification import certify_stack
-from jaxpriv.program.lower import ProblemStack, measured_program, scale_and_shift
+from jaxpriv.program.lower import ProblemStack
 from jaxpriv.testing import random_joint, random_mechanisms
 from tests.cases import AVERAGES
 
@@ -43,21 +42,16 @@ _STATED += [(one, 1, "multiplier") for one in _MEASURES if one.scale_for(3).prop
 @pytest.mark.parametrize(("measure", "joints", "form"), _STATED)
 def test_a_stack_proves_what_its_problems_prove(measure, joints, form):
     problems = _problems(measure, joints, form)
-    stack = ProblemStack.of(problems)
-    program = measured_program(stack, ())
-    draw = np.random.default_rng(0)
-    rows = sum(term.rows.shape[-2] for term in program.terms)
-    prices = program.budgets.shape[-1] + sum(term.priced for term in program.terms)
+    draw, solved = np.random.default_rng(0), jp.solve(problems[-1])  # for the shapes of rules and prices
     mechanisms = random_mechanisms(3, _COUNT, *_SIZES[1:])
-    k = draw.normal(size=(_COUNT, _SIZES[2], rows))
-    eta, price = np.zeros((_COUNT, _SIZES[2], 0)), draw.random((_COUNT, prices))
-    found = certify_stack(stack, mechanisms, k, eta, price)
+    k = draw.normal(size=(_COUNT, *solved.scores.shape[1:]))
+    eta, price = np.zeros((_COUNT, *solved.weights.shape)), draw.random((_COUNT, *solved.multipliers.shape))
+    found = certify_stack(ProblemStack.of(problems), mechanisms, k, eta, price)
     for i, problem in enumerate(problems):
-        own = measured_program(problem, (), True)
-        alone = certify_program(own, mechanisms[i], k[i], eta[i], price[i])
-        value, bound = interval_of(problem, *scale_and_shift(problem), float(alone.value), float(alone.lower_bound))
-        assert_allclose(found.value[i], value, rtol=1e-14, atol=1e-15)
-        assert_allclose(found.lower_bound[i], bound, rtol=1e-14, atol=1e-15)
+        own = {"mechanism": mechanisms[i], "scores": k[None, i], "weights": eta[i], "multipliers": price[i]}
+        alone = jp.certify(problem, dataclasses.replace(solved, **own))
+        assert_allclose(found.value[i], alone.value, rtol=1e-14, atol=1e-15)
+        assert_allclose(found.lower_bound[i], alone.lower_bound, rtol=1e-14, atol=1e-15)
         assert_allclose(found.violation[i], alone.violation, rtol=1e-12, atol=1e-15)
         exact = max(float(measure(joint, mechanisms[i])) for joint in problem.joints)
         assert_allclose(found.leakage[i], exact, rtol=1e-9, atol=1e-12)

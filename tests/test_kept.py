@@ -26,7 +26,6 @@ from jaxpriv import InteriorPoint, MirrorDescent
 from jaxpriv._runtime import compilation, executables as kept
 from jaxpriv.program import Form
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import loops
 from tests.cases import raised, run_python, thorough
 
 ONE = np.array([1.0, np.e])
@@ -88,7 +87,7 @@ def test_what_was_compiled_is_loaded(place, run):
 @pytest.mark.parametrize("measure", [lk.Sibson(2.0), *thorough(lk.MutualInformation(), lk.MaxLift())], ids=repr)
 def test_a_run_in_portions_is_kept_as_a_whole(place, new_process, monkeypatch, measure):
     """Its state between two portions is an argument of the program."""
-    monkeypatch.setenv(loops.SWITCH, "always")
+    monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     problem = jp.DistortionProblem(np.diag([0.4, 0.3]) + 0.075, 1.0 - np.eye(2), leakage_budget=0.1, leakage=measure)
     for first in (True, False):
         with new_process() as asked:

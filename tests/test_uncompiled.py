@@ -31,14 +31,9 @@ def problem(measure=None, joint=JOINT, **form):
 
 
 @pytest.fixture(autouse=True)
-def enough(monkeypatch, forgotten):
-    """`enough(seconds)`: a program is compiled that took longer than this so far; first four seconds."""
-
-    def choose(seconds):
-        monkeypatch.setattr(loops, "_ENOUGH", seconds)
-
-    choose(4.0)
-    return choose
+def four_seconds(enough):
+    """A program is compiled that took longer than four seconds so far."""
+    enough(4.0)
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def contents() -> Contents:
 
 
 def clear() -> Contents:
-    """Remove everything that is kept, the secret and the mark too, and say what that was.
+    """Remove all executables on disk, with the secret that signs them and the mark of the folder, and count them.
 
     Raises `UnusableError` as `folder`, and for a folder that is not ours.
     """

@@ -184,7 +184,12 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
     # ... elsewhere the largest term is taken out first, so nothing overflows: its weight may be that of a rare entry.
     reference = xp.constant(extreme)
     used = present & ~near
-    log_share = xp.log(xp.where(used, mass, 1.0)) - xp.log(total)
+    normal = share > jnp.finfo(share.dtype).tiny  # of a large total a difference of logarithms loses digits
+    log_share = xp.where(
+        normal,
+        xp.log(xp.where(used & normal, share, 1.0)),
+        xp.log(xp.where(used, mass, 1.0)) - xp.log(total),
+    )
     term = xp.where(used, r * (x - reference) + log_share, -xp.inf)
     largest = xp.constant(xp.where(near, 0.0, term.max()))
     far_sum = xp.exp(term - largest).sum()

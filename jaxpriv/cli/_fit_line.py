@@ -25,7 +25,12 @@ _NOT_OF_GROUPS = (
 
 def fit_command(table: Path, given: Mapping[str, object]) -> str:
     """The line with these options by their names, as a shell takes it."""
-    words = ["jaxpriv", "fit", str(table)]
+    return command_line("fit", table, given)
+
+
+def command_line(command: str, table: Path, given: Mapping[str, object]) -> str:
+    """The same of any command that takes a table."""
+    words = ["jaxpriv", command, str(table)]
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:

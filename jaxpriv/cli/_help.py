@@ -30,7 +30,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "leakage:mechanism": ("MECH.npz", "`mechanism` (X,Y): P(y|x), rows sum to one."),
         "report:design": ("DESIGN.zip", "What `jaxpriv fit` wrote."),
         "original": ("ORIGINAL", "The table of records."),
-        "compare:released": ("RELEASED", "What was released of it."),
+        "compare:released": ("RELEASED", "The table that was released in place of ORIGINAL."),
         "counts:released": ("RELEASED", "A released table."),
         "solve:problem": (
             "PROBLEM.npz|TABLE.csv",
@@ -285,9 +285,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "weight": ("COL=W", "A factor of the distortion of this column.", "1"),
         "merge": (
             "HOW",
-            "What the others become: a draw from P(x), rounded so that no count follows from the mapping (marginal),"
-            " an even draw (uniform), one further output (single), the set of those merged with them (subsets), or "
-            "themselves as often as the leakage allows (randomised-response).",
+            "What symbols that are not released become: a draw from P(x), rounded so that no count follows from the "
+            "mapping (marginal), an even draw (uniform), one further output (single), the set of those merged with "
+            "them (subsets), or themselves as often as the leakage allows (randomised-response).",
         ),
         "symbols": (
             "N",
@@ -310,7 +310,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         ),
         "objective": (
             "NAME[:PARAMETER]",
-            "The measure that it minimised: sibson:2, gain-brier:worst, ...",
+            "The measure that the solution minimised: sibson:2, gain-brier:worst, ...",
             "mutual-information",
         ),
     },
@@ -396,7 +396,11 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "",
             "Record nothing: a second draw for these records will not be noticed. The receipt states it.",
         ),
-        "release:limit": ("L", "The most that any of them may have, in the units of the measure of the design."),
+        "release:limit": (
+            "L",
+            "With --after: the most that receivers of either release or of both may have, in the units of the measure "
+            "of the design; above it nothing is released.",
+        ),
         "keep_order": (
             "",
             "Release rows in the order of the table, which may depend on private columns; by default their order is "
@@ -426,7 +430,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "posterior-limit for measures of the worst outcome, which prove their values), greedy, greedy-ratio, "
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
-        "tol": ("", "Largest certified gap that counts as optimal."),
+        "tol": ("", "Largest certified gap that counts as optimal, in the unit of the value."),
         "excess:tol": ("", "Largest certified gap that counts as optimal, nats."),
         "rtol": ("", "The same relative to the value; the looser tolerance applies."),
         "max_steps": ("", "Most iterations.", "the solver's own"),
@@ -446,7 +450,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "workers": ("N", "Number of worker processes."),
         "part": ("K/N", "Compute the K-th of N parts; processes with other parts may share DIR."),
         "dry_run": ("", "Print the plan, with predicted time and memory; compute nothing."),
-        "clear": ("", "Remove all of them first."),
+        "clear": ("", "Remove all compiled programs first."),
         "warm": (
             "SxXxY",
             "Compile, for so many symbols of S, X and Y, what `solve` would with a budget, with a multiplier and "

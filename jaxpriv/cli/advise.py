@@ -74,7 +74,7 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
             f"{obstacle.sentence}: {shlex.join(words_of(obstacle.column, obstacle.rule))}"
             for obstacle in advice.obstacles
         ),
-        f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 1)} % of these "
+        f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 2)} % of these "
         "records without a release",
         "",
         f"Designs: the mean distortion, the records in which a column is changed, {measure.leakage}",

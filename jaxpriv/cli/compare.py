@@ -99,10 +99,18 @@ def _text(comparison: "jp.report.Comparison") -> str:
 
 def _column_text(column: "jp.report.ColumnChange") -> str:
     longest = max(float(column.before.max()), float(column.after.max()))
+    shares = list(zip(column.before.tolist(), column.after.tolist(), strict=True))
+    unmoved = None if column.unmoved is None else column.unmoved.tolist()
     rows = (
-        (label, *map(_share, shares), *("█" * round(_BAR * share / longest) for share in shares))
-        for label, *shares in zip(column.labels, column.before.tolist(), column.after.tolist(), strict=True)
+        (
+            column.labels[place],
+            *map(_share, pair),
+            *([] if unmoved is None else [_share(unmoved[place] / pair[0]) if pair[0] else ""]),
+            *("█" * round(_BAR * share / longest) for share in pair),
+        )
+        for place, pair in enumerate(shares)
     )
-    table = _output.table_of(rows, ["before", "after"], before=["class"], after=("", ""))
+    headings = ["before", "after", *([] if unmoved is None else ["kept"])]
+    table = _output.table_of(rows, headings, before=["class"], after=("", ""))
     changed = "" if column.changed is None else f"changed in {_share(column.changed)} of the records, "
     return f"\n{column.name}: {changed}total variation {column.variation:.3f}\n" + _output.rendered(table)

@@ -42,7 +42,11 @@ def counts(
         )
         for name, estimate in estimates.items()
     )
-    text = _output.rendered(*tables)
+    text = (
+        "Records of each class in the original table, estimated: a count may be negative, and counts need not add up.\n"
+        "Where the largest bias is large, the design does not determine the count.\n"
+    )
+    text += _output.rendered(*tables)
     if any(estimate.doubtful for estimate in estimates.values()):
         text += "warning: a class has far fewer than no records: this is no table that the design released\n"
     _output.deliver({"columns": estimates}, json, text)

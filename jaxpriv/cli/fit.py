@@ -1,17 +1,18 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _groups, _output
-from jaxpriv.cli._fit_line import in_groups
+from jaxpriv.cli._fit_line import command_line, in_groups
 from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.errors import InputError, JaxprivError, NotCertifiedError
 
 
 def fit(
@@ -55,6 +56,7 @@ def fit(
     source, of_records = records_and_measure(table, columns, measure)
     of_records |= {} if after is None else {"useful": ()}
     run.check()
+    _keep_used(out, private_out)
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol}
     from jaxpriv.release.fitting import fit_within
@@ -87,9 +89,31 @@ def fit(
     else:
         parts, text = (fitted,), _output.aligned(fitted.lines(units))
         text += "".join(f"{sentence}\n" for sentence in fitted.statements)
+    following = {"design": out, "private": private_out, "read": columns.read, "out": "released.csv"}
+    text += f"To release the records:\n  {command_line('release', table, {**following, 'receipt': 'receipt.json'})}\n"
     _output.deliver(fitted.record, json, text, files, private=True, private_files=secret)
     if any(design.status in ("not_certified", "best_known") for design in parts):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
+
+
+def _keep_used(out: Path, private_out: Path | None) -> None:
+    """Refuse to replace a design that released records: its receipts and its ledger are of no use without it."""
+    from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.releasing import ledger_names
+
+    if not out.exists():
+        return
+    try:
+        mechanism = load_mechanism(out)
+    except JaxprivError:
+        return  # another file, which the checks of all outputs judge
+    folders = [Path(os.path.realpath(path)).parent for path in (private_out, out) if path is not None]
+    for ledger in ledger_names(mechanism, folders):
+        if ledger.exists():
+            raise InputError(
+                f"--out: records were released by the design in {out.name} (their ledger is {ledger.name}); a new "
+                "design in its place would leave their receipts without one: name another file"
+            )

@@ -12,7 +12,9 @@ _DECIMALS = 9
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Columns of one block of a program: a value of an attribute that all releases show or none does.
+    """Posteriors of one block of a program, each with what it leaks and discloses.
+
+    A block belongs to one value of an attribute that all releases show or none does.
 
     Attributes:
         source: p, the mean of every plan, shape (X,).

@@ -164,7 +164,7 @@ def _planned(problem: FunnelOrBottleneck, mechanisms: list[np.ndarray]) -> np.nd
 SPREADS, LIFTS = (0.3, 1.0, 2.0, 4.0), (0.0, 0.02, 0.06)
 
 
-def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.random.Generator) -> int:
+def _restart_near_best(logarithms: np.ndarray, pool: ReleasePool, slope: float, random: np.random.Generator) -> int:
     """Put the best releases at this price in place of the first starts, a quarter of them at most; how many were put.
 
     So the best of the short descents are continued by long ones. The two best are given once more with every entry
@@ -406,7 +406,7 @@ class AlongTheHull(_FromStarts):
             if number == 0 and target.form != "price":
                 prices = np.resize(_FIRST_PRICES, count) * mean
             if number > 0 or seeded:
-                promising = _give(starts, pool, slope, np.random.default_rng((self.seed, number)))
+                promising = _restart_near_best(starts, pool, slope, np.random.default_rng((self.seed, number)))
                 # They spread over the prices that a better release may have, the random ones are at the edge's own.
                 prices[:promising] = np.abs(np.resize(np.linspace(*crossing.beside, _SPREAD), promising))
             before = pool.height(crossing, slope)

@@ -92,12 +92,16 @@ class OutputColumns(NamedTuple):
             joints = _lifted(joints, _TINY)
         prior, columns = joints.sum(axis=2), joints @ mechanism
         masses = columns.sum(axis=1)
-        tiny = (masses < _RAREST).any(axis=0) & (mechanism > 0).any(axis=0)
-        if not tiny.any() and not ((prior > 0) & (prior < _VAGUE)).any():
+        used = (mechanism > 0).any(axis=0)
+        tiny = (masses < _RAREST).any(axis=0) & used
+        least = joints.min(where=joints > 0, initial=1.0) * mechanism.min(where=mechanism > 0, initial=1.0)
+        if not tiny.any() and not ((prior > 0) & (prior < _VAGUE)).any() and least >= _VAGUE:
             return OutputColumns(columns, masses, prior, None)
         # Where an output has other symbols too, a symbol of so small a mass counts through its P(y|s) alone.
         normal = _lifted(joints, _VAGUE)
         columns = normal @ mechanism
+        if least < _VAGUE:  # a product that is next to no float64
+            tiny |= (((joints > 0) @ (mechanism > 0)) & (columns < _VAGUE)).any(axis=(0, 1)) & used
         priors = np.repeat(normal.sum(axis=2)[:, None, :], columns.shape[2], axis=1)
         # OutputColumns of tiny mass, each in a unit of its own.
         rows, units = unit_of(joints, axis=2)[..., None], unit_of(mechanism[:, tiny], axis=0)
@@ -244,9 +248,10 @@ def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: object, unit
     A joint of one axis (x,) is P(X) where X itself is private: S = X. `mechanism` is an array, or what holds one: a
     `Solution`, a `FunnelSolution`, a `Mechanism` or a `Watchdog`.
 
-    Masses count down to the smallest float64, with two exceptions. A private symbol with a probability below 1e-313 may
-    be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05; one
-    below 2e-308 changes chi-squared, if an output of so small a mass has a symbol of ordinary probability too.
+    Masses count down to the smallest float64, with three exceptions. A private symbol with a probability below 1e-313
+    may be taken as more probable, which changes Sibson's and Arimoto's information of orders above 50 and below 0.05;
+    one below 2e-308 changes chi-squared, if an output of so small a mass has a symbol of ordinary probability too; one
+    below 1e-290 is taken as more probable by `LeakageEnvelope`, `MaximalAlphaLeakage` and measures of your own.
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
     stay what they are, with their unit in `Evaluation.units`. Worst-outcome measures and infinite values

@@ -53,7 +53,7 @@ class _Scaled(AbstractPointwiseLeakage):
         raise InputError(self.unbudgeted)
 
 
-def _weights(value: object) -> Arr:
+def _checked_scales(value: object) -> Arr:
     array = finite(real_array(value, "scales", ndim=1), "scales")
     if not is_traced(array) and not np.all(np.asarray(array) > 0):
         raise InputError("scales must be positive")
@@ -70,7 +70,7 @@ class SymbolMaxLift(_Scaled):
 
     words: ClassVar[str] = "max-lift in units of each symbol's scale"
 
-    scales: Float[Arr, " s"] = eqx.field(converter=_weights)
+    scales: Float[Arr, " s"] = eqx.field(converter=_checked_scales)
 
     by_symbol: ClassVar = {"scales": (0,)}
 

@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.numerics import safe_divide
+from jaxpriv._runtime.numerics import expm1_quotient, kl_excess, positive, safe_log
 from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractAverageLeakage, AbstractLeakage, Scale, Traits
+from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractLeakage, Scale, Traits, lift_of
 from jaxpriv.leakage.f_rules import LARGEST_LOGARITHM, AbstractCurve, f_rules
 from jaxpriv.leakage.pointwise import LocalDifferentialPrivacy
 from jaxpriv.leakage.renyi import MaximalAlphaLeakage
@@ -39,8 +39,12 @@ class PowerCurve(AbstractCurve):
         return -1.0 / (self.order - 1.0), math.inf
 
     def value(self, t: Arr) -> Arr:
-        b = self.order
-        return (t**b - 1.0 - b * (t - 1.0)) / (b * (b - 1.0))
+        b, log_t = self.order, safe_log(t)
+        near = positive(t) & (abs((b - 1.0) * log_t) < 0.5)
+        # f = t ln t (e^z - 1)/z - t + 1, z = (b-1) ln t, over b: no difference of numbers of the size 1/(b-1).
+        log_t = xp.where(near, log_t, 0.0)
+        curved = kl_excess(t) + t * log_t * (expm1_quotient((b - 1.0) * log_t) - 1.0)
+        return xp.where(near, curved / b, (t**b - 1.0 - b * (t - 1.0)) / (b * (b - 1.0)))
 
     def slope(self, t: Arr) -> Arr:
         return (t ** (self.order - 1.0) - 1.0) / (self.order - 1.0)
@@ -65,7 +69,7 @@ def _order(value: ScalarLike) -> float:
     return float(scalar(value, "order", low=1.0, open_low=True))
 
 
-class RenyiDivergence(AbstractAverageLeakage):
+class RenyiDivergence(AbstractExponentialMeanLeakage):
     """D_b(P_{Y|s} || P_{Y|s'}) = 1/(b-1) ln sum_y P(y|s)^b P(y|s')^{1-b} of two private symbols, b = `order` > 1, nats.
 
     Limits on all pairs are local Renyi differential privacy. Infinite where an output excludes s' and not s. With
@@ -94,16 +98,18 @@ class RenyiDivergence(AbstractAverageLeakage):
         other = None if self.other is None else int(seen[: self.other].sum())
         return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 
+    @property
+    def rate(self) -> float:
+        return self.order - 1.0
+
     def scale_for(self, symbols: int) -> Scale:
         del symbols
         b = self.order
-        return Scale(self.outer, self.outer_inverse, lambda value: xp.exp((b - 1.0) * value) / b)
-
-    def outer(self, total: ScalarLike) -> ScalarLike:
-        return xp.log1p(self.order * (self.order - 1.0) * total) / (self.order - 1.0)
-
-    def outer_inverse(self, value: ScalarLike) -> ScalarLike:
-        return xp.expm1((self.order - 1.0) * value) / (self.order * (self.order - 1.0))
+        return Scale(
+            lambda total: xp.log1p(b * (b - 1.0) * total) / (b - 1.0),
+            lambda value: xp.expm1((b - 1.0) * value) / (b * (b - 1.0)),
+            lambda value: xp.exp((b - 1.0) * value) / b,
+        )
 
     def rules(self, view: View) -> Rules:
         given, inputs = view.joint / view.prior[:, None], view.joint.shape[1]
@@ -111,17 +117,23 @@ class RenyiDivergence(AbstractAverageLeakage):
         return f_rules(PowerCurve(self.order), View(given[self.symbol][None], np.ones(1), law))
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """q f(p/q) / P(y), with p = P(y|s) and q = P(y|s')."""
-        given = safe_divide(w, prior) / w.sum()
+        """1/(b-1) ln( 1 + b (b-1) q f(p/q) / P(y) ), p = P(y|s), q = P(y|s'): in logarithms where (p/q)^b overflows."""
+        b, given = self.order, lift_of(w, prior)
         p, q = given[self.symbol], given[self.other]
-        value = q * PowerCurve(self.order).value(p / xp.where(q > 0, q, 1.0))
-        return xp.where(q > 0, value, xp.where(p > 0, xp.inf, 0.0))
-
-    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return w.sum() * self.outcome(w, prior)
+        seen, log_ratio = positive(q), safe_log(p) - safe_log(q)
+        large = seen & positive(p) & (b * log_ratio > 0.5 * math.log(float(np.finfo(w.dtype).max)))
+        ratio = xp.where(seen & ~large, p, 1.0) / xp.where(seen & ~large, q, 1.0)
+        plain = xp.log1p(b * (b - 1.0) * q * PowerCurve(b).value(ratio))
+        # t^b - b t + b - 1 is t^b (1 - b t^(1-b)) there, up to less than a rounding.
+        log_ratio = xp.where(large, log_ratio, 1.0 + 2.0 * math.log(b) / (b - 1.0))
+        term = b * log_ratio + safe_log(q) + xp.log1p(-b * xp.exp((1.0 - b) * log_ratio))
+        value = xp.where(large, xp.maximum(term, 0.0) + xp.log1p(xp.exp(-abs(term))), plain) / (b - 1.0)
+        return xp.where(seen, value, xp.where(positive(p), xp.inf, 0.0))
 
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
-        return xp.asarray(self.outer(xp.where(masses > 0, masses * outcomes, 0.0).sum()), masses)
+        infinite = xp.isinf(outcomes)
+        mean = super().combine(xp.where(infinite, 0.0, outcomes), masses)
+        return xp.where((infinite & positive(masses)).any(), xp.inf, mean)
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         if self.other is None:

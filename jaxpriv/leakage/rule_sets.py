@@ -102,7 +102,10 @@ class Role(enum.Enum):
 
 
 class Boundary(NamedTuple):
-    """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but level and size (Y,)."""
+    """The value and the derivatives at g of a function h, whose zeros are the boundary of a smooth set of rules.
+
+    Arrays are of shape (Y, T), `level` and `size` (Y,).
+    """
 
     level: Arr
     normal: Arr  # dh/dg

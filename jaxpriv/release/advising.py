@@ -16,6 +16,7 @@ from jaxpriv.leakage import AbstractLeakage, by_name, evaluate
 from jaxpriv.models.baselines import hiding
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.release.counting import MOST_SYMBOLS, CountedParts, read_parts
+from jaxpriv.release.mechanism import correct_guess
 from jaxpriv.release.obstacles import Obstacle, remove_obstacles
 from jaxpriv.release.requests import MeasureRequest, requested
 from jaxpriv.solvers import Goal
@@ -249,7 +250,7 @@ def _advised(
         leakage=float(point.leakage),
         lower_bound=float(point.lower_bound),
         gap=float(point.gap),
-        correct_guess=_correct_guess(joint, mapping),
+        correct_guess=correct_guess(joint, mapping),
         population=population,
         status=str(point.status),
     )
@@ -262,7 +263,7 @@ def _hidden(curve: Frontier, records: CountedParts, joint: np.ndarray, costs: np
     names, codes = records.codebook.useful, records.useful[records.seen]
     for hidden, mapping, spent, leaked in hidings(names, codes, joint, costs, curve.problem.leakage, sizes):
         low, high = (float(end[0]) for end in curve.band(spent))
-        results.append(Hidden(hidden, spent, leaked, _correct_guess(joint, mapping), (low, min(high, leaked))))
+        results.append(Hidden(hidden, spent, leaked, correct_guess(joint, mapping), (low, min(high, leaked))))
     return tuple(sorted(results, key=lambda result: -result.leakage))
 
 
@@ -283,8 +284,3 @@ def hidings(
         mapping = hiding(codes, prior, columns, costs)
         spent, leaked = (prior[:, None] * costs * mapping).sum(), evaluate(measure, joint, mapping).value
         yield tuple(names[column] for column in columns), mapping, float(spent), float(leaked)
-
-
-def _correct_guess(joint: np.ndarray, mapping: np.ndarray) -> float:
-    """The chance that the likeliest private symbol given the output is right."""
-    return float((joint @ mapping).max(axis=0).sum())

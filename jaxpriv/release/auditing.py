@@ -110,7 +110,7 @@ def audit_mapping(
     counts: CountedTable | None = None,
     joint: CountedTable | None = None,
     releases: Source | np.ndarray | None = None,
-    released: Sequence[str] | None = None,
+    released: str | Sequence[str] | None = None,
     order: np.ndarray | str | os.PathLike[str] | None = None,
     **options: object,
 ) -> MechanismAudit:

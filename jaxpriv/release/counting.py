@@ -1,7 +1,7 @@
 """Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,11 @@ from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release.mechanism import Mechanism
-from jaxpriv.release.requests import Names, TableRequest
+from jaxpriv.release.requests import TableRequest
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
 from jaxpriv.statistics.tables.rules import FittedRule
+from jaxpriv.verifier.releases import column_names
 
 # A table of this number squared is a file of 128 MiB, and the verifier goes through it entry by entry.
 MOST_SYMBOLS = 2**12
@@ -128,7 +129,7 @@ def read_parts(source: Source, asked: TableRequest, after: Mechanism | None = No
             raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
         columns = read_columns(source, asked.codebook.columns)
     else:
-        names = [*names_of(asked.private), *(earlier_useful or names_of(asked.useful))]
+        names = [*column_names(asked.private), *(earlier_useful or column_names(asked.useful))]
         if not names:
             raise InputError("name the private and the useful columns, or give a codebook")
         columns = read_columns(source, list(dict.fromkeys(names)))
@@ -165,8 +166,3 @@ def check_symbols(codebook: Codebook, useful: int, rows: int) -> None:
 def classes_of(codebook: Codebook) -> dict[str, int]:
     """How many classes each useful column has."""
     return {name: len(codebook.rules[name].labels) for name in codebook.useful}
-
-
-def names_of(names: Names) -> tuple[str, ...]:
-    """One name or several, as several."""
-    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)

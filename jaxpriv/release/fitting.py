@@ -148,6 +148,11 @@ class Fitted(Shown):
             if name in names:
                 digits = 2 if name == "gap" else 6  # six would differ between machines
                 rows[f"  {names[name]}"] = best.end(units, down=name in _AT_LEAST, digits=digits)
+        right, of = self.evidence.guesses(release), "both releases" if release.earlier else "the release"
+        rows["  best guess of the private class right"] = ""
+        rows["    without a release"] = f"{lower(100 * right['without'], digits=4)} %"
+        rows[f"    with {of}"] = f"at most {upper(100 * right['with'], digits=4)} %"
+        rows["    with the useful columns unchanged"] = f"{lower(100 * right['unchanged'], digits=4)} %"
         rows["whatever the population is"] = ""
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:
@@ -182,6 +187,7 @@ class Fitted(Shown):
             },
             "alphabets": {"private": len(counts), "useful": len(made.useful), "released": len(made.released)},
             "on_the_design": {name: claim.record for name, claim in self.claims.items()},
+            "guesses": self.evidence.guesses(made),
             "without_data": {name: claim.record for name, claim in made.guarantees.items()},
             "population_limit": None if self.limit is None else asdict(self.limit),
             "population": None

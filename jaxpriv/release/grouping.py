@@ -25,7 +25,6 @@ from jaxpriv.release.counting import (
     CountedParts,
     check_records,
     check_symbols,
-    names_of,
     read_parts,
 )
 from jaxpriv.release.fitting import FEASIBLE, UNCHANGED, FitRequest, Fitted, audited, fit_within
@@ -42,6 +41,7 @@ from jaxpriv.statistics.tables.readers import read_columns
 from jaxpriv.statistics.tables.rules import Prices, column_distortion, need_useful
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.claims import Claim, down, lower, up, upper
+from jaxpriv.verifier.releases import column_names
 
 # Combinations of one design for comparison.
 _COMPARED = 256
@@ -203,8 +203,8 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
     )
     if bool(request.useful) == bool(groups):
         raise InputError("give exactly one of useful and groups")
-    private, shared = names_of(request.private), names_of(request.shared)
-    names = tuple(name for group in groups for name in group) if groups else names_of(request.useful)
+    private, shared = column_names(request.private), column_names(request.shared)
+    names = tuple(name for group in groups for name in group) if groups else column_names(request.useful)
     if len(set(names)) < len(names) or not all(groups or [1]):
         raise InputError("groups must have a column each, and every useful column is named once")
     distortion, weights = request.distortion, request.weights

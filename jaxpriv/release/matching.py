@@ -15,6 +15,7 @@ from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_
 from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
 from jaxpriv.verifier.archive import read_file
 from jaxpriv.verifier.orders import read_order
+from jaxpriv.verifier.releases import column_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,21 +111,22 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
 
 
 def releases_by_symbols(
-    source: Source, names: Sequence[str] | None, records: CountedRecords, book: Codebook, attributes: np.ndarray
+    source: Source, names: str | Sequence[str] | None, records: CountedRecords, book: Codebook, attributes: np.ndarray
 ) -> np.ndarray:
     """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row.
 
     Of a mapping whose outputs are its useful symbols: the table has released classes, or values of them.
     """
-    names = book.useful if names is None else names
+    names = book.useful if names is None else column_names(names)
     if len(names) != len(book.useful):
         raise InputError(f"released names {len(names)} columns, the mapping releases {len(book.useful)}")
     pairs = zip(read_columns(source, list(names)).values(), book.useful, strict=True)
-    codes = [_classes(column, book.rules[name]) for column, name in pairs]
+    codes = [released_classes(column, book.rules[name]) for column, name in pairs]
     return records.released_as(_symbols(codes, attributes), len(attributes))
 
 
-def _classes(column: Column, rule: FittedRule) -> np.ndarray:
+def released_classes(column: Column, rule: FittedRule) -> np.ndarray:
+    """The class of each released value, (n,), whatever tool released it: labels, or else values of the classes."""
     try:
         return codes_of_labels(column, rule.labels)
     except InputError:

@@ -412,6 +412,11 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
     return Codebook(**sides, rules=rules)
 
 
+def correct_guess(joint: np.ndarray, mapping: np.ndarray) -> float:
+    """The chance that the likeliest private symbol given the output is right, of P(s, x) (S, X) and P(y|x) (X, Y)."""
+    return float((joint @ mapping).max(axis=0).sum())
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What proves the numbers of a mechanism. It holds counts of people: files of it are for their owner only.
@@ -472,6 +477,17 @@ class Evidence:
         }
         counts = array(members["counts.npy"], "counts", "<i8", 2)
         return claims_of(read_design(mechanism.to_bytes(), "the mechanism"), counts, duals, "counts")
+
+    def guesses(self, mechanism: Mechanism) -> dict[str, float]:
+        """How often the best guess of the private class is right on `counts`, as a share of the records: `without` a
+        release, `with` it, and with the useful columns `unchanged`.
+        """
+        joint = self.counts / self.counts.sum()
+        return {
+            "without": float(joint.sum(axis=1).max()),
+            "with": correct_guess(joint, mechanism.all_drawn()),
+            "unchanged": float(joint.max(axis=0).sum()),
+        }
 
     def save(self, path: FilePath, mechanism: Mechanism) -> None:
         """Write the file, whole or not at all; a new one can be read by its owner only."""

@@ -12,11 +12,11 @@ import numpy as np
 
 from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError
-from jaxpriv.release.counting import CrowdedError, Parts, names_of
+from jaxpriv.release.counting import CrowdedError, Parts
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.statistics.tables.readers import Column
 from jaxpriv.statistics.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.verifier.releases import NUMBER
+from jaxpriv.verifier.releases import NUMBER, column_names
 
 _MISSING = "missing"
 
@@ -38,7 +38,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
     Raises `InputError` where columns of two classes each are still too many.
     """
     asked = parts.request
-    private, useful, rules = names_of(asked.private), names_of(asked.useful), asked.rules or {}
+    private, useful, rules = column_names(asked.private), column_names(asked.useful), asked.rules or {}
     without: dict[str, str] = {}
     crowded: dict[str, str] = {}
     chosen: dict[str, Rule] = {}
@@ -70,6 +70,11 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                     f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
                     f"design: name fewer {side} columns"
                 )
+                if len(names) == 1 and size > most:
+                    message = (
+                        f"{side}: {rows} records of the design are too few for {size} classes of column {names[0]!r}, "
+                        f"with {ROWS_PER_SYMBOL} each"
+                    )
                 if side == "private":
                     raise InputError(message)
                 needed = {name: rule for name, rule in first.items() if name in without}

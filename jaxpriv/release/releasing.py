@@ -1,4 +1,4 @@
-"""A table of records -> a released file and its receipt: one secure draw for each record, all or nothing.
+"""`release` makes a released file and its receipt: one secure draw for each record, recorded in a ledger.
 
 The order of what reaches the disk: the ledger with the draws, then the order of the rows, the released file and the
 receipt. A run that is killed at any moment leaves nothing half-written. With a ledger the next run writes the same file
@@ -30,7 +30,7 @@ from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
-from jaxpriv.verifier.releases import Receipt, csv_line, escaped, unkeepable
+from jaxpriv.verifier.releases import Receipt, column_names, csv_line, escaped, unkeepable
 from jaxpriv.verifier.sequences import Disclosed, rounded_rows
 
 try:
@@ -58,7 +58,9 @@ _RULES, _DESIGNS = 2, 3
 
 @dataclass
 class Ledger:
-    """`entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
+    """The draws that were made so far, so that no record is drawn for a second time.
+
+    `entries`: hash of who, hash of what, symbol; in the order of the first two, no two of which are equal.
 
     `version` is 1 if the ledger began in a file of version 1: rows have other hashes there, see `keyed_rows`. In files
     of version 1 and 2 that were written before version 3 no two hashes of who are equal. `unseen`: for the digest of a
@@ -286,6 +288,11 @@ class Released:
                 "the ledger has releases of other tables; without `identity` it does not notice a person who is in "
                 "several"
             )
+        elif self.earlier and not self.served:
+            lines.append(
+                "the ledger has other records and none of these; if they were released before, `identity` was written "
+                "otherwise then (blanks, leading zeros, capital letters), and this is a second draw"
+            )
         if self.fresh:
             lines.append(
                 f"{self.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released"
@@ -314,8 +321,8 @@ def release(
     ledger: FilePath | None = None,
     no_ledger: bool = False,
     private_folder: FilePath | Sequence[FilePath] | None = None,
-    identity: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    identity: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     keep_order: bool = False,
     order_out: FilePath | None = None,
     force: bool = False,
@@ -367,6 +374,7 @@ def release(
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     target, proof = Path(out), Path(receipt)
+    identity, keep = column_names(identity), column_names(keep)
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: tables are released as .csv and .parquet files")
@@ -383,11 +391,11 @@ def release(
     if not force:
         _refuse_second(new)
     folders = _folders(private_folder, proof)
-    of_mechanism = _named_for(mechanism, folders)
+    of_mechanism = ledger_names(mechanism, folders)
     paths = [] if no_ledger else _ledger_files(of_mechanism, ledger)
     followed = mechanism.parts[0].chain[:-1]
     real_paths = [os.path.realpath(path) for path in paths]
-    others = [path for design in followed for path in _named_for(design, folders) if path.exists()]
+    others = [path for design in followed for path in ledger_names(design, folders) if path.exists()]
     others = [path for path in others if os.path.realpath(path) not in real_paths]
     paths = [*others, *paths]
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
@@ -435,7 +443,7 @@ def release(
                 raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
             book.designs.update(designs)
         if unknown.any():
-            names = {design: _named_for(design, folders) for design in chain[:-1]}
+            names = {design: ledger_names(design, folders) for design in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
         before, fresh = np.zeros(len(codes), dtype=np.int64), 0
@@ -558,7 +566,7 @@ def _evenly_given(earlier: Mechanism, before: np.ndarray) -> np.ndarray:
     return tables.draw(sums, index)
 
 
-def _named_for(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
+def ledger_names(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
     """The names of the ledger of a design in these folders."""
     return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
 
@@ -711,27 +719,34 @@ class _Looked:
             name = self.table.encode() + end
             look_up(self.books, group, lambda book, design, name=name: book.keyed_rows(name, design, len(outputs)))
         if self.identity:
-            who = _who(self.identity)
+            spellings = _who(self.identity)
             first_rows: dict[bytes, int] = {}
-            for row, person in enumerate(who):
+            for row, person in enumerate(spellings[-1]):
                 other = first_rows.setdefault(person, row)
                 if contents[other] != contents[row]:
                     raise InputError(f"ledger: {row_text(row)} has the identity of {row_text(other)} and other values")
                 outputs[row] = outputs[other]
-            for group, end in groups:
-                look_up(self.books, group, named([person + end for person in who]))
+            for who in spellings:
+                for group, end in groups:
+                    look_up(self.books, group, named([person + end for person in who]))
         for book, asked, group in keys:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
 
 
-def _who(identity: Sequence[Column]) -> list[bytes]:
+def _who(identity: Sequence[Column]) -> list[list[bytes]]:
+    """Who each record is, in both spellings where floats are whole numbers: 1.0 (as a file has it), and then 1."""
     for column in identity:
         if column.missing.any():
             raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it identifies a record")
-    texts = [[str(value).encode() for value in column.values.tolist()] for column in identity]
+    spellings = [[column.texts for column in identity]]
+    if any(column.kind == "number" for column in identity):
+        spellings.insert(0, [[str(value) for value in column.values.tolist()] for column in identity])
     # Lengths before the texts: no two records share an encoding.
-    return [b"".join(b"%d:%s" % (len(cell), cell) for cell in row) for row in zip(*texts, strict=True)]
+    return [
+        [b"".join(b"%d:%s" % (len(cell), cell) for cell in map(str.encode, row)) for row in zip(*texts, strict=True)]
+        for texts in spellings
+    ]
 
 
 def _permutation(key: bytes, outputs: np.ndarray, kept: Mapping[str, Column]) -> np.ndarray:

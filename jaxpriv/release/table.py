@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.validation import mechanism_array
+from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError
 from jaxpriv.statistics.audit import conformity
 from jaxpriv.statistics.audit.binomial import lift
@@ -209,8 +210,8 @@ def certified_groups(design: np.ndarray, held_out: np.ndarray, limit: float, bet
     best = Grouping(np.zeros(symbols, dtype=np.int64), 0.0, 0, len(sizes), math.inf)
     for rung, size in enumerate(sizes, start=1):
         group = _dealt(order, size)
-        upper = lift(_merged(held_out, group), beta)
-        if not (upper <= limit and _plain_lift(_merged(design, group)) <= limit):
+        upper = lift(columns_added(held_out, group), beta)
+        if not (upper <= limit and _plain_lift(columns_added(design, group)) <= limit):
             return Grouping(best.group, best.upper, best.rung, len(sizes), upper)
         best = Grouping(group, upper, rung, len(sizes), math.inf)
     return best
@@ -239,12 +240,6 @@ def _dealt(order: np.ndarray, size: int) -> np.ndarray:
     group = np.empty(len(order), dtype=np.int64)
     group[order] = np.where(turn < size, turn, 2 * size - 1 - turn)
     return group
-
-
-def _merged(counts: np.ndarray, group: np.ndarray) -> np.ndarray:
-    merged = np.zeros((counts.shape[0], int(group.max()) + 1), dtype=np.int64)
-    np.add.at(merged.T, group, counts.T)
-    return merged
 
 
 def _plain_lift(counts: np.ndarray) -> float:

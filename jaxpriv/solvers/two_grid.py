@@ -1,4 +1,4 @@
-"""The two-grid certificate: solve on cells of ordered symbols, prove and release on the symbols themselves.
+"""The two-grid method: how a problem on ordered symbols is put on cells, and its solution read on the symbols.
 
 Merge `width` neighbouring symbols into a cell, solve the small problem, and read its solution finely:
 

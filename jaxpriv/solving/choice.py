@@ -1,4 +1,4 @@
-"""Which solver: by name, by itself, or `auto` by the structure of the problem and the memory there is."""
+"""The choice of the solver: the one that is named or given, or that of `auto` by structure, size and free memory."""
 
 import math
 import os

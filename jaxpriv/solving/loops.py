@@ -370,7 +370,7 @@ def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits
 
 
 def seconds_of(solver: object, program: Program) -> float:
-    """About what one step takes at most."""
+    """The seconds that one step of the solver on this program takes, predicted from above."""
     rows = sum(len(term.rows) for term in program.terms)
     limits = len(program.budgets) + sum(term.priced for term in program.terms)
     inputs, outputs = program.cost.shape

@@ -393,7 +393,7 @@ def differentiable_optimum(
 @differentiable_optimum.defjvp
 def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents: PyTree) -> PyTree:
     program, away, goal, max_steps = primals
-    _of_double(program.mass)
+    _check_double(program.mass)
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `solve` has returned
         program = jax.tree.map(jnp.asarray, program)
         ended = differentiable_optimum(solver, True, program, away, goal, max_steps)
@@ -410,7 +410,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
                 raise InputError("unrolled: for one joint and limits on the distortion alone; 0 is for every problem")
             fixed = jax.lax.stop_gradient((result.mechanism, result.price))
             _, mechanism = jax.jvp(lambda program: solver.after(program, *fixed), (program,), tangents[:1])
-            moved = (mechanism, *_unknown(ended.result, slope)[1:])
+            moved = (mechanism, *_unknown_tangents(ended.result, slope)[1:])
         elif whole:
             change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
             near = ended
@@ -422,7 +422,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
             moved = moved_mechanism(*jax.lax.stop_gradient((program, near.feasible_point, near.point)), change)
             moved = jax.tree.map(lambda part: part * _first_only(ended.result.value), moved)
         else:
-            moved = _unknown(ended.result, slope)
+            moved = _unknown_tangents(ended.result, slope)
         return ended, jax.tree.map(no_tangent, ended)._replace(result=_moving(ended.result, slope, *moved))
 
 
@@ -440,12 +440,12 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
     @ended.defjvp
     def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
         (parts,), (change,) = primals, tangents
-        _of_double(*jax.tree.leaves(parts))
+        _check_double(*jax.tree.leaves(parts))
         with jax.numpy_rank_promotion("allow"):
             best = ended(parts)
             result = _once("the least worst outcome has no derivative of the second order here", best.result)
             slope = asked.slope(parts, change, result)
-            mechanism, *rest = _unknown(result, slope)
+            mechanism, *rest = _unknown_tangents(result, slope)
             if whole and isinstance(asked.solver, InteriorPoint):
                 fixed = jax.lax.stop_gradient((parts, best.feasible_point, best.point))
                 mechanism = asked.moved_mechanism(*fixed, change)
@@ -477,7 +477,7 @@ def _where_proved_jvp(primals: PyTree, tangents: PyTree) -> PyTree:
     return results, moved
 
 
-def _of_double(*arrays: Arr) -> None:
+def _check_double(*arrays: Arr) -> None:
     kinds = {
         str(array.dtype) for array in arrays if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype != jnp.float64
     }
@@ -493,7 +493,7 @@ def _moving(result: TracedResult, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, 
     return still._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
 
 
-def _unknown(result: TracedResult, slope: Arr) -> tuple[Arr, ...]:
+def _unknown_tangents(result: TracedResult, slope: Arr) -> tuple[Arr, ...]:
     """Tangents of (mechanism, k, eta, price) that are not known: NaN in every direction, as a linear map of `slope`."""
     return tuple(
         jnp.nan * slope * jnp.ones_like(part) for part in (result.mechanism, result.k, result.eta, result.price)

@@ -39,6 +39,7 @@ from jaxpriv.verifier.releases import (
     check_design,
     check_file,
     check_kept,
+    column_names,
     columns_of,
     conformity,
     conformity_of_totals,
@@ -179,9 +180,9 @@ def verify(
     after: str | Path | None = None,
     released: str | Path | None = None,
     records: str | Path | None = None,
-    read: Sequence[str] = (),
+    read: str | Sequence[str] = (),
     order: str | Path | None = None,
-    identity: Sequence[str] = (),
+    identity: str | Sequence[str] = (),
 ) -> Findings:
     """Check a design or a receipt, and what belongs to it.
 
@@ -202,6 +203,7 @@ def verify(
     Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
     """
+    read, identity = column_names(read), column_names(identity)
     data = read_file(file)
     if not data:
         raise IntegrityError(f"{file} is empty")

@@ -32,8 +32,9 @@ def rows_by_identity(
 ) -> list[int]:
     """The released row of each record, by columns that identify it; of equal ones in any order.
 
-    `kept` and `written` are the kept columns of the file `name` and of the records, which hold the same rows. Raises
-    `InputError` for a column that was not kept.
+    `unreleased` and `written` are the kept columns of the file `name` and of the records, which hold the same rows.
+
+    Raises `InputError` for a column that was not kept.
     """
     for column in identity:
         if column not in unreleased:

@@ -38,7 +38,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import accumulate, combinations
@@ -78,6 +78,11 @@ def csv_line(cells: Sequence[str]) -> str:
 
 def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"'
+
+
+def column_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name or several, as several: a text is one name, not its letters."""
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
 
 def plain(name: str) -> str:
@@ -801,7 +806,10 @@ def _unchanged(
 
 
 def unchanged_evidence(cells: Sequence[tuple[int, int, float]], share: float) -> float:
-    """The logarithm of the e-value: for each x how often it occurs, how often it was released as it is, and W(x, x)."""
+    """The logarithm of the e-value against a `share` of records that were released as they are.
+
+    `cells` has for each x how often it occurs, how often it was released as it is, and W(x, x).
+    """
     return math.fsum(
         same * math.log1p(share * (1 / weight - 1)) + (n - same) * math.log1p(-share) for n, same, weight in cells
     )

@@ -47,7 +47,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(*line: object) -> Result:
+def run(*line: object, charset: str = "utf-8", **environment: str) -> Result:
     """The finished command: `exit_code`, `stdout`, `stderr`.
 
     A text is split at its blanks; a path, a number and each entry of a list is a word as it is.
@@ -58,7 +58,7 @@ def run(*line: object) -> Result:
             words += part.split()
         else:
             words += map(str, part if isinstance(part, list) else [part])
-    return CliRunner().invoke(app, words)
+    return CliRunner(charset=charset).invoke(app, words, prog_name="jaxpriv", env=environment)
 
 
 def printed(*line: object, code: int = 0) -> str:
@@ -71,6 +71,14 @@ def printed(*line: object, code: int = 0) -> str:
 def answered(*line: object, code: int = 0) -> Any:
     """The JSON of a command that ends with this code."""
     return strict_json(printed(*line, "--json -", code=code))
+
+
+def examples(name: str) -> tuple[list[str], list[str]]:
+    """The lines at the end of a command's help: those that make what it reads, and those of the command itself."""
+    example = printed(name, "--help").rpartition("\nExample:\n\n")[2]
+    first, _, rest = example.partition("\nWhat it reads, for a first try in an empty folder:\n\n")
+    own, making = ([line[2:] for line in part.splitlines()] for part in (first, rest))
+    return making, own
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """What a shell is offered for a value, from the variables by which it asks; `test_shells_complete` starts a process."""
 
 import pytest
-from typer.testing import CliRunner
 
-from jaxpriv.cli import app
+from tests.cli.conftest import run
 
 # What is typed, and what is offered for its last word.
 LINES = {
@@ -32,7 +31,6 @@ def test_values(typed, tmp_path):
     (tmp_path / "s.csv").write_text("age;town\n1;2\n")
     (tmp_path / "u.csv").write_bytes("Größe,age\n1,2\n".encode("latin-1"))
     line = " ".join(f'"{word}"' if ";" in word else word for word in ["jaxpriv", *words])
-    shell = {"_JAXPRIV_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
-    done = CliRunner().invoke(app, [], prog_name="jaxpriv", env=shell)
+    done = run(_JAXPRIV_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words)))
     assert done.stdout.split() == LINES[typed].split()
     assert done.stderr == ""

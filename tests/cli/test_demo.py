@@ -10,10 +10,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv.cli._commands import EXAMPLES
 from jaxpriv.data.distortion import changed_attributes
 from tests.cases import value_of
-from tests.cli.conftest import mistaken, printed, refused, run, strict_json
+from tests.cli.conftest import examples, mistaken, printed, refused, run, strict_json
 from tests.guard import commands
 
 
@@ -21,7 +20,7 @@ from tests.guard import commands
 def test_demo(tmp_path, monkeypatch):
     """The example of the help text, which `test_examples_work` leaves to this test."""
     monkeypatch.chdir(tmp_path)
-    (line,) = EXAMPLES["demo"]
+    _, (line,) = examples("demo")
     folder, target = Path("demo"), Path("demo.json")
     shown = printed(shlex.split(line)[1:], "--json", target)
     assert sorted(os.listdir(folder)) == ["census.npz", "frontier.png", "funnel.png", "mapping.npz", "mapping.png"]

@@ -121,6 +121,11 @@ def test_the_ledger_by_default(tmp_path, monkeypatch):
             assert "if they are other people" in again.stdout
             released = [(tmp_path / f"{one}{folder.name}.csv").read_bytes() for one in ("first", name)]
             assert released[0] == released[1]
+        held = (tmp_path / "design.zip").read_bytes()  # which a new design would not replace
+        written = "--private-out private/a.zip" if folder == private else ""
+        fitting = "fit people.csv --private income --useful town --budget 0.1 --out design.zip"
+        refused(run(fitting, written), 2, "--out: records were released by the design in design.zip")
+        assert (tmp_path / "design.zip").read_bytes() == held
     (private / ledger.name).unlink()  # beside the audit there is none, beside the design there is
     assert "600 records were in the ledger" in line("moved", audit).stdout
     assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order

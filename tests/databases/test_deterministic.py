@@ -114,5 +114,8 @@ def test_clamped_query_is_the_query_of_the_clamped_count():
     mechanism = np.random.default_rng(2).dirichlet(np.ones(3), size=4)
     spread = mechanism[np.clip(np.arange(7) - 1, 0, 3)]
     assert_allclose(inner.outcomes(mechanism), query.outcomes(spread), atol=1e-13)
+    alone = query.clamped(3, 3)  # one result, of which nothing is learnt
+    assert_allclose(alone.prior, [1.0], atol=1e-14)
+    assert_allclose(alone.hidden, [query.entropy], atol=1e-13)
     assert_refused("first", query.clamped, 3, 2)
     assert_refused("last", query.clamped, 0, 7)

@@ -7,13 +7,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage
-from jaxpriv._runtime import clock as _clock
-from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv.funnels import FunnelGoal, local
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
-from jaxpriv.funnels.solve import solve_funnel
 from jaxpriv.testing import binary_bottleneck, binary_funnel, random_joint
-from tests.cases import assert_refused, drawn_joint, value_of
+from tests.cases import TIME_LIMIT, assert_refused, drawn_joint, thorough, value_of
 
 from .cases import binary_symmetric, conditional_of, entropy_of, information
 
@@ -21,7 +18,7 @@ DESCENT, EM, TISHBY = DifferenceOfConvex(max_steps=600), Alternating(), Bottlene
 
 
 @pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.3, 0.1), (0.5, 0.25)])
+@pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.5, 0.25), *thorough((0.3, 0.1))])
 def test_the_binary_funnel_is_its_closed_form(solver, p, delta):
     """Each search by descents, to a fine tolerance too; of the alternating method the better one of two."""
     above, tol = (1e-8, 1e-9) if solver is DESCENT else (1e-6, 1e-6)
@@ -144,15 +141,6 @@ MEASURES = {
 }
 
 
-class _Short(Clock):
-    """A time limit that has never expired and never leaves more than a few seconds."""
-
-    left = 3.0
-
-    def expired(self):
-        return self.stop is not Stop.NONE
-
-
 # Every target, and of the measures one of each kind.
 TARGETED = [("Sibson", "disclosure"), ("Arimoto", "leakage_budget"), ("a function of the user's", "multiplier")]
 
@@ -165,21 +153,20 @@ TARGETED = [("Sibson", "disclosure"), ("Arimoto", "leakage_budget"), ("a functio
         for form in ("disclosure", "leakage_budget", "multiplier")
     ],
 )
+@pytest.mark.usefixtures("forgotten", "now")
 def test_without_time_to_compile_the_release_is_that_of_information(monkeypatch, name, form):
     def refused(*_):
         raise AssertionError("compiled")
 
-    _clock._COMPILED.clear()
     for compiled in ("descend", "survey", "random_starts"):
         monkeypatch.setattr(local, compiled, refused)
     measure, joint = MEASURES[name], drawn_joint(0, 3, 4)
     most = entropy_of(joint)
     whole = value_of(measure, joint, np.eye(4))
     target = {"disclosure": 0.8 * most, "leakage_budget": 0.2 * whole, "multiplier": 0.3 * whole / most}[form]
-    clock = _Short(1e9)
     problem = jp.FunnelProblem(joint, leakage=measure, **{form: target})
-    solution = solve_funnel(problem, "difference-of-convex", FunnelGoal(1e-6, None, clock))
-    assert clock.stop is Stop.TIME_LIMIT
+    solution = jp.solve(problem, "difference-of-convex", time_limit=3.0)
+    assert solution.stopped == TIME_LIMIT
     # No more than the release of least mutual information of the same disclosure leaks, but for time sharing.
     known = jp.solve(jp.FunnelProblem(joint, disclosure=solution.disclosure - 1e-9))
     reached = value_of(measure, joint, known.mechanism)

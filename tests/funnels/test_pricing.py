@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from jaxpriv._runtime import clock
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
@@ -154,8 +153,8 @@ def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
     assert values[0] == values.min() < 0.0
 
 
+@pytest.mark.usefixtures("forgotten")
 def test_a_local_search_without_the_time_to_compile_gives_the_symbols_alone():
-    clock._COMPILED.clear()
     conditional, local, prices = local_search()
     found = local.price(prices, 0.3, 4, Clock(0.1))
     order = np.argsort(psi(np.eye(6), conditional, 0.3, prices))

@@ -1,5 +1,7 @@
 """Masses down to the smallest float64: every measure against its definition in decimal numbers of sixty digits."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,22 @@ def test_every_measure_has_its_value(kind, tiny, measures):
         assert one.value == pytest.approx(exact[name], rel=accuracy, abs=accuracy), name
         if tiny > 1e-308:  # a measure that is called with arrays takes normal numbers
             assert float(measure(joint, mechanism)) == pytest.approx(exact[name], rel=1e-12, abs=1e-12), name
+
+
+def test_a_product_that_is_no_float64_is_not_a_missing_pair():
+    """A rare symbol and a rare output of a release that ignores the data: 0, also of what is infinite at a zero."""
+    joint, mechanism = np.array([[1e-295], [1.0]]), np.array([[4e-290, 1.0 - 4e-290]])
+    for divergence in (lk.ReverseKullbackLeibler(), lk.KullbackLeibler()):
+        assert value_of(lk.FInformation(divergence), joint, mechanism) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_rare_output_takes_no_digits_from_the_others():
+    joint = np.array([[0.18, 0.11], [0.05, 0.18], [0.02, 0.46]])
+    mechanism = np.array([[6e-11, 6e-291, 1.0, 3e-10], [4e-11, 5e-292, 1.0, 2e-12]])
+    joint, mechanism = joint / joint.sum(), mechanism / mechanism.sum(axis=1, keepdims=True)
+    given = joint / joint.sum(axis=1, keepdims=True) @ mechanism
+    exact = math.log1p(math.fsum((given.max(axis=0) - given[0]).tolist()))
+    assert value_of(lk.MaximalLeakage(), joint, mechanism) == pytest.approx(exact, abs=1e-15)
 
 
 def test_the_value_is_a_limit_of_the_certificate():

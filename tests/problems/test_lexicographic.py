@@ -2,11 +2,9 @@
 
 import dataclasses
 
-import hypothesis.strategies as st
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError
@@ -20,22 +18,6 @@ MEASURES = [MutualInformation(), MaximalLeakage(), MaxLift(), Sibson(2.0), Local
 
 def lexicographic(joint=JOINT, costs=COSTS, budget=0.2, tolerance=1e-3, **given):
     return jp.LexicographicProblem(jp.DistortionProblem(joint, costs, budget=budget, **given), tolerance=tolerance)
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(MEASURES), st.floats(0.1, 1.5), st.sampled_from([0.0, 1e-4, 0.05]))
-def test_it_costs_no_more_than_the_plain_problem_and_leaks_no_more_than_the_tolerance_allows(
-    seed, measure, budget, tolerance
-):
-    joint = drawn_joint(seed, 2, 3)
-    problem = lexicographic(joint, COSTS, budget, tolerance, leakage=measure)
-    solution, plain = jp.solve(problem), jp.solve(problem.least_leakage)
-    assert solution.status == "optimal"
-    assert solution.value <= plain.distortion[0] + 1e-12
-    assert solution.leakage <= plain.value + tolerance + 1e-11
-    found = jp.certify(problem, solution)
-    assert found.valid
-    assert found.agrees
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)

@@ -107,7 +107,7 @@ def least_by_cuts(f, within, budget):
 
 @pytest.mark.parametrize(
     ("divergence", "within"),
-    [*((one, 0.03) for one in F), *((one, 1e-3) for one in F if one is not OWN), *thorough((OWN, 1e-3))],
+    [*((one, 0.03) for one in F), (None, 1e-3), *thorough(*((one, 1e-3) for one in F if one is not None))],
     ids=lambda one: one if isinstance(one, float) else type(one).__name__,
 )
 def test_divergences_of_the_released_marginal(divergence, within):

@@ -168,6 +168,8 @@ def test_what_has_no_designs():
     binary = {f"c{k}": rng.integers(0, 2, 60) for k in range(6)} | {"s": rng.integers(0, 2, 60)}
     with refused("name fewer useful columns"):
         advise(binary, private="s", useful=[f"c{k}" for k in range(6)])
+    with refused("4 records of the design are too few for 2 classes of column 's', with 5 each"):
+        advise({name: values[:8] for name, values in binary.items()}, private="s", useful="c0")
     independent = {"s": np.array([0, 1] * 40), "x": np.array([0, 0, 1, 1] * 20)}
     with refused("nothing is to hide"):
         advise(independent, private="s", useful="x", split=1.0)

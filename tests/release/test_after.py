@@ -15,7 +15,7 @@ from jaxpriv.verifier import verify
 from jaxpriv.verifier.claims import Measure
 from jaxpriv.verifier.releases import conformity
 from jaxpriv.verifier.sequences import leakages
-from tests.cases import drawn_joint, files_end_at, raised, refused
+from tests.cases import drawn_joint, files_end_at, raised, refused, thorough
 from tests.information import information
 from tests.release.conftest import COLUMNS, flipped, packed, resealed, saved, unpacked, write
 from tests.verifier.conftest import ONE, integers
@@ -405,7 +405,7 @@ def test_an_earlier_draw_that_tells_the_best_output_is_certified(mass):
     assert found.mechanism[:, :, 1].min() > 0.9
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 4, 7, *thorough(2, 3, 5, 6)])
 def test_problems_of_single_draws_have_the_optimum_of_all_together(seed):
     rng = np.random.default_rng(seed)
     s, x, z = rng.integers(2, 5, 3)

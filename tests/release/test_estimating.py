@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.release import advise, estimate_counts, fit
-from tests.cases import refused
+from tests.cases import refused, thorough
 from tests.verifier.conftest import integers
 
 from .conftest import COLUMNS
@@ -44,7 +44,7 @@ def test_the_errors_of_many_releases_are_those_stated(table, fitted):
     assert 0.85 < errors.std() < 1.15
 
 
-@pytest.mark.parametrize("place", [2, 5])
+@pytest.mark.parametrize("place", [2, *thorough(5)])
 def test_an_optimal_design_states_what_it_cannot_determine(table, place):
     found = advise(table, **COLUMNS)
     mechanism = fit(table, **found.arguments, budget=found.designs[place].budget).mechanism

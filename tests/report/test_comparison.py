@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from jaxpriv.release import fit
 from jaxpriv.release.report import compare
 from jaxpriv.release.report.comparison import expected
-from jaxpriv.statistics.tables import Edges
+from jaxpriv.statistics.tables import Categories, Edges
 from tests.cases import refused
 from tests.release.conftest import people
 
@@ -31,6 +31,8 @@ def test_numbers_are_those_counted_by_hand():
     one, other = found.columns
     assert (one.changed, other.changed) == (0.25, 0.5)
     assert_allclose(one.before, [0.5, 0.5])
+    assert_allclose(one.unmoved, [0.25, 0.5])
+    assert_allclose(other.unmoved, [0.25, 0.25])
     assert_allclose(one.after, [0.25, 0.75])
     assert (one.variation, other.variation) == (0.25, 0.0)
     (pair,) = found.pairs
@@ -43,7 +45,7 @@ def test_numbers_are_those_counted_by_hand():
     assert [column.changed for column in again.columns] == [0.25, 0.5]
     alone = compare(original, reordered, useful=["a", "b"])
     assert not alone.paired
-    assert [column.changed for column in alone.columns] == [None, None]
+    assert [(column.changed, column.unmoved) for column in alone.columns] == [(None, None)] * 2
     assert alone.pairs == found.pairs
 
 
@@ -72,8 +74,9 @@ def test_releases_lose_on_average_what_the_report_states(table, fitted):
     for place, one in enumerate(stated.columns):
         changed = [each.columns[place].changed for each in found]
         assert np.mean(changed) == pytest.approx(one.changed, abs=6 * np.std(changed) / np.sqrt(100) + 1e-12)
-        after = np.array([each.columns[place].after for each in found])
-        assert_allclose(after.mean(axis=0), one.after, atol=0.02)
+        after = np.array([[each.columns[place].after, each.columns[place].unmoved] for each in found])
+        assert_allclose(after.mean(axis=0), [one.after, one.unmoved], atol=0.02)
+        assert one.changed == pytest.approx(1 - one.unmoved.sum(), abs=1e-12)
     assert sum(one.changed for one in stated.columns) == pytest.approx(
         float(fitted.claims["distortion"].upper), abs=1e-9
     )
@@ -83,17 +86,24 @@ def test_rows_are_paired_by_a_column(table, fitted):
     outputs = fitted.mechanism.apply({name: table[name] for name in ("age", "town")})
     order = np.random.default_rng(1).permutation(1500)
     shuffled = {name: values[order] for name, values in {**outputs, "id": table["id"]}.items()}
-    by_id = compare(table, shuffled, mechanism=fitted.mechanism, identity="id", target="income")
+    gaps = {**table, "id": table["id"].astype(float)}  # as pandas holds whole numbers with gaps
+    by_id = compare(gaps, shuffled, mechanism=fitted.mechanism, identity="id", target="income")
     by_order = compare(table, shuffled, mechanism=fitted.mechanism, order=order, target="income")
     assert [one.changed for one in by_id.columns] == [one.changed for one in by_order.columns]
     assert by_id.prediction == by_order.prediction
     assert by_id.prediction.after <= by_id.prediction.before
 
 
-def test_released_values_of_intervals_are_classes(table):
+def test_released_values_are_of_the_classes_that_hold_them(table):
     found = compare(table, table, useful=["age", "town"], rules={"age": AGES}, order=np.arange(1500))
     assert [one.changed for one in found.columns] == [0.0, 0.0]
     assert found.columns[0].labels == AGES.labels
+    # Rare towns, as another tool releases them, are of the class of other values.
+    towns = Categories(("north", "south"), other="elsewhere")
+    found = compare(table, table, useful="town", rules={"town": towns}, order=np.arange(1500))
+    assert found.columns[0].changed == 0.0
+    with refused("column 'town', row"):
+        compare(table, table, useful="town", rules={"town": Categories(("north", "south"))}, order=np.arange(1500))
 
 
 @pytest.mark.parametrize(

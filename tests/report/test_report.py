@@ -126,8 +126,8 @@ def test_the_evidence_of_another_design_is_refused(every):  # noqa: F811
 def test_what_a_guess_gains(fitted):  # noqa: F811
     found = numbers(fitted.mechanism, fitted.evidence, 0.95)
     outputs = fitted.evidence.counts / fitted.evidence.counts.sum() @ fitted.mechanism.matrix()
-    assert found.right_before == pytest.approx(outputs.sum(axis=1).max())
-    assert found.right_after == pytest.approx(outputs.max(axis=0).sum())
+    assert found.right["without"] == pytest.approx(outputs.sum(axis=1).max())
+    assert found.right["with"] == pytest.approx(outputs.max(axis=0).sum())
     for s, one in enumerate(found.guesses):
         posterior = outputs[s] / outputs.sum(axis=0)
         assert (one.lowest, one.highest) == pytest.approx((posterior.min(), posterior.max()))
@@ -136,12 +136,13 @@ def test_what_a_guess_gains(fitted):  # noqa: F811
     curve = found.curve
     place = int(np.argmin(abs(curve.points - curve.chosen[0])))
     assert curve.lower[place] - 1e-9 <= curve.chosen[1] <= curve.upper[place] + 1e-6
-    assert curve.right[place] == pytest.approx(found.right_after)
+    assert curve.right[place] == pytest.approx(found.right["with"])
     # A guess gains nothing where the release is independent of the class, and all that X tells where it is X.
     seen = fitted.evidence.counts / fitted.evidence.counts.sum()
+    assert found.right["unchanged"] == pytest.approx(seen.max(axis=0).sum())
     assert curve.right[0] == pytest.approx(seen.max(axis=0).sum())
-    assert curve.right[-1] == pytest.approx(found.right_before)
-    assert (curve.right >= found.right_before - 1e-9).all()
+    assert curve.right[-1] == pytest.approx(found.right["without"])
+    assert (curve.right >= found.right["without"] - 1e-9).all()
     assert (np.diff(curve.upper) <= 1e-9).all()
 
 

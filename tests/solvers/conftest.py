@@ -3,7 +3,6 @@
 import pytest
 
 from jaxpriv import InteriorPoint
-from jaxpriv.solving import loops
 
 
 @pytest.fixture
@@ -13,7 +12,7 @@ def kernels_alone(monkeypatch, forgotten):
 
 
 @pytest.fixture
-def only_kernels(monkeypatch, kernels_alone, no_compiler, worth_compiling):
+def only_kernels(kernels_alone, no_compiler, enough, worth_compiling):
     """Nothing is compiled, however often it comes, and nothing is iterated on in NumPy."""
-    monkeypatch.setattr(loops, "_ENOUGH", 0.0)
+    enough(0.0)
     worth_compiling(0.0)

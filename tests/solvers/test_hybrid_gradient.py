@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import PrimalDualHybridGradient, leakage as lk
 from jaxpriv.program import program_of
-from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused
+from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused, thorough
 
 JOINT = drawn_joint(0, 3, 5)
 COSTS = abs(np.arange(5.0)[:, None] - np.arange(5.0))
@@ -67,7 +67,8 @@ def test_every_set_and_form_comes_to_the_certified_optimum(name):
 
 
 @pytest.mark.parametrize(
-    ("solver", "tol", "off", "steepness"), [("hybrid-gradient", 1e-9, 3e-9, 1e-4), ("mirror-descent", 1e-8, 1e-5, 1e-3)]
+    ("solver", "tol", "off", "steepness"),
+    [("hybrid-gradient", 1e-9, 3e-9, 1e-4), *thorough(("mirror-descent", 1e-8, 1e-5, 1e-3))],
 )
 def test_inside_of_jit_vmap_and_grad_it_has_the_values_and_slopes_of_the_host(solver, tol, off, steepness):
     def value(budget, solver=solver, tol=tol):

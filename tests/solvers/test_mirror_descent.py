@@ -106,7 +106,7 @@ PROBLEMS = {
 
 
 # Of three sets of f-information under a limit one is always compiled.
-@pytest.mark.parametrize("name", further(PROBLEMS, PROBLEMS.keys() - {"chi-squared", "Jensen-Shannon"}))
+@pytest.mark.parametrize("name", further(PROBLEMS, PROBLEMS.keys() - {"Arimoto 1/2", "chi-squared", "Jensen-Shannon"}))
 def test_every_smooth_average_and_form_comes_to_the_certified_optimum(name):
     tol, form = PROBLEMS[name]
     joint = np.stack([random_joint(seed, 3, 4) for seed in (1, 2)]) if name == "joints" else random_joint(1, 3, 4)

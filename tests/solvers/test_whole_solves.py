@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import InteriorPoint
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
 from tests.cases import CompilerError, assert_one_optimum, assert_proved, distances, spent
 from tests.compiling import kernels
@@ -182,7 +181,7 @@ def test_limits_and_a_wish_to_compile_are_left_to_compiled_code(name, only_kerne
     assert jp.solve_many([problem_of(name, 0, (4, 4, 96))])[0].status == "optimal"  # in a bucket of its own
     with pytest.raises(CompilerError):
         jp.solve_many([other] * 8)
-    monkeypatch.setenv(loops.SWITCH, "always")
+    monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     with pytest.raises(CompilerError):
         jp.solve_many([small] * 8)
 

@@ -278,8 +278,9 @@ def test_constant_columns_and_single_classes():
     assert "secret" not in str(caught.value)
     with refused("column 'one': all rows are of one class"):
         fit_codebook(source, private="one", useful="age")
-    with refused("column 'age': it is constant"):
-        fit_codebook(TABLE, private="income", useful="age", rules={"age": Edges((0, 100))})
+    for rules in ({"age": Edges((0, 100))}, {"age": Categories(least=79)}):
+        with refused("column 'age': its rule has all rows in one class; give it another rule"):
+            fit_codebook(TABLE, private="income", useful="age", rules=rules)
 
 
 def test_too_few_rows_for_the_symbols():

@@ -136,7 +136,9 @@ class DeterministicQuery:
         prior, hidden = self.prior, self.hidden
         inner = slice(first, last + 1)
         merged, residual = prior[inner].copy(), hidden[inner].copy()
-        for end, cell in ((0, slice(0, first + 1)), (-1, slice(last, None))):
+        # Where there is one result alone, both tails are in it.
+        lower, upper = (slice(None),) * 2 if first == last else (slice(0, first + 1), slice(last, None))
+        for end, cell in ((0, lower), (-1, upper)):
             mass = float(prior[cell].sum())
             share = prior[cell] / mass if mass > 0 else prior[cell]
             merged[end] = mass

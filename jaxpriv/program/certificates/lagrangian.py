@@ -172,7 +172,7 @@ def _bound(program: StreamedProgram, rules: np.ndarray, multipliers: np.ndarray,
 
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
-    """Lambda; differentiate it in the arrays of `program`."""
+    """The Lagrangian Lambda of the program; its gradient in the arrays of `program` is the slope of the optimum."""
     xp = jnp if is_traced(program, mechanism, k, eta, price) else np
     limits = len(program.budgets)
     eta, price = nonnegative(xp, xp.asarray(eta)), nonnegative(xp, xp.asarray(price))

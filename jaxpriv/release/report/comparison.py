@@ -10,10 +10,11 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import Evidence, GroupedMechanism, Mechanism
+from jaxpriv.release.matching import released_classes
 from jaxpriv.release.mechanism import MADE_BY_FIT
 from jaxpriv.statistics.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
-from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels
+from jaxpriv.verifier.releases import column_names
 
 # Pairs of columns that are kept, those with the largest changes.
 _PAIRS = 10
@@ -27,7 +28,8 @@ class ColumnChange:
 
     Attributes:
         labels: of its classes, (k,).
-        before, after: the share of the records in each class, (k,).
+        before, after: the share of the records in each class, (k,); where rows are paired, of those that were released.
+        unmoved: the share of the records that are in the class before and after, (k,); None where rows are not paired.
         changed: the share of the records whose class is another one; None where rows are not paired.
     """
 
@@ -35,6 +37,7 @@ class ColumnChange:
     labels: tuple[str, ...]
     before: np.ndarray
     after: np.ndarray
+    unmoved: np.ndarray | None
     changed: float | None
 
     __repr__ = summary
@@ -92,7 +95,7 @@ def compare(
     released: Source,
     *,
     mechanism: Mechanism | GroupedMechanism | None = None,
-    useful: Sequence[str] = (),
+    useful: str | Sequence[str] = (),
     rules: dict[str, Rule] | None = None,
     order: np.ndarray | None = None,
     identity: str | None = None,
@@ -116,7 +119,7 @@ def compare(
     Raises `InputError` for columns that are absent, values without a class, a design that releases other columns than
     the useful ones, and rows that cannot be paired; `ResourceError` without scikit-learn.
     """
-    book = _codebook(original, mechanism, useful, rules)
+    book = _codebook(original, mechanism, column_names(useful), rules)
     further = [name for name in (identity, target) if name is not None]
     for name in further:
         if name in book.useful:
@@ -125,7 +128,7 @@ def compare(
     after = read_columns(released, [*book.useful, *([] if identity is None else [identity])])
     sides = [
         np.stack([book.rules[name].encode(before[name]) for name in book.useful], axis=1),
-        np.stack([_released_codes(after[name], book.rules[name]) for name in book.useful], axis=1),
+        np.stack([released_classes(after[name], book.rules[name]) for name in book.useful], axis=1),
     ]
     rows = len(sides[0]), len(sides[1])
     records = None
@@ -144,8 +147,11 @@ def compare(
             raise InputError("target: a prediction needs paired rows; give `order` or `identity`")
         prediction = _predicted(target, before[target], sides[0][records], sides[1], records)
     ones = [np.ones(count) for count in rows]
-    changed = None if records is None else (sides[0][records] != sides[1]).mean(axis=0)
-    return _comparison(book, sides, ones, changed, prediction, rows)
+    same = None
+    if records is not None:
+        same = (sides[0][records] == sides[1]).astype(float)
+        sides[0], ones[0] = sides[0][records], ones[1]
+    return _comparison(book, sides, ones, same, prediction, rows)
 
 
 def expected(mechanism: Mechanism, evidence: Evidence) -> Comparison:
@@ -153,12 +159,11 @@ def expected(mechanism: Mechanism, evidence: Evidence) -> Comparison:
     counts = evidence.counts.sum(axis=0).astype(np.float64)
     moved = counts[:, None] * mechanism.matrix()
     sides = [mechanism.useful, mechanism.released]
-    changed = np.array(
-        [(moved * (sides[0][:, None, c] != sides[1][None, :, c])).sum() for c in range(sides[0].shape[1])]
+    same = np.stack(
+        [(moved * (sides[0][:, None, c] == sides[1][None, :, c])).sum(axis=1) for c in range(sides[0].shape[1])], axis=1
     )
     total = int(counts.sum())
-    shares = changed / total
-    return _comparison(mechanism.codebook, sides, [counts, moved.sum(axis=0)], shares, None, (total, total))
+    return _comparison(mechanism.codebook, sides, [counts, moved.sum(axis=0)], same, None, (total, total))
 
 
 def _codebook(
@@ -180,22 +185,13 @@ def _codebook(
     return fit_codebook(original, private=useful[0], useful=useful, rules=rules, shared=useful[0])
 
 
-def _released_codes(column: Column, rule: FittedRule) -> np.ndarray:
-    try:
-        return codes_of_labels(column, rule.labels)
-    except InputError:
-        if isinstance(rule, Categories):
-            raise
-        return rule.encode(column)  # values of intervals, as other tools release them
-
-
 def _matched(before: Column, after: Column) -> np.ndarray:
     """The record of each released row by the values of a column."""
     place: dict[str, int] = {}
-    for row, value in enumerate(before.values.tolist()):
-        if place.setdefault(str(value), row) != row:
+    for row, text in enumerate(before.texts):
+        if place.setdefault(text, row) != row:
             raise InputError(f"identity: {before.where(row)} has the value of an earlier row")
-    codes = np.array([place.get(str(value), -1) for value in after.values.tolist()], dtype=np.int64)
+    codes = np.array([place.get(text, -1) for text in after.texts], dtype=np.int64)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         raise InputError(f"identity: {after.where(unknown[0])} of the released table is of no record")
@@ -208,11 +204,13 @@ def _comparison(
     book: Codebook,
     codes: Sequence[np.ndarray],
     weights: Sequence[np.ndarray],
-    changed: np.ndarray | None,
+    same: np.ndarray | None,
     prediction: Prediction | None,
     rows: tuple[int, int],
 ) -> Comparison:
-    """Of two sides, codes (n, b) of the useful columns with weights (n,) each."""
+    """Of two sides, codes (n, b) of the useful columns with weights (n,) each; `same`: how much of the weight of the
+    first side (n, b) keeps its class.
+    """
     labels = [book.rules[name].labels for name in book.useful]
 
     def shares(*columns: int) -> list[np.ndarray]:
@@ -227,16 +225,19 @@ def _comparison(
     columns = []
     for place, name in enumerate(book.useful):
         before, after = shares(place)
-        columns.append(
-            ColumnChange(name, labels[place], before, after, None if changed is None else float(changed[place]))
-        )
+        unmoved, changed = None, None
+        if same is not None:
+            total = weights[0].sum()
+            unmoved = np.bincount(codes[0][:, place], same[:, place], len(labels[place])) / total
+            changed = max(0.0, float(total - same[:, place].sum()) / float(total))
+        columns.append(ColumnChange(name, labels[place], before, after, unmoved, changed))
     pairs = []
     for first, second in combinations(range(len(labels)), 2):
         before, after = shares(first, second)
         variation = 0.5 * float(abs(before - after).sum())
         pairs.append(PairChange((book.useful[first], book.useful[second]), variation, _cramer(before), _cramer(after)))
     pairs.sort(key=lambda pair: -pair.variation)
-    return Comparison(tuple(columns), tuple(pairs[:_PAIRS]), prediction, rows, changed is not None)
+    return Comparison(tuple(columns), tuple(pairs[:_PAIRS]), prediction, rows, same is not None)
 
 
 def _cramer(table: np.ndarray) -> float:

@@ -28,7 +28,7 @@ from jaxpriv.release import Evidence, GroupedEvidence, GroupedMechanism, Mechani
 from jaxpriv.release.fitting import audited
 from jaxpriv.release.grouped import check_evidence
 from jaxpriv.release.grouping import of_population
-from jaxpriv.release.mechanism import MADE_BY_FIT, combined
+from jaxpriv.release.mechanism import MADE_BY_FIT, combined, correct_guess
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, lower, upper
@@ -83,13 +83,12 @@ class Numbers:
     """All that is computed for a page; what needs counts is absent without them.
 
     Attributes:
-        right_before, right_after: the chance of the best guess of the private class, without and with the release.
+        right: the chance of the best guess of the private class, as `Evidence.guesses` has it.
         claims: of the design on its records.
     """
 
     guesses: tuple[Guess, ...] | None = None
-    right_before: float | None = None
-    right_after: float | None = None
+    right: Mapping[str, float] | None = None
     curve: Curve | None = None
     audit: MechanismAudit | None = None
     claims: Mapping[str, Claim] = field(default_factory=dict)
@@ -102,15 +101,13 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     joint = evidence.counts / evidence.counts.sum()
     present = joint.any(axis=1)
     outputs = joint[present] @ mechanism.all_drawn()
-    prior = outputs.sum(axis=1)
     labels = combined(evidence.private, evidence.private_labels)
     audit, claims = None, evidence.claims(mechanism)
     if evidence.held_out is not None and evidence.held_out.any():
         audit = audited(mechanism, evidence, confidence)
     return Numbers(
         guesses=_guesses(outputs, [label for label, there in zip(labels, present, strict=True) if there]),
-        right_before=float(prior.max()),
-        right_after=float(outputs.max(axis=0).sum()),
+        right=evidence.guesses(mechanism),
         curve=_certified_curve(mechanism, evidence, claims),
         audit=audit,
         claims=claims,
@@ -147,7 +144,7 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence, claims: Mapping[s
     at, first = np.unique(np.append(spent, points), return_index=True)
     lower, upper = curve.band(at)
     mappings = [mechanism.matrix()[seen], *np.asarray(curve.solutions.mechanism)]
-    right = np.array([(joint @ mapping).max(axis=0).sum() for mapping in mappings])[first]
+    right = np.array([correct_guess(joint, mapping) for mapping in mappings])[first]
     prior = joint.sum(axis=1)
     whole = -float(prior[prior > 0] @ np.log(prior[prior > 0]))
     finite = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(right)
@@ -210,7 +207,7 @@ def report(
         *middle,
         bounds,
         _release(mechanism, receipt),
-        _limits(proved),
+        _limits(proved, receipt),
     ]
     style, scripts = _data("report.css"), [_data("report-rows.js")]
     scripts += [_data("report-curve.js")] if any(figures_of_part.curve is not None for figures_of_part in every) else []
@@ -285,12 +282,14 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _guess(figures_of_part: Numbers) -> str:
-    if figures_of_part.right_before is None or figures_of_part.right_after is None:
+    right = figures_of_part.right
+    if right is None:
         return ""
     return (
         f"Somebody who makes the best guess of the private class of a person is right in "
-        f"<b>{_percent_down(figures_of_part.right_before, 2)}</b> of the cases without the release, and in at most "
-        f"<b>{_percent_up(figures_of_part.right_after, 2)}</b> with it (on the records of the design)."
+        f"<b>{_percent_down(right['without'], 2)}</b> of the cases without the release, and in at most "
+        f"<b>{_percent_up(right['with'], 2)}</b> with it. With the useful columns as they are it would be "
+        f"{_percent_down(right['unchanged'], 2)} (on the records of the design)."
     )
 
 
@@ -323,7 +322,7 @@ def _learned(mechanism: Mechanism | GroupedMechanism, sentence: str) -> str:
     """`known`: what is known on the records of the design, a text that may be empty."""
     cap = mechanism.guarantees["maximal-leakage"]
     factor = math.exp(cap.most)
-    parts = ["<h2>What the release reveals</h2>"]
+    parts = ["<h2>How often a guess is right</h2>"]
     here = "Numbers for the records of the design need its audit, which was not given."
     if sentence:
         parts.append(f'<p class="box lead">{sentence}</p>')
@@ -359,9 +358,9 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
 
 def _curve(figures_of_part: Numbers, number: int) -> str:
     curve = figures_of_part.curve
-    if curve is None or figures_of_part.right_before is None:
+    if curve is None or figures_of_part.right is None:
         return ""
-    before = _percent_down(figures_of_part.right_before, 2)
+    before = _percent_down(figures_of_part.right["without"], 2)
     points = zip(curve.points, curve.lower, curve.upper, curve.right, strict=True)
     data = [
         [
@@ -472,21 +471,24 @@ def _lost(mechanism: Mechanism, evidence: Evidence | None) -> str:
     change = expected(mechanism, evidence)
     parts = [
         "<h2>What is lost</h2><p>On the records of the design, on average over releases: the share of the records in "
-        "each class before and after.</p>"
+        "each class before and after, and how many of those that are in it keep it.</p>"
     ]
     for column in change.columns:
         longest = max(float(column.before.max()), float(column.after.max()))
+        assert column.unmoved is not None
+        assert column.changed is not None
+        shares = (column.before.tolist(), column.after.tolist(), column.unmoved.tolist())
         rows = "".join(
             f"<tr><td>{escape(label)}</td><td>{_percent(before)}</td><td>{_percent(after)}</td>"
+            f"<td>{_percent(unmoved / before) if before else ''}</td>"
             f"<td>{_bar(before / longest)}{_bar(after / longest, later=True)}</td></tr>"
-            for label, before, after in zip(column.labels, column.before.tolist(), column.after.tolist(), strict=True)
+            for label, before, after, unmoved in zip(column.labels, *shares, strict=True)
         )
-        assert column.changed is not None
         parts.append(
             f"<h3>{escape(column.name)}: changed in {_percent(column.changed)} of the records</h3>"
             + _scrolled(
                 '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after</th>'
-                '<th scope="col" class="left">before, and below it after</th></tr></thead>'
+                '<th scope="col">kept</th><th scope="col" class="left">before, and below it after</th></tr></thead>'
                 f"<tbody>{rows}</tbody></table>",
                 f"{escape(column.name)} before and after",
             )
@@ -592,6 +594,14 @@ def _population(figures_of_part: Numbers, evidence: Evidence | None) -> str:
     )
 
 
+# What is done with a record that has no symbol, as a receipt names it.
+_UNSEEN = {
+    "refuse": "would have ended the release",
+    "suppress": "is released as one that was drawn evenly, independently of it",
+    "nearest": "is released as the combination that differs in the fewest columns",
+}
+
+
 def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -> str:
     """What a receipt states."""
     if receipt is None:
@@ -610,7 +620,7 @@ def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -
             f"Released as they are, covered by no audit: {_list(receipt.record['kept'])}. Who knows these values of a "
             "person may find its row in any order"
         )
-    facts.append(f"Combinations that no record of the design had: {receipt.record['unseen']}")
+    facts.append(f"A record with a combination that no record of the design had {_UNSEEN[receipt.record['unseen']]}")
     items = "".join(f"<li>{fact}.</li>" for fact in facts)
     return (
         f"<h2>The released file</h2><p>{receipt.rows} records.</p><ul>{items}</ul>"
@@ -631,7 +641,8 @@ def _proved(claims: Mapping[str, Claim]) -> str:
     return proved
 
 
-def _limits(proved: str) -> str:
+def _limits(proved: str, receipt: Receipt | None) -> str:
+    files = "DESIGN.zip" if receipt is None else "RECEIPT.json --design DESIGN.zip --released RELEASED"
     return (
         "<h2>What it does not protect against</h2><ul>"
         "<li>A second release of the same people that no ledger repeats, or by another design: two draws reveal more "
@@ -642,7 +653,8 @@ def _limits(proved: str) -> str:
         "<li>Inference about a group: that two things go together stays visible; the release is for that.</li>"
         "<li>A population other than that of the records, for every number not stated for “any” population.</li>"
         f"</ul>{proved}"
-        '<p class="soft">How to check: <code>jaxpriv verify DESIGN.zip --private AUDIT.zip</code></p>'
+        f'<p class="soft">How to check: <code>jaxpriv verify {files}</code>; whoever has the audit adds '
+        "<code>--private AUDIT.zip</code></p>"
     )
 
 

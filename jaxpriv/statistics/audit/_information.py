@@ -29,6 +29,7 @@ def negative_entropy(shares: np.ndarray) -> np.ndarray:
 def mutual_information(joint: np.ndarray) -> np.ndarray:
     """I of joints (..., a, b), not below 0; terms p ln(p/q) - p + q, none of them negative."""
     product = joint.sum(axis=-1, keepdims=True) * joint.sum(axis=-2, keepdims=True)
+    product = np.where(product > 0, product, joint)  # where it underflows the term is 0
     return np.maximum((rel_entr(joint, product) - joint + product).sum(axis=(-2, -1)), 0.0)
 
 

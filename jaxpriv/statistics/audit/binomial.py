@@ -257,10 +257,12 @@ def _prepared(n: int, centre: float, lam: float, least: int) -> tuple[np.ndarray
     weights = np.exp(-(lam + _AWAY) * n * (np.log1p(centre * np.expm1(theta)) - theta * centre))
     window = _window(centre, n)
     numbers = np.arange(max(np.ceil(n * (centre - window)), 0.0), min(np.floor(n * (centre + window)), n) + 1)
-    mixed = np.log((weights[:, None] * np.exp(tilts[:, None] * (numbers - n * centre))).sum(axis=0))
+    with np.errstate(divide="ignore"):  # of a weight that is 0
+        mixed = np.logaddexp.reduce(np.log(weights)[:, None] + tilts[:, None] * (numbers - n * centre), axis=0)
     ratio = float(((lam + _AWAY) * n * coins(numbers / n, centre) - mixed).max())
     slopes = _SLOPES * lam / (1 + lam)
-    tangents, constants = _certified(centre, lam, least, tilts, slopes, 101 + int(24 * np.sqrt(n)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of few records: an overflow rejects nothing
+        tangents, constants = _certified(centre, lam, least, tilts, slopes, 101 + int(24 * np.sqrt(n)))
     return weights * np.exp(ratio + 1e-9), slopes, tangents, constants
 
 

@@ -178,12 +178,12 @@ class SampleUpperBounds:
             if not np.abs(at_rows).max() < _HUGE:  # P(y|s) <= max_x W(y|x)
                 continue  # a power that overflows bounds nothing
             value = self.expected(chord_sum(low, high, function), prior)
-            best = np.minimum(best, _of_order(order, value))
+            best = np.minimum(best, _information_of_order(order, value))
             # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
             # and its square root bounds the total variation.
             of_rows = at_rows.sum(axis=-1) + ROUND * (1 + np.abs(at_rows).max(axis=-1))
             value = self.population.useful.upper(of_rows) if own_prior else self.population.useful.top(of_rows)
-            linear = np.minimum(linear, _of_order(order, value))
+            linear = np.minimum(linear, _information_of_order(order, value))
         routes |= {"divergence from a centre": best, "leakage of X": linear}
         if order > 1:
             total = self.expected_power(order, prior)
@@ -413,7 +413,7 @@ def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.n
     return term
 
 
-def _of_order(order: float, value: np.ndarray) -> np.ndarray:
+def _information_of_order(order: float, value: np.ndarray) -> np.ndarray:
     """The information from the largest sum of `_order_term`."""
     if order == 1:
         return np.maximum(value, 0.0)

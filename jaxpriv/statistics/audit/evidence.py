@@ -104,7 +104,7 @@ class SampleLowerBounds:
         n, m = (np.maximum(part.sum(axis=1, keepdims=True), 1) for part in (more, less))
         order = np.argsort(-((more + 0.5) / n) / ((less + 0.5) / m), axis=1)
         hits, others = (np.cumsum(np.take_along_axis(part, order, axis=1), axis=1) for part in (more, less))
-        score = np.log(_below(hits, n, self._z)) - np.log(_above(others, m, self._z))
+        score = np.log(_wilson_lower(hits, n, self._z)) - np.log(_wilson_upper(others, m, self._z))
         pair, count = (int(i) for i in np.unravel_index(np.argmax(score), score.shape))
         event, rows = order[pair, : count + 1], now[[likelier[pair], other[pair]]]
         low, high = clopper_pearson(rows[:, event].sum(axis=1), rows.sum(axis=1), self._share / 2)
@@ -157,15 +157,15 @@ def guessed_right(choosing: np.ndarray, counting: np.ndarray) -> int:
     return int(counting[best, np.arange(best.size)].sum())
 
 
-def _below(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
+def _wilson_lower(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
     """About the lower limit of a probability (Wilson's, for the choice only)."""
     p = hits / draws
     spread = z * np.sqrt(p * (1 - p) / draws + z**2 / (4 * draws**2))
     return np.maximum((p + z**2 / (2 * draws) - spread) / (1 + z**2 / draws), 1e-12)
 
 
-def _above(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
-    return np.maximum(1 - _below(draws - hits, draws, z), 1e-12)
+def _wilson_upper(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
+    return np.maximum(1 - _wilson_lower(draws - hits, draws, z), 1e-12)
 
 
 def _binary_information(p: float, a: float, b: float) -> float:

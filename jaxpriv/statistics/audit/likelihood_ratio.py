@@ -233,6 +233,8 @@ def _second_moments(total: float, n: int, beta: float, least: float, row: float,
     for eta in _ETAS:
         b = row - np.log1p(eta * (least - 1))
         best = b / (eta * np.sqrt(2 * n * near))
+        if not 0 < best < np.inf:
+            continue
         for slope in _TILTS[np.abs(np.log(_TILTS / best)) < 0.8]:
             g = float(slope) / b
             curvature = eta * (2 - eta) - 2 * g * eta**2

@@ -209,7 +209,11 @@ def fit_codebook(
         codes = rule.encode(columns[name])
         if (codes == codes[0]).all():
             what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
-            raise InputError(f"column {name!r}: {what}; leave it out")
+            if (columns[name].values != columns[name].values[0]).any():
+                what = "its rule has all rows in one class; give it another rule (on the command line --bins), or"
+            else:
+                what += ";"
+            raise InputError(f"column {name!r}: {what} leave it out")
     return Codebook(private, useful, fitted)
 
 

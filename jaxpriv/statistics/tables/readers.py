@@ -61,6 +61,12 @@ class Column:
     factors: tuple[np.ndarray, np.ndarray] | None = None
     origin: np.ndarray | None = None
 
+    @property
+    def texts(self) -> list[str]:
+        """Every value as text; a whole number in a column of floats as 1, not 1.0."""
+        values = self.values.tolist()
+        return [str(int(value) if isinstance(value, float) and value.is_integer() else value) for value in values]
+
     def mapped(self, function: Callable[[str], object], kind: type) -> np.ndarray:
         """`function` of every value, missing ones too, as an array (n,) of `kind`."""
         if self.factors is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, rel_entr
+from scipy.special import entr
 
 from jaxpriv import leakage
 from jaxpriv._runtime.counts import failure
@@ -27,6 +27,7 @@ from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.types import Joint
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.statistics.audit._information import mutual_information
 from jaxpriv.statistics.watchdog.draw import BestDraw, best_draw
 from jaxpriv.statistics.watchdog.perturbation import (
     CompleteMerging,
@@ -295,7 +296,7 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
         leakage=max(leaking, rest.leakage),
         leakage_released=leaking,
         leakage_complement=rest.leakage,
-        information=_information(np.concatenate([joint[:, released], rest.outcomes], axis=1)),
+        information=float(mutual_information(np.concatenate([joint[:, released], rest.outcomes], axis=1))),
         utility=min(max(utility, 0.0), entropy),
         entropy=entropy,
         bounds=bounds_of(epsilon, inside, outside) if isinstance(asked, CompleteMerging) else None,
@@ -305,14 +306,6 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
         draw=rest.draw,
         joint=joint,
     )
-
-
-def _information(outcomes: np.ndarray) -> float:
-    """I(S;Y) of P(s, y) `(s, y)`."""
-    product = outcomes.sum(axis=1, keepdims=True) * outcomes.sum(axis=0)
-    product = np.where(product > 0, product, outcomes)  # where it underflows the term is 0
-    # Terms p ln(p/q) - p + q >= 0 in place of p ln(p/q): nothing cancels where little leaks.
-    return float((rel_entr(outcomes, product) - outcomes + product).sum())
 
 
 def _within(joint: np.ndarray, score: np.ndarray, stairs: Staircase, target: float) -> Watchdog:
