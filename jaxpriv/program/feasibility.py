@@ -37,6 +37,7 @@ class Feasibility:
         allowed: a . budgets.
         boundary: the budgets have no slack: every feasible mechanism attains bound(a), so its
             support lies where the weighted cost is least.
+        equal: what slack there is may be the rounding of the sums.
     """
 
     mechanism: np.ndarray
@@ -45,6 +46,7 @@ class Feasibility:
     allowed: float
     feasible: bool
     boundary: bool
+    equal: bool
 
 
 def cheapest(costs: Arr, support: BoolLike = True) -> np.ndarray:
@@ -61,7 +63,7 @@ def check(program: Program) -> Feasibility:
     if count == 0:
         support = np.asarray(program.support)
         uniform = support / support.sum(axis=1, keepdims=True)
-        return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False)
+        return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False, equal=False)
     scales = abs(c).max(axis=2).sum(axis=1)
     scales = np.where(scales > 0, scales, 1.0)
     if count == 1:
@@ -85,6 +87,7 @@ def check(program: Program) -> Feasibility:
         allowed,
         feasible=bool(allowed >= bound - rounding),
         boundary=abs(allowed - bound) <= BOUNDARY * scale,
+        equal=abs(allowed - bound) <= rounding,
     )
 
 

@@ -53,6 +53,8 @@ class IteratedSymbols:
         order = np.argsort(mass)
         present = np.ones(len(mass), dtype=bool)
         present[order] = np.cumsum(mass[order]) > _NEGLIGIBLE * mass.sum()
+        for term in () if present.all() else program.terms:
+            present |= _counted(term)
         useful = _useful_classes(program, present)
         rows = tuple(_row_classes(term, present) for term in program.terms)
         if len(rows) == 1 and not program.terms[0].rule_set.coupled:
@@ -136,6 +138,19 @@ def _on_support(support: np.ndarray, mechanism: np.ndarray) -> np.ndarray:
     left = np.where(support, mechanism, 0.0)
     left = np.where(left.any(axis=1, keepdims=True), left, support)
     return left / np.maximum(left.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def _counted(term: Term) -> np.ndarray:
+    """(X,) bool: the useful symbols that make up more than a negligible share of a row: of a private symbol that only
+    they show, say. Every row of a linear limit on an output is a limit of its own, the others are sums over rows.
+    """
+    shares = abs(np.asarray(term.rows))
+    if term.rate is not None and all(term.rate_axes):
+        shares = shares + abs(term.rate)
+    sizes = shares.sum(axis=1, keepdims=True)
+    if term.smooth or term.role is not Role.WORST:
+        sizes = sizes.max(initial=0.0)
+    return (shares > _NEGLIGIBLE * sizes).any(axis=0)
 
 
 def _summed(part: Arr, useful: np.ndarray) -> np.ndarray:

@@ -370,14 +370,15 @@ class Stages:
         face = face_of(program, plain.weights) if on_face else None
         if face is not None:
             finite = finite_on(program, face, self.leak)
-            if finite is None:
+            if finite is None and plain.equal:
                 raise InfeasibleError(
                     "budget: it has no slack (up to rounding it is the least distortion), and every mechanism that "
                     f"meets it has an infinite {type(self.problem.leakage).__name__}. Use a larger budget, or a "
                     "measure that is finite where an output excludes a private symbol",
                     {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
                 )
-            face = dataclasses.replace(face, inside=finite)
+            # Budgets with next to no slack may be met by mechanisms off the face whose leakage is finite.
+            face = None if finite is None else dataclasses.replace(face, inside=finite)
         if program.forbids:
             return self._of_allowed(program, within, limits, plain.mechanism, face)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?

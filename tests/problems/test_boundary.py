@@ -213,3 +213,15 @@ def test_zero_mass_symbols_do_not_enter_the_feasibility(joint_of):
     table = np.vstack([TABLE, np.full((1, 4), 1e6)])
     solution = proved(stated(joint, table, budget=0.4))
     assert solution.distortion[0] <= 0.4 + 1e-12
+
+
+def test_a_budget_of_next_to_no_slack_is_not_called_infeasible():
+    """Half of the budget of 5e-20 releases a quarter of the rare symbol as the common one, half of it 2.5e-20 of the
+    common one as the rare one: both outputs have a lift of 1/4. The scale of the budget rounds to 1e-16.
+    """
+    problem = jp.DistortionProblem(
+        np.diag([1.0, 1e-19]), jp.distortion.hamming(2), budget=5e-20, leakage=jp.leakage.MinLift()
+    )
+    solution = jp.solve(problem)
+    assert solution.status == "not_certified"
+    assert solution.lower_bound <= np.log(4)

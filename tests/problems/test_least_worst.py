@@ -150,3 +150,18 @@ def test_candidates_without_rare_outputs_keep_to_the_budget(name, case):
     known, mechanism = jp.solve(problem), np.asarray(state.best.mechanism)
     leak = float(value_of(MEASURES[name], joint, mechanism))
     assert known.lower_bound - 1e-9 <= leak <= known.value + 1e-5
+
+
+@pytest.mark.parametrize("form", ["budget", "leakage_budget"])
+@pytest.mark.parametrize("name", ["min-lift", "lift", "ldp"])
+def test_a_private_symbol_that_only_a_useful_one_of_next_to_no_mass_shows(name, form):
+    """It has a lift of its own, however rare it is: what is released for that useful symbol counts."""
+
+    def of_mass(mass):
+        joint = np.array([[0.3, 0.2, 0.0], [0.1, 0.4, 0.0], [0.0, 0.0, mass]])
+        named = {form: 0.15, "leakage": MEASURES[name]}
+        return proved(jp.DistortionProblem(joint / joint.sum(), jp.distortion.hamming(3), **named))
+
+    rare = of_mass(1e-20)
+    assert rare.value > 0.1
+    assert rare.value == pytest.approx(of_mass(1e-8).value, abs=2e-6)
