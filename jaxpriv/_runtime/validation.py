@@ -67,7 +67,7 @@ def host_only(function: Callable[P, T]) -> Callable[P, T]:
 
 def per_nat(units: str) -> float:
     """The factor from nats to `units`, "nats" or "bits"; `InputError` for others."""
-    if units not in ("nats", "bits"):
+    if not isinstance(units, str) or units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     return 1.0 if units == "nats" else 1.0 / math.log(2.0)
 
@@ -161,7 +161,10 @@ def nonnegative(array: A, name: str) -> A:
 
 def truth_array(value: object, name: str) -> np.ndarray:
     """A table of truth values: true and false, or 0 and 1."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} is not a rectangular array of truth values") from error
     if array.dtype == np.bool_:
         return array
     numbers = nonnegative(real_array(value, name, ndim=2), name)

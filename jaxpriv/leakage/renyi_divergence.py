@@ -69,6 +69,10 @@ def _order(value: ScalarLike) -> float:
     return float(scalar(value, "order", low=1.0, open_low=True))
 
 
+def _other(value: int | None) -> int | None:
+    return None if value is None else whole(value, "other", low=0)
+
+
 class RenyiDivergence(AbstractExponentialMeanLeakage):
     """D_b(P_{Y|s} || P_{Y|s'}) = 1/(b-1) ln sum_y P(y|s)^b P(y|s')^{1-b} of two private symbols, b = `order` > 1, nats.
 
@@ -81,7 +85,7 @@ class RenyiDivergence(AbstractExponentialMeanLeakage):
     words: ClassVar[str] = "Renyi divergence of two symbols"
 
     symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
-    other: int | None = eqx.field(static=True)
+    other: int | None = eqx.field(static=True, converter=_other)
     order: float = eqx.field(static=True, converter=_order)
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0, of_inputs=True)

@@ -271,6 +271,12 @@ def test_a_divergence_of_any_order_is_that_of_randomised_response(order):
     assert np.isfinite(slopes).all()
 
 
+def test_arguments_that_are_no_symbol_no_relation_and_no_unit_are_refused():
+    assert_refused("other", lk.RenyiDivergence, 0, -1, 2.0)
+    assert_refused("neighbours is not a rectangular", lk.LocalDifferentialPrivacy, [[1, 2], [3]])
+    assert_refused("units", lk.capacity, np.eye(2), units=np.eye(2))
+
+
 def test_what_is_no_limit_is_refused():
     bit, wrong, order_2 = np.array([0.3, 0.7]), 1 - np.eye(2), lk.MaximalAlphaLeakage(2.0)
     for measure, message in ((lk.MaximalAlphaLeakage(3.0, 2.0), "order 3 and beta 2"), (lk.MaxLift(), "must be a")):
