@@ -145,8 +145,10 @@ def test_many_pairs_and_extreme_margins_fall_back():
     assert from_pairs(np.array([[0, 0], [150, 150]]), BETA) == pytest.approx(np.log(2))
 
 
-@pytest.mark.parametrize("counts", [[[2, 0], [1, 1]], [[1, 0], [0, 0]], [[7], [3]], [[10**6, 0], [0, 1]]])
-def test_few_pairs_and_one_symbol_are_bounded_without_a_warning(counts):
+@pytest.mark.parametrize(
+    "counts", [[[2, 0], [1, 1]], [[1, 0], [0, 0]], [[7], [3]], [[10**6, 0], [0, 1]], [[10**12, 1], [1, 10**12]]]
+)
+def test_few_pairs_huge_counts_and_one_symbol_are_bounded_without_a_warning(counts):
     """An overflow in a moment of few pairs is no warning, and rejects nothing."""
     table = np.array(counts)
     for beta in (0.05, 1e-4):

@@ -120,7 +120,8 @@ CHI_SQUARED = Divergence(lambda r: (r - 1) ** 2, 2.0, 2.0, lambda prior: 1 - pri
 
 
 def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
-    base = np.where(r > 0, 1 + eta * (r - 1), 1.0)  # eta = 1 only with lambda < 1, so g is continuous at 0
+    # 1 + eta (r-1), not 0 of a small r. eta = 1 only with lambda < 1, so g is continuous at 0.
+    base = np.where(r > 0, (1 - eta) + eta * r, 1.0)
     return 1 + (1 - lam * eta) * (r - 1) - np.where(r > 0, r * base**-lam, 0.0)
 
 
