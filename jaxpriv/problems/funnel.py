@@ -39,8 +39,8 @@ _RARE = 1e-13
 _DECIMALS = 14
 # Tables of X x X numbers that measuring a release takes.
 _TABLES = 4
-# A target this close above its largest possible value (relative) is that value, rounded.
-_ROUNDED = 1e-12
+# A target this close above its largest possible value, relative and in nats, is that value, rounded.
+_ROUNDED, _ROUNDED_NATS = 1e-12, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +142,10 @@ def _prepared(joint: ArrayInput, given: Mapping[str, ScalarLike | None]) -> tupl
 
 def _reachable(form: str, target: float, largest: float, name: str) -> float:
     """`target`, or the largest value where it is that but for rounding."""
-    if target > largest * (1 + _ROUNDED):
+    if target > largest * (1 + _ROUNDED) + _ROUNDED_NATS:
         proof = {form: target, "largest": largest}
         raise InfeasibleError(
-            f"{form} {target:.6g} is above {name} = {largest:.6g} nats, the most that any mechanism reaches", proof
+            f"{form} {target:.16g} is above {name} = {largest:.16g} nats, the most that any mechanism reaches", proof
         )
     return min(target, largest)
 

@@ -90,3 +90,15 @@ def test_a_guessing_probability_cannot_fall_below_that_of_knowing_nothing():
     solution = jp.solve(jp.FunnelProblem(JOINT, disclosure=0.05, leakage=guess), "greedy")
     assert solution.lower_bound == pytest.approx(least, abs=1e-12)
     assert solution.lower_bound <= solution.value
+
+
+@pytest.mark.parametrize("target", [0.0, 1.1e-16])
+def test_a_target_of_rounding_where_x_is_certain(target):
+    """H(X) = 0, and what is asked for is 0 but for the rounding of a sum."""
+    solution = jp.solve(jp.FunnelProblem([[0.4], [0.6]], disclosure=target))
+    assert (solution.status, solution.value) == ("optimal", 0.0)
+
+
+def test_a_target_just_above_its_largest_value_is_shown_with_all_digits():
+    with pytest.raises(jp.InfeasibleError, match=r"0\.6931471806\d* is above H\(X\) = 0\.6931471805\d*"):
+        jp.FunnelProblem([0.5, 0.5], disclosure=np.log(2) + 1e-10)
