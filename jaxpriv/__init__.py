@@ -76,6 +76,7 @@ if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     from jaxpriv.solvers import (
         AcceleratedGradient as AcceleratedGradient,
         AcceleratedMirrorDescent as AcceleratedMirrorDescent,
+        AugmentedLagrangian as AugmentedLagrangian,
         BlahutArimoto as BlahutArimoto,
         InteriorPoint as InteriorPoint,
         LinearProgram as LinearProgram,

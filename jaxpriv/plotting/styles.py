@@ -69,6 +69,7 @@ _SOLVERS: Mapping[str, tuple[str, str]] = {
     "two-grid": ("sky", "v"),
     "linear-program": ("black", "P"),
     "hybrid-gradient": ("grey", "X"),
+    "augmented-lagrangian": ("red", "d"),
     "column-generation": ("blue", "o"),
     "greedy": ("red", "s"),
     "greedy-ratio": ("orange", "D"),

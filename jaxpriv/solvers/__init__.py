@@ -18,6 +18,7 @@ from jaxpriv.solvers._base import (
     resume,
 )
 from jaxpriv.solvers.accelerated import AcceleratedGradient, AcceleratedMirrorDescent
+from jaxpriv.solvers.augmented_lagrangian import AugmentedLagrangian
 from jaxpriv.solvers.hybrid_gradient import PrimalDualHybridGradient
 from jaxpriv.solvers.interior_point import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.interior_point.candidate import consider, slope_of
@@ -29,6 +30,7 @@ __all__ = [
     "AbstractSolver",
     "AcceleratedGradient",
     "AcceleratedMirrorDescent",
+    "AugmentedLagrangian",
     "BlahutArimoto",
     "Candidate",
     "Course",

@@ -30,8 +30,8 @@ from jaxpriv.solvers._newton_system import small_solve
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.
 _TOGETHER = 16
 
-# Mutual information alone; averages whose rules have a gradient; every convex measure.
-Measures: TypeAlias = Literal["information", "smooth", "average", "convex"]
+# Mutual information alone; averages whose rules have a gradient; averages; piecewise linear ones; every convex measure.
+Measures: TypeAlias = Literal["information", "smooth", "average", "linear", "convex"]
 
 
 class AbstractSolver(Module):

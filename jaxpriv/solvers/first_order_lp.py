@@ -296,7 +296,7 @@ class RestartedHalpern(AbstractSolver):
         p = Dual(jnp.zeros_like(u.v), jnp.zeros_like(data.marks))
         zero, far = jnp.array(0), jnp.array(jnp.inf, dtype)
         z = _Iterate(u, p, u, p, jnp.full(x.shape[1], jnp.inf, dtype), zero)
-        weight = _size(gradient(s, p), s.scales.theta, inverse=False) / _size(u, s.scales.theta)
+        weight = scaled_size(gradient(s, p), s.scales.theta, inverse=False) / scaled_size(u, s.scales.theta)
         return HalpernState(
             scales=s.scales,
             z=z,
@@ -327,7 +327,7 @@ class RestartedHalpern(AbstractSolver):
         )
         choose = lambda new, old: jnp.where(restart, new, old)  # noqa: E731
         pick = lambda new, old: jax.tree.map(choose, new, old)  # noqa: E731
-        size = jnp.sqrt(omega * _size(u, s.scales.theta) ** 2 + _size(p, s.scales.phi) ** 2 / omega)
+        size = jnp.sqrt(omega * scaled_size(u, s.scales.theta) ** 2 + scaled_size(p, s.scales.phi) ** 2 / omega)
         return HalpernState(
             scales=s.scales,
             z=_Iterate(pick(u, z.u), pick(p, z.p), pick(u, z.u0), pick(p, z.p0), level, choose(jnp.array(0), z.count)),
@@ -347,8 +347,8 @@ class RestartedHalpern(AbstractSolver):
 
     def _balanced(self, s: Saddle, state: HalpernState, u: Primal, p: Dual) -> Arr:
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""
-        primal = _size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
-        dual = _size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)
+        primal = scaled_size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
+        dual = scaled_size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)
         both_moved = (primal > 0) & (dual > 0)
         error = jnp.where(both_moved, jnp.log(jnp.where(both_moved, dual / primal, 1.0)) - jnp.log(state.omega), 0.0)
         return state.omega * jnp.exp(self.gain * error)
@@ -371,7 +371,7 @@ def _halpern(s: Saddle, z: _Iterate, eta: Arr, omega: Arr) -> _Iterate:
     )
 
 
-def _size(vector: Primal | Dual, scale: Primal | Dual, inverse: bool = True) -> Arr:
+def scaled_size(vector: Primal | Dual, scale: Primal | Dual, inverse: bool = True) -> Arr:
     """The norm of a primal or dual vector in the scaled variables, u / sqrt(theta); of a gradient otherwise."""
     parts = jax.tree.map(lambda u, f: (u * u / f if inverse else u * u * f).sum(), vector, scale)
     return jnp.sqrt(sum(jax.tree.leaves(parts)))
@@ -382,7 +382,9 @@ def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Arr, omega: Arr) 
     du = jax.tree.map(jnp.subtract, u, z.u)
     dp = jax.tree.map(jnp.subtract, p, z.p)
     across = sum(jax.tree.leaves(jax.tree.map(lambda a, b: (a * b).sum(), s.map.forward(du), dp)))
-    square = omega * _size(du, s.scales.theta) ** 2 + _size(dp, s.scales.phi) ** 2 / omega - 2.0 * eta * across
+    square = (
+        omega * scaled_size(du, s.scales.theta) ** 2 + scaled_size(dp, s.scales.phi) ** 2 / omega - 2.0 * eta * across
+    )
     return jnp.sqrt(jnp.maximum(square, 0.0))
 
 
@@ -390,7 +392,7 @@ def spectral_norm(s: Saddle) -> Arr:
     """The norm of the scaled map, by the power method, a little above; at most one by the scaling."""
 
     def once(_: ScalarLike, u: Primal) -> Primal:
-        size = _size(u, s.scales.theta)
+        size = scaled_size(u, s.scales.theta)
         image = jax.tree.map(jnp.multiply, s.map.forward(jax.tree.map(lambda a: a / size, u)), s.scales.phi)
         return jax.tree.map(jnp.multiply, s.map.backward(image), s.scales.theta)
 
@@ -399,4 +401,4 @@ def spectral_norm(s: Saddle) -> Arr:
     u = s.map.each(1.0 + 0.5 * wave, 1.0, abs(s.map.excess), 1.0)
     # 60 iterations from below: 2 % above what they reach. A norm that is still too small lets the steps diverge, which
     # the certificate shows; a choice.
-    return jnp.minimum(1.0, 1.02 * jnp.sqrt(_size(lax.fori_loop(0, 60, once, u), s.scales.theta)))
+    return jnp.minimum(1.0, 1.02 * jnp.sqrt(scaled_size(lax.fori_loop(0, 60, once, u), s.scales.theta)))

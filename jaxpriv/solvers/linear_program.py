@@ -8,7 +8,7 @@ and the prices, so that the bound of the certificate is the dual optimum:
 Sparse is the system, not its blocks: T |X| |Y| entries. `first_order_lp` needs products with A_j only.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
+from jaxpriv.solvers._base import Measures
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.system import Data, Point, rearrange
 
@@ -74,6 +75,8 @@ _MANY_ROWS = 512
 
 class LinearProgram(eqx.Module):
     """The solver `highs` by name: for programs whose terms are all LINEAR, on the host."""
+
+    measures: ClassVar[Measures] = "linear"
 
 
 class _System(NamedTuple):

@@ -27,6 +27,7 @@ from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedMirrorDescent,
+    AugmentedLagrangian,
     BlahutArimoto,
     Goal,
     InteriorPoint,
@@ -66,6 +67,7 @@ SOLVERS: Mapping[str, Solver] = {
     "two-grid": TwoGrid(),
     "linear-program": LinearProgram(),
     "hybrid-gradient": PrimalDualHybridGradient(),
+    "augmented-lagrangian": AugmentedLagrangian(),
 }
 
 # All names of the command line.
@@ -73,8 +75,10 @@ SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedMirrorDescent, TwoGrid)
+# Solvers of the saddle point of tables.
+BY_PRODUCTS = (PrimalDualHybridGradient, AugmentedLagrangian)
 # Solvers that find the least worst outcome by one distance to the budgets after another.
-BY_DISTANCES = (LinearProgram, PrimalDualHybridGradient)
+BY_DISTANCES = (LinearProgram, *BY_PRODUCTS)
 
 # The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
 # matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
@@ -126,13 +130,13 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         if isinstance(solver, type) and issubclass(solver, Solver):
             raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
-    if isinstance(chosen, LinearProgram):
+    if (taken := getattr(chosen, "measures", "information")) == "linear":
         if not problem.linear:
             raise InputError(
                 f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
                 "'interior-point' or 'hybrid-gradient'"
             )
-    elif (taken := getattr(chosen, "measures", "information")) == "information" and not problem.of_information:
+    elif taken == "information" and not problem.of_information:
         raise InputError(
             f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
             "auto, interior-point, linear-program, hybrid-gradient; mirror-descent takes other smooth averages too"
@@ -143,7 +147,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
-    if isinstance(chosen, PrimalDualHybridGradient) and (reason := not_by_hybrid(problem)) is not None:
+    if isinstance(chosen, BY_PRODUCTS) and (reason := not_by_hybrid(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem, newton)
     return name, chosen, notes
@@ -192,7 +196,8 @@ def pick_for_start(problem: DistortionProblem, request: Request) -> tuple[str, S
     if notes and isinstance(chosen, STREAMING):  # notes: it was `auto` that chose
         name, chosen = table_solver(problem)
     if not getattr(chosen, "takes_start", False):
-        raise InputError(f"start: {name} has none; 'interior-point', 'mirror-descent' and 'hybrid-gradient' have")
+        able = ", ".join(f"'{other}'" for other, its in SOLVERS.items() if getattr(its, "takes_start", False))
+        raise InputError(f"start: {name} has none; these have: {able}")
     if problem.form.minimax:
         raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
     inputs, outputs = problem.shape
@@ -240,7 +245,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
         by_blocks = problem.streams and problem.leakage.smooth
         smaller = "accelerated" if by_blocks else "mirror-descent" if problem.of_information else "hybrid-gradient"
         other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
-    elif isinstance(chosen, PrimalDualHybridGradient):
+    elif isinstance(chosen, BY_PRODUCTS):
         need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
     else:
         need, other = _TABLE_ARRAYS * groups * inputs * outputs, STREAM if problem.streams else MERGE

@@ -41,6 +41,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.solution import Solution
 from jaxpriv.solvers import (
     AbstractSolver,
+    AugmentedLagrangian,
     Course,
     Gapped,
     Goal,
@@ -344,6 +345,8 @@ _LOOK = 0.01
 # Operations in a second of methods that factor matrices, and of methods that compute exponentials (most machines do
 # more), and the seconds that a step takes beside them.
 _PRODUCTS, _EXPONENTIALS, _STEP = 1e10, 5e8, 2e-4
+# Passes that a step of `AugmentedLagrangian` takes, twice what it took on average at 16 to 64 symbols.
+_NEWTON_PASSES = 50
 # Exponentials that a step of mirror descent takes for each budget: its own Newton steps.
 _DUAL_STEPS = 20
 
@@ -363,6 +366,8 @@ def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits
     if isinstance(solver, PrimalDualHybridGradient):
         entry = 4.0 * (private + limits) / _PRODUCTS + solver.dual_steps / _EXPONENTIALS
         return _STEP + solver.inner * outputs * inputs * entry
+    if isinstance(solver, AugmentedLagrangian):
+        return _STEP + _NEWTON_PASSES * outputs * inputs * 4.0 * (private + limits) / _PRODUCTS
     if isinstance(solver, AbstractMirrorDescent):
         return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
     rows = 1.0 if diagonal else private * (1.0 + private / inputs)
@@ -407,7 +412,7 @@ def run(
     by_numpy = suits(solver, program, step, clock.watched, ready, ahead)
     if not by_numpy and not np.isinf(clock.left) and not ready():
         able = solver.uncompiled(program) and step <= _LONGEST and compile_setting() != "always"
-        simple = isinstance(solver, (AbstractMirrorDescent, PrimalDualHybridGradient))
+        simple = isinstance(solver, (AbstractMirrorDescent, PrimalDualHybridGradient, AugmentedLagrangian))
         most = _COMPILING_SIMPLE if simple else _COMPILING
         if not clock.allows(most / _FOR_COMPILING if able else most, _key(solver, program)):
             if not able:
