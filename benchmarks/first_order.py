@@ -61,21 +61,32 @@ class CountedSteps(jp.solvers.AcceleratedMirrorDescent):
         return super()._pass(problem, rules, prices, total)
 
 
+class CountedNewtons(jp.AugmentedLagrangian):
+    """The augmented Lagrangian method, whose steps take as many passes as their systems ask for."""
+
+    passes: ClassVar[list[float]] = []
+
+    def terminate(self, program: Any, state: Any) -> Any:
+        jax.debug.callback(lambda passes: self.passes.append(float(passes)), state.passes)
+        return super().terminate(program, state)
+
+
 @dataclass(frozen=True, eq=False)
 class Looks(jp.History):
     """The records of a solve, and the passes that were counted at each."""
 
-    passes: list[int] = field(default_factory=list, init=False)
+    passes: list[float] = field(default_factory=list, init=False)
 
     def __call__(self, record: jp.Progress) -> None:
         super().__call__(record)
-        self.passes.append(len(CountedSteps.passes))
+        self.passes.append(max([len(CountedSteps.passes), *CountedNewtons.passes[-1:]]))
 
 
 METHODS: dict[str, Any] = {
     "hybrid-gradient": "hybrid-gradient",
     "mirror-descent": "mirror-descent",
     "blahut-arimoto": "blahut-arimoto",
+    "augmented-lagrangian": CountedNewtons(),
     "accelerated": CountedSteps(single=False),
     "interior-point": "interior-point",
 }
@@ -125,12 +136,13 @@ def course_of(problem: jp.DistortionProblem, method: str, most: int, optimum: fl
     """The gaps of a method; None where it does not take the problem."""
     each, history = passes_of_step(problem, method), Looks(every=1)
     CountedSteps.passes.clear()
+    CountedNewtons.passes.clear()
     try:
         jp.solve(problem, METHODS[method], tol=1e-12, rtol=SHARES[-1], max_steps=int(most // each), progress=history)
     except jp.InputError:
         return None
     steps, gaps, bounds = (np.asarray(history[name], dtype=float) for name in ("step", "gap", "bound"))
-    passes = np.array(history.passes) if method == "accelerated" else steps * each
+    passes = np.array(history.passes) if method in ("accelerated", "augmented-lagrangian") else steps * each
     holds = bool((bounds <= optimum + 1e-8 * (1.0 + abs(optimum))).all())
     return Course(passes, gaps / abs(optimum), holds)
 

@@ -421,7 +421,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "solve:solver": (
             "NAME",
             "auto, interior-point, hybrid-gradient; mirror-descent, accelerated: smooth averages; two-grid: averages; "
-            "blahut-arimoto for mutual information; linear-program for measures that are piecewise linear.",
+            "blahut-arimoto for mutual information; linear-program, augmented-lagrangian: piecewise linear measures.",
         ),
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
         "funnel:solver": (

@@ -74,7 +74,7 @@ _PRODUCTS, _HALVINGS = 100, 40
 _Side = TypeVar("_Side", Primal, Dual)
 
 
-class Point(NamedTuple):
+class SlackedPoint(NamedTuple):
     """The primal variables, and those that make equations of the rows."""
 
     u: Primal
@@ -86,7 +86,7 @@ class AugmentedState(eqx.Module):
     """The centre, the dual point of the Newton steps about it, and the lengths."""
 
     scales: Scales
-    centre: Point
+    centre: SlackedPoint
     dual_centre: Dual
     dual: Dual
     gradient: Primal  # of the Lagrangian at `dual`
@@ -133,20 +133,20 @@ class AugmentedLagrangian(AbstractSolver):
         lack = Dual(jnp.maximum(-rows.k, 0.0), jnp.maximum(s.bounds - rows.price, 0.0))
         slope = gradient(s, dual)
         weight = scaled_size(slope, s.scales.theta, inverse=False) / scaled_size(u, s.scales.theta)
-        one, number = jnp.ones_like(weight), jnp.array(0)
+        unit, number = jnp.ones_like(weight), jnp.array(0)
         return AugmentedState(
             scales=s.scales,
-            centre=Point(u, lack, dual.k),
+            centre=SlackedPoint(u, lack, dual.k),
             dual_centre=dual,
             dual=dual,
             gradient=slope,
             level=jnp.full_like(u.w[0], jnp.inf),
-            rho=one,
+            rho=unit,
             omega=jnp.where(weight > 0, weight, 1.0),
             newtons=number,
-            passes=one,
+            passes=unit,
             stale=number,
-            mark=jnp.inf * one,
+            mark=jnp.inf * unit,
             best=improved_linear(data, u.w, dual.k, dual.price, best),
         )
 
@@ -191,23 +191,23 @@ def _sigma(state: AugmentedState) -> Arr:
     return _DUAL_LENGTH * state.rho * state.omega
 
 
-def _minimisers(s: Saddle, state: AugmentedState, dual: Dual, slope: Primal, level: Arr) -> tuple[Point, Arr]:
+def _minimisers(s: Saddle, state: AugmentedState, dual: Dual, slope: Primal, level: Arr) -> tuple[SlackedPoint, Arr]:
     """What minimises about the centre at a dual point, whose `slope` is the gradient of the Lagrangian; levels."""
     tau, centre, phi = _tau(state), state.centre, s.scales.phi
     u, level = primal_step(s, centre.u, slope, tau, level)
     lack = jax.tree.map(lambda old, p, f: jnp.maximum(old - tau / f * p, 0.0), centre.lack, dual, Dual(*phi))
     over = jnp.maximum(centre.over - tau / phi.k * (s.top - dual.k), 0.0)
-    return Point(u, lack, over), level
+    return SlackedPoint(u, lack, over), level
 
 
-def _slope(s: Saddle, state: AugmentedState, point: Point) -> Dual:
+def _slope(s: Saddle, state: AugmentedState, point: SlackedPoint) -> Dual:
     """Of the function that the Newton steps minimise, at `state.dual`, whose minimisers are `point`."""
     rows, phi, sigma = s.map.forward(point.u), s.scales.phi, _sigma(state)
     away = jax.tree.map(lambda p, old, f: (p - old) / (sigma * f), state.dual, state.dual_centre, Dual(*phi))
     return Dual(away.k - (rows.k + point.lack.k - point.over), away.price - (rows.price + point.lack.price - s.bounds))
 
 
-def _recentred(s: Saddle, state: AugmentedState, point: Point, reached: Arr) -> AugmentedState:
+def _recentred(s: Saddle, state: AugmentedState, point: SlackedPoint, reached: Arr) -> AugmentedState:
     """The point and its dual as the centre, certified, with new lengths."""
     price = jnp.maximum(state.dual.price, 0.0)
     best = improved_linear(s.data, point.u.w, jnp.clip(state.dual.k, 0.0, s.top), price, state.best)
@@ -242,7 +242,7 @@ class _Face(NamedTuple):
     diagonal: Dual  # of lack, over and the proximal term
 
     @staticmethod
-    def of(s: Saddle, state: AugmentedState, point: Point) -> "_Face":
+    def of(s: Saddle, state: AugmentedState, point: SlackedPoint) -> "_Face":
         tau, sigma, phi = _tau(state), _sigma(state), s.scales.phi
         ones = lambda part: (part > 0).astype(tau.dtype)  # noqa: E731
         active = point.u.w > 0
@@ -260,7 +260,7 @@ class _Face(NamedTuple):
         u = Primal(
             theta.w * self.projected(back.w), theta.t * back.t, theta.v * self.excess * back.v, theta.peak * back.peak
         )
-        return jax.tree.map(lambda rows, own, part: tau * rows + own * part, s.map.forward(u), self.diagonal, d)
+        return jax.tree.map(lambda rows, slack, part: tau * rows + slack * part, s.map.forward(u), self.diagonal, d)
 
     def preconditioner(self, s: Saddle, tau: Arr) -> tuple[Callable[[Dual], Dual], float]:
         """About the inverse of that matrix, and the passes that it costs."""
@@ -273,15 +273,15 @@ class _Face(NamedTuple):
             faced = jax.vmap(self.projected)(s.map.c)
             prices = prices.at[:budgets].add((theta.w * faced**2).sum(axis=(1, 2)))
         prices = tau * prices + self.diagonal.price
-        own = self.diagonal.k + tau * excess * s.map.excess**2
+        diagonal = self.diagonal.k + tau * excess * s.map.excess**2
         if len(a) > _BLOCK:
-            whole = own + tau * (weights @ (a**2).T + reference**2 @ theta.t)
+            whole = diagonal + tau * (weights @ (a**2).T + reference**2 @ theta.t)
             return lambda r: Dual(r.k / whole, r.price / prices), 0.0
         root = jnp.sqrt(phi.k)
         scale, eye = root[:, None] * root, jnp.eye(len(root), dtype=root.dtype)
         blocks = tau * (jnp.einsum("tx,yx,ux->ytu", a, weights, a) + (reference * theta.t) @ reference.T)
         rounding = 4.0 * jnp.finfo(root.dtype).eps * jnp.trace(scale * blocks, axis1=1, axis2=2)
-        factors = jnp.linalg.cholesky(scale * blocks + (phi.k * own + rounding[:, None])[:, :, None] * eye)
+        factors = jnp.linalg.cholesky(scale * blocks + (phi.k * diagonal + rounding[:, None])[:, :, None] * eye)
         inverse = scale * jsp.linalg.cho_solve((factors, True), jnp.broadcast_to(eye, factors.shape))
         return lambda r: Dual(jnp.einsum("ytu,yu->yt", inverse, r.k), r.price / prices), len(root) / 2.0
 
@@ -307,7 +307,7 @@ def _solved(
     return d, count
 
 
-def _newton_step(s: Saddle, state: AugmentedState, point: Point, slope: Dual) -> AugmentedState:
+def _newton_step(s: Saddle, state: AugmentedState, point: SlackedPoint, slope: Dual) -> AugmentedState:
     """A step along the Newton direction, as long as the slope along it is half of the first one."""
     tau, sigma, phi = _tau(state), _sigma(state), s.scales.phi
     face = _Face.of(s, state, point)
@@ -336,8 +336,8 @@ def _newton_step(s: Saddle, state: AugmentedState, point: Point, slope: Dual) ->
         _, _, length, rise, _, halvings = carry
         return (abs(rise) > wanted) & ((length < 1.0) | (rise > 0)) & (halvings < _HALVINGS)
 
-    one = jnp.ones_like(tau)
-    start = (jnp.zeros_like(one), one, one, *along(one, state.level), jnp.array(0))
+    whole = jnp.ones_like(tau)
+    start = (jnp.zeros_like(whole), whole, whole, *along(whole, state.level), jnp.array(0))
     _, _, length, _, level, _ = lax.while_loop(too_long, halve, start)
     return eqx.tree_at(
         lambda at: (at.dual, at.gradient, at.level, at.newtons, at.passes),

@@ -145,9 +145,10 @@ def solve(
     Args:
         problem: the problem.
         solver: `auto`, `interior-point`, `hybrid-gradient` (any measure but losses of one's own, by products alone),
-            `linear-program` (piecewise linear measures), `mirror-descent` (smooth averages), `blahut-arimoto` (mutual
-            information), `accelerated`, `two-grid` (one joint, smooth averages or any, block by block), or a
-            solver object (a `NoiseProblem` has one method of its own: `auto`).
+            `linear-program` and `augmented-lagrangian` (piecewise linear measures, by HiGHS and by products alone),
+            `mirror-descent` (smooth averages), `blahut-arimoto` (mutual information), `accelerated`, `two-grid` (one
+            joint, smooth averages or any, block by block), or a solver object (a
+            `NoiseProblem` has one method of its own: `auto`).
         tol: the largest certified gap that counts as `optimal`; by default 1e-6, and 1e-4 for float32 inside of jit and
             vmap, where rounding alone leaves more than 1e-6. In units of the objective (nats;
             for the leakage-budget form, units of the distortion, but where the largest max_y d - min_y d of a row is

@@ -134,17 +134,18 @@ def test_every_command_reads_every_dialect(table, tmp_path):
     read = f"--read delimiter=; --read encoding=latin-1 --read names={','.join(header)}"
     results = []
     for path, options in ((table, ""), (other, read)):
+        design = f"design-{len(results)}.zip"  # what released records is not replaced
         shown = [
             answered("joint", path, COLUMNS, options, "--out problem.npz"),
             answered("solve", path, COLUMNS, options, "--budget 0.1 --out made.npz"),
             answered("leakage made.npz --joint", path, COLUMNS, options),
             answered("watchdog", path, COLUMNS, options, "--target-leakage 0.5"),
-            answered("fit", path, COLUMNS, options, "--budget 0.1 --out design.zip"),
-            answered("audit design.zip --counts", path, options, "--measures mutual-information --bootstrap 0"),
+            answered("fit", path, COLUMNS, options, "--budget 0.1 --out", design),
+            answered("audit", design, "--counts", path, options, "--measures mutual-information --bootstrap 0"),
             answered("audit --pairs", path, options, "--private income --released town --permutations 9 --bootstrap 0"),
         ]
         results.append([{key: one[key] for key in one.keys() - {"seconds", "design"}} for one in shown])
-        line = ("release", path, "--design design.zip", options, "--out", tmp_path / f"{len(results)}.csv")
+        line = ("release", path, "--design", design, options, "--out", tmp_path / f"{len(results)}.csv")
         assert run(*line).exit_code == 2  # no receipt
         printed(*line, "--receipt", tmp_path / f"{len(results)}.json")
     assert results[0] == results[1]

@@ -66,6 +66,11 @@ def test_the_first_order_method_brackets_the_vertex(name):
     assert_brackets_the_vertex(name, "hybrid-gradient")
 
 
+@pytest.mark.parametrize("name", further(PROBLEMS, (*ALWAYS, "maximal leakage", "forbidden pairs")))
+def test_the_augmented_lagrangian_brackets_the_vertex(name):
+    assert_brackets_the_vertex(name, "augmented-lagrangian")
+
+
 @pytest.mark.parametrize(("n", "ceiling"), [(3, 1.0), (3, 1.5), (5, 2.5), (5, 4.5), (8, 1.0), (8, 3.25), (8, 7.5)])
 def test_maximal_leakage_against_hamming_distortion(n, ceiling):
     """S = X: with p sorted and G = e^L, 1 - sum_{i <= floor G} p_i - (G - floor G) p_{floor G + 1}."""
