@@ -7,9 +7,9 @@ so under `jit` only shapes and dtypes are checked. The overloads have that in th
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -280,6 +280,14 @@ def instance(value: object, name: str, *kinds: type, hint: str = "") -> None:
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise InputError(f"{name} must be of type {wanted}, not {type(value).__name__}{hint}")
+
+
+def listed(value: object, name: str) -> list[Any]:
+    """The entries of a list, tuple or array, or of anything else that can be iterated but text."""
+    scalar_array = getattr(value, "ndim", 1) == 0
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or scalar_array:
+        raise InputError(f"{name} must be a sequence, not {type(value).__name__}")
+    return list(value)
 
 
 def whole(value: object, name: str, *, low: float) -> int:

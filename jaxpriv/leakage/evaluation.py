@@ -18,7 +18,7 @@ from jaxpriv._runtime.module import Shown
 from jaxpriv._runtime.numerics import unit_of
 from jaxpriv._runtime.resources import MERGE, need_memory
 from jaxpriv._runtime.types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._runtime.validation import joint_array, mechanism_array, on_host, per_nat
+from jaxpriv._runtime.validation import joint_array, listed, mechanism_array, on_host, per_nat
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,
@@ -299,7 +299,7 @@ def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.n
 
 
 def _telling_ratio(measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness | None:
-    log_lift, support, masses = _log_lifts(joint, mechanism)
+    log_lift, support, masses = _log_lifts(_completed(measure, joint), mechanism)
     if not (masses > 0).any():
         return None
     with np.errstate(invalid="ignore"):  # of an output without mass
@@ -310,10 +310,19 @@ def _telling_ratio(measure: AbstractPointwiseLeakage, joint: np.ndarray, mechani
 
 def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
     """The values of `evaluate` for joints (..., S, X) and mechanisms (..., X, Y), in nats: (...)."""
-    log_lift, support, masses = _log_lifts(joints, mechanisms)
+    log_lift, support, masses = _log_lifts(_completed(measure, joints), mechanisms)
     with np.errstate(invalid="ignore"):
         scores = measure.score(log_lift, support)
     return np.asarray(np.maximum(np.where(masses > 0, scores, 0.0).max(axis=-1), 0.0))
+
+
+def _completed(measure: AbstractPointwiseLeakage, joints: np.ndarray) -> np.ndarray:
+    """The joints (..., S, X), where S = X with a probability next to 0 of each symbol that counts without mass too."""
+    if not measure.unseen or joints.shape[-2] != joints.shape[-1]:
+        return joints
+    diagonal = np.eye(joints.shape[-1])
+    absent = joints.sum(axis=-1, keepdims=True) == 0
+    return joints if (joints * (1.0 - diagonal)).any() else joints + _RAREST * absent * diagonal
 
 
 def _log_lifts(joint: np.ndarray, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -405,7 +414,7 @@ def rows_of(
 
 def of_orders(orders: Sequence[float]) -> list[dict[str, Any]]:
     """The names of Sibson's and Arimoto's measures of these orders."""
-    return [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in orders]
+    return [{"name": name, "order": order} for name in ("sibson", "arimoto") for order in listed(orders, "orders")]
 
 
 def report(joint: ArrayLike, mechanism: object, units: str = "nats", orders: Sequence[float] = ()) -> Report:

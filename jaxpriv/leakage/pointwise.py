@@ -66,6 +66,8 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
+    unseen: ClassVar[bool] = False  # symbols without mass in the joint count too
+
     @abstractmethod
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         """(numerator, denominator, scale), the first two (R, X) or (1, X): value <= limit says, row by row, that

@@ -47,8 +47,9 @@ class SampledLift(AbstractPointwiseLeakage):
         given_radius: half the radii.
         ends: what is bounded: "raised" (max-lift), "lowered" (min-lift), "spread" (LDP).
 
-    Infinite where a population in the set may have P(y) or P(y|s) of 0. Raises `InputError` for a joint of another
-    prior than `source`.
+    Infinite where a population in the set may have P(y) or P(y|s) of 0. A symbol s that no sample showed may have mass:
+    if S = X its row of the mechanism counts too; the value of other joints, where P(x|s) is not known, is infinite.
+    Raises `InputError` for a joint of another prior than `source`, and in a design on samples of a single symbol.
     """
 
     source: Float[Arr, " x"]
@@ -60,6 +61,8 @@ class SampledLift(AbstractPointwiseLeakage):
     words: ClassVar[str] = "pointwise leakage of the population"
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0)
+
+    unseen: ClassVar[bool] = True
 
     @property
     def untraceable(self) -> str | None:
@@ -74,6 +77,8 @@ class SampledLift(AbstractPointwiseLeakage):
             raise InputError("the prior of the joint, the frequencies of the samples, is traced; pass NumPy arrays")
         if np.max(abs(np.asarray(prior) - self.source)) > _ROUNDING:
             raise InputError("the prior of the joint must be the frequencies of the samples: pass P(X), shape (X,)")
+        if seen.sum() == 1 < len(seen):
+            raise InputError("the samples show a single symbol: nothing can be designed on them")
         given = None if self.given is None else self.given[:, seen]
         return SampledLift(self.source[seen], self.source_radius, given, self.given_radius, self.ends)
 
@@ -122,7 +127,8 @@ class SampledLift(AbstractPointwiseLeakage):
         extended = xp.concatenate([lift, most, -least], axis=-1)
         above, below = (xp.matmul(extended, xp.asarray(part.T, extended)) for part in self._ratios)
         ratio = above / xp.where(below > 0, below, 1.0)
-        return xp.log(xp.where(below > 0, ratio, np.inf)).max(axis=-1)
+        values = xp.log(xp.where(below > 0, ratio, np.inf)).max(axis=-1)
+        return xp.where(support.all(axis=-1), values, np.inf)
 
     def attained(self, log_lift: HostColumn) -> Pair:
         return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.types import ScalarLike
-from jaxpriv._runtime.validation import finite, is_traced, nonnegative, real_array, scalar
+from jaxpriv._runtime.validation import finite, is_traced, listed, nonnegative, real_array, scalar
 from jaxpriv.data.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError
 
@@ -303,17 +303,21 @@ def dropping(attributes: ArrayLike, dropped: Sequence[int]) -> Table:
 
     Raises `InputError` unless the codes are whole numbers >= 0 and `dropped` are distinct columns.
     """
+    return _dropping(attributes, dropped, "dropped")
+
+
+def _dropping(attributes: ArrayLike, dropped: Sequence[int], name: str) -> Table:
     codes = nonnegative(real_array(_host(attributes, "attributes"), "attributes", ndim=2), "attributes")
     broken = np.argwhere(codes != np.floor(codes))
     if broken.size:
         raise InputError(f"attributes[{broken[0][0]}, {broken[0][1]}] is not a whole number")
-    columns = list(dropped)
+    columns = listed(dropped, name)
     for position, column in enumerate(columns):
         whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
         if not (whole and 0 <= column < codes.shape[1]):
-            raise InputError(f"dropped[{position}] must be the number of a column, from 0 to {codes.shape[1] - 1}")
+            raise InputError(f"{name}[{position}] must be the number of a column, from 0 to {codes.shape[1] - 1}")
         if column in columns[:position]:
-            raise InputError(f"dropped[{position}] is the same column as an earlier one")
+            raise InputError(f"{name}[{position}] is the same column as an earlier one")
     kept = np.setdiff1d(np.arange(codes.shape[1]), np.array(columns, dtype=np.int64))
     if not kept.size:
         return merging(len(codes))
@@ -335,7 +339,7 @@ def hiding(
     Raises `InputError` as `dropping` does, and for a prior that is not k numbers >= 0 or a distortion that is not (k,
     k).
     """
-    groups = dropping(attributes, hidden)
+    groups = _dropping(attributes, hidden, "hidden")
     size = len(groups)
     mass = nonnegative(real_array(_host(prior, "prior"), "prior", ndim=1), "prior")
     costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")

@@ -217,10 +217,15 @@ class _Coalitions:
                 minimum = minimise(objective, start, **given)
             rounds += 1
             spent = float(prices @ self.limits)
-            proved = float(minimum.lower_bound) - spent - _ROUNDING * (abs(spent) + abs(float(minimum.value)))
+            least, reached = float(minimum.lower_bound), float(minimum.value)
+            better = np.isfinite(reached)
+            proved = least - spent - _ROUNDING * (abs(spent) + abs(reached if better else least))
             if proved > bound:
                 bound, best = proved, prices
-            mechanisms.append(np.asarray(minimum.x))
+            if better:
+                mechanisms.append(np.asarray(minimum.x))
+            else:  # no other mechanism within the budget was found: it is next to the least distortion
+                most = rounds
 
     def _objective(self) -> Callable[[Arr, Arr], Arr]:
         """The cost, which a budget leaves out, and the priced leakages."""

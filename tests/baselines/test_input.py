@@ -118,4 +118,6 @@ def test_a_bad_argument_is_named():
         (r"^dropped\[1\] must be the number of a column, from 0 to 1", [[0, 1]], [0, 2]),
         (r"^dropped\[0\] must be the number of a column", [[0, 1]], [True]),
         (r"^dropped\[1\] is the same column", [[0, 1]], [1, 1]),
+        ("^dropped must be a sequence", [[0, 1]], 5),
     )
+    assert_refused(r"^hidden\[0\] must be the number of a column", baselines.hiding, [[0], [1]], [1, 1], [2], np.eye(2))

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from jaxpriv import databases as db
-from tests.cases import assert_refused
+from jaxpriv.errors import ResourceError
+from tests.cases import assert_refused, raised
 
 
 def sequence_level(eps, n):
@@ -70,3 +71,19 @@ def test_single_symbol_and_bad_sizes():
     assert np.array_equal(db.perturbed_records((1, 1), 0.5), [[1.0]])
     assert_refused("records", db.geometric_count, 0, 1.0)
     assert_refused("records", db.perturbed_count, 2.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda records: db.counting_query(records, 0.5),
+        lambda records: db.record_mapping(records, 0.5, 0.1),
+        lambda records: db.sparse_count_leakage(records, 1, 1.0),
+        lambda records: db.sparse_count_leakage(records, records // 2, 1.0, "geometric"),
+    ],
+)
+def test_too_many_records(build):
+    assert_refused("records must be a whole number below", build, 10**30)
+    with raised(ResourceError, "use fewer records"):
+        build(2**50)
+    assert_refused("records must be", db.sparse_count_bound, 10**30, 1, 1.0)

@@ -110,6 +110,7 @@ def test_bad_input():
         ("records", 0.1, 0),
     )
     assert_refused(r"marginals\[0\]", db.independent_prior, [[0.5, 0.4]])
+    assert_refused("marginals must be a sequence", db.independent_prior, 5)
 
 
 @pytest.mark.parametrize("eps", [1e-4, 0.05, 0.7, 3.0])

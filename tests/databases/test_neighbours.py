@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import databases as db
-from tests.cases import assert_refusals, assert_refused
+from jaxpriv.errors import ResourceError
+from tests.cases import assert_refusals, assert_refused, raised
 
 
 @pytest.mark.parametrize(("sizes", "distance"), [((2, 3), 1), ((2, 2, 2), 2), ((3, 1, 2), 3), ((1,), 1), ((4,), 0)])
@@ -69,7 +70,12 @@ def test_bad_relations_are_refused_with_their_position():
         (r"pairs\[1\]\[1\]", [(0, 1), (1, 3)], 3),
         (r"pairs\[0\]\[0\]", [(-1, 1)], 3),
         (r"pairs\[0\] has 3", [(0, 1, 2)], 3),
+        ("pairs must be a sequence", 5, 3),
+        (r"pairs\[0\] must be a sequence", [1.5], 3),
+        ("size must be a whole number below", [(0, 1)], 10**30),
     )
+    with raised(ResourceError, "all databases needs"):
+        db.neighbours_from_pairs([(0, 1)], 10**7)
     assert_refused("square", db.checked_neighbours, np.ones((2, 3)))
     assert_refused("3 rows", db.checked_neighbours, np.ones((2, 2)), size=3)
     assert_refusals(
@@ -79,4 +85,6 @@ def test_bad_relations_are_refused_with_their_position():
     )
     assert_refused(r"records\[1\]", db.sequence_index, (0, 2), (2, 2))
     assert_refused("1 entries", db.sequence_index, (0,), (2, 2))
+    assert_refused("records must be a sequence", db.sequence_index, np.array(3), (2,))
+    assert db.sequence_index((1, 0, 5), (2, 2**40, 2**40)) == 2**80 + 5
     assert_refused("symbol", db.counts, (2, 1))

@@ -96,4 +96,5 @@ def test_ordered_records_are_recovered_in_full(n, k, eps):
 
 def test_recovery_tends_to_certainty_at_any_eps():
     assert db.sparse_count_recovery(10**6, 1000, 0.05) > 1 - 1e-10
-    assert_refused("noise", db.sparse_count_recovery, 6, 2, 0.1, "gauss")
+    for noise in ("gauss", np.eye(2)):
+        assert_refused("noise must be", db.sparse_count_recovery, 6, 2, 0.1, noise)

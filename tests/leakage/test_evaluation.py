@@ -156,6 +156,7 @@ def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
 def test_tracers_and_unknown_units_are_refused():
     assert_refused("runs on the host", jax.jit(lambda w: value_of(lk.Lift(), JOINT, w)), MECHANISM)
     assert_refused("units must be", lk.evaluate, lk.Lift(), JOINT, MECHANISM, units="bit")
+    assert_refused("orders must be a sequence", lk.report, JOINT, MECHANISM, orders=5)
 
 
 def test_lists_and_integers_are_welcome():

@@ -124,6 +124,14 @@ def test_what_cannot_be_met_or_is_no_coalition():
             jp.coalition_release(**given)
 
 
+def test_a_budget_next_to_the_least_distortion():
+    """Where a minimisation finds no other mechanism within the budget, what was found stands, with its bound."""
+    joint, earlier, cost = [[0.19, 0.38], [0.11, 0.32]], [[1.0, 0.0], [0.53, 0.47]], [[0.63, 0.79], [0.01, 0.92]]
+    found = jp.coalition_release(joint, earlier, cost, {(): 0.1, (0,): 0.01}, budget=0.196 + 1e-9)
+    assert found.distortion <= 0.196 + 2e-9
+    assert -np.inf < found.lower_bound <= found.value == max(found.leakages[()] - 0.1, found.leakages[(0,)] - 0.01)
+
+
 def test_the_bound_holds_after_every_number_of_rounds():
     limits = limits_above(0.02)
     best = jp.coalition_release(JOINT, EARLIER, HAMMING, limits)

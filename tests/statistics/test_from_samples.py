@@ -103,6 +103,23 @@ def test_coverage():
     assert value_of(lk.MaxLift(), np.diag(prior), plain.mechanism) > eps
 
 
+@pytest.mark.parametrize("base", [lk.MaxLift(), lk.MinLift(), lk.Lift(), lk.LocalDifferentialPrivacy()])
+def test_a_mechanism_is_bounded_at_a_symbol_that_was_not_seen(base):
+    """Of five draws of a fair bit one in sixteen shows one symbol alone, and the bit may still be read off."""
+    counts = np.array([5, 0])
+    measure = from_samples(base, counts)
+    fair = np.full((1, 2), 0.5) * np.eye(2)
+    for rows in ([[0.5, 0.5], [0.9, 0.1]], [[0.9, 0.1], [0.2, 0.8]], np.eye(2)):
+        assert value_of(measure, frequencies(counts), rows) >= value_of(base, fair, rows)
+    assert value_of(measure, [[0.5, 0.5], [0.0, 0.0]], np.eye(2)) == np.inf  # its P(x|s) is not known
+    with refused("a single symbol"):
+        jp.solve(jp.DistortionProblem(frequencies(counts), 1 - np.eye(2), leakage=measure, leakage_budget=1.0))
+    several = np.array([400, 300, 0])
+    measure = from_samples(base, several)
+    free = jp.solve(jp.DistortionProblem(frequencies(several), 1 - np.eye(3), leakage=measure, leakage_budget=8.0))
+    assert value_of(measure, frequencies(several), free.mechanism) <= 8.0 + 1e-7
+
+
 def test_symbols_that_were_not_seen_and_what_is_refused():
     counts = np.array([60, 0, 40, 0])
     measure = from_samples(lk.MaxLift(), counts)

@@ -47,6 +47,7 @@ def perturbed_records(sizes: int | Sequence[int], eps: float) -> np.ndarray:
 
 def log_binomial(trials: int, probability: float) -> np.ndarray:
     """ln P(B = b), b = 0 .. trials, of a binomial variable; -inf where it cannot be."""
+    need_memory(64.0 * trials, "a distribution of counts", "use fewer records")
     b = np.arange(trials + 1)
     choose = gammaln(trials + 1) - gammaln(b + 1) - gammaln(trials - b + 1)
     return choose + xlogy(b, probability) + xlog1py(trials - b, -probability)
@@ -62,12 +63,12 @@ def perturbed_count(records: int, eps: float) -> np.ndarray:
     """
     records = whole(records, "records", low=1)
     flip = float(expit(-privacy_parameter(eps)))
-    need_memory(16.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
     return count_channel(records, flip, flip)
 
 
 def count_channel(records: int, lost: float, gained: float) -> np.ndarray:
     """P(count after | count before), (n + 1, n + 1), of records that become 0 or 1 with these probabilities."""
+    need_memory(16.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
     # Kept records are those not lost, read backwards: 1 - lost would forget a probability below 1e-16.
     rows = [
         np.convolve(np.exp(log_binomial(c, lost))[::-1], np.exp(log_binomial(records - c, gained)))
@@ -204,8 +205,8 @@ def counting_query(
     probability = float(scalar(probability, "probability", low=0.0, high=1.0))
     inside = float(scalar(inside, "inside", low=0.0))
     outside = float(scalar(outside, "outside", low=0.0))
-    x = np.arange(records + 1)
     log_prior = log_binomial(records, probability)
+    x = np.arange(records + 1)
     prior = np.exp(log_prior)
     residual = log_binomial(records, 0.5) + records * np.log(2.0) + x * inside + (records - x) * outside
     per_record = entr(probability) + entr(1.0 - probability) + probability * inside + (1.0 - probability) * outside
@@ -237,7 +238,9 @@ def sparse_count_leakage(records: int, spacing: int, eps: float, noise: str = "l
     Raises `InputError` if k does not divide n, for eps <= 0, infinite or NaN, and other noise.
     """
     groups, spacing, eps = _checked(records, spacing, eps)
-    value = _geometric(groups, spacing, eps) if _known(noise) == "geometric" else _laplace(groups, spacing * eps)
+    discrete = _known(noise) == "geometric"
+    need_memory(64.0 * groups * (spacing if discrete else 1), "a distribution of counts", "use fewer records")
+    value = _geometric(groups, spacing, eps) if discrete else _laplace(groups, spacing * eps)
     return min(max(value, 0.0), float(np.log1p(groups)))
 
 
@@ -278,7 +281,7 @@ def sparse_count_recovery(records: int, spacing: int, eps: float, noise: str = "
 
 
 def _known(noise: str) -> str:
-    if noise not in ("geometric", "laplace"):
+    if not isinstance(noise, str) or noise not in ("geometric", "laplace"):
         raise InputError("noise must be 'geometric' or 'laplace'")
     return noise
 

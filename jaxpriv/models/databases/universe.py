@@ -14,20 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import host_only, mechanism_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.validation import host_only, listed, mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 
 # Checks of single arguments that this package needs beside those of `jaxpriv._runtime.validation`.
 
 
 def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None) -> int:
-    """A whole number in [low, high]; bools and floats are refused."""
+    """A whole number in [low, high], below 2^53; bools and floats are refused."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < low or (high is not None and number > high):
         raise InputError(f"{name} must be a whole number >= {low}{'' if high is None else f' and <= {high}'}")
+    if number >= 2**53:
+        raise InputError(f"{name} must be a whole number below 2^53")
     return number
 
 
@@ -56,9 +58,7 @@ FEWER = "collapse the sequences to the statistic that the mechanism uses"
 
 def universe_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """`sizes` as a tuple of whole numbers >= 1, or `InputError` naming the position."""
-    if isinstance(sizes, str | bytes) or not isinstance(sizes, Iterable):
-        raise InputError("sizes must be a sequence of whole numbers, one for each record")
-    checked = tuple(whole(size, f"sizes[{i}]", low=1) for i, size in enumerate(sizes))
+    checked = tuple(whole(size, f"sizes[{i}]", low=1) for i, size in enumerate(listed(sizes, "sizes")))
     if not checked:
         raise InputError("sizes is empty; a database has at least one record")
     return checked
@@ -78,11 +78,13 @@ def sequences(sizes: int | Sequence[int]) -> np.ndarray:
 
 def sequence_index(records: Sequence[int], sizes: int | Sequence[int]) -> int:
     """The number of one sequence of records; `InputError` naming the record that its universe lacks."""
-    sizes = universe_sizes(sizes)
+    sizes, records = universe_sizes(sizes), listed(records, "records")
     if len(records) != len(sizes):
         raise InputError(f"records has {len(records)} entries, but sizes describes {len(sizes)} records")
-    place = [whole(record, f"records[{i}]", low=0, high=sizes[i] - 1) for i, record in enumerate(records)]
-    return int(np.ravel_multi_index(place, sizes))
+    number = 0
+    for i, (record, size) in enumerate(zip(records, sizes, strict=True)):
+        number = number * size + whole(record, f"records[{i}]", low=0, high=size - 1)
+    return number
 
 
 def over_universe(mechanism: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
@@ -118,7 +120,7 @@ def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
     Raises `InputError` naming the record whose distribution does not sum to 1 within 1e-9.
     """
     prior = np.ones(1)
-    for i, marginal in enumerate(marginals):
+    for i, marginal in enumerate(listed(marginals, "marginals")):
         prior = np.multiply.outer(prior, distribution(marginal, f"marginals[{i}]")).ravel()
     return prior
 
@@ -175,8 +177,10 @@ def neighbours_from_pairs(pairs: Iterable[Sequence[SupportsIndex]], size: int, *
     two whole numbers in range.
     """
     size = whole(size, "size", low=1)
+    need_memory(float(size) ** 2, "a relation between all databases", FEWER)
     relation = np.zeros((size, size), dtype=bool)
-    for number, pair in enumerate(pairs):
+    for number, given in enumerate(listed(pairs, "pairs")):
+        pair = listed(given, f"pairs[{number}]")
         if len(pair) != 2:
             raise InputError(f"pairs[{number}] has {len(pair)} entries, not 2")
         i, j = (whole(entry, f"pairs[{number}][{side}]", low=0, high=size - 1) for side, entry in enumerate(pair))

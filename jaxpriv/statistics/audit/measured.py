@@ -198,8 +198,7 @@ class ReleaseExcess:
     Attributes:
         records: n.
         leakage: I(S;Y) of the pairs.
-        direct: I(S;Y|X), the information of Y about S beyond X; 0 for a mapping of X. The leakage of the
-            mapping W is at least `leakage - direct`.
+        direct: I(S;Y|X), the information of Y about S beyond X; 0 for a mapping of X.
         distortion: E d(X,Y); None without a distortion.
         disclosure: I(X;Y).
         at: what the optimum has in common with the release.
