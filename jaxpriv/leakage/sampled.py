@@ -46,10 +46,12 @@ class SampledLift(AbstractPointwiseLeakage):
         given: f_s (s, x) of another private attribute, with `given_radius` (s,); None: X itself is private.
         given_radius: half the radii.
         ends: what is bounded: "raised" (max-lift), "lowered" (min-lift), "spread" (LDP).
+        complete: whether no symbol was left out for a count of 0.
 
     Infinite where a population in the set may have P(y) or P(y|s) of 0. A symbol s that no sample showed may have mass:
     if S = X its row of the mechanism counts too; the value of other joints, where P(x|s) is not known, is infinite.
-    Raises `InputError` for a joint of another prior than `source`, and in a design on samples of a single symbol.
+    Raises `InputError` for a joint of another prior than `source`, and in a design where its value would be infinite or
+    the samples show a single symbol.
     """
 
     source: Float[Arr, " x"]
@@ -57,6 +59,7 @@ class SampledLift(AbstractPointwiseLeakage):
     given: Float[Arr, "s x"] | None
     given_radius: Float[Arr, " s"] | None
     ends: tuple[LiftEnd, ...] = eqx.field(static=True)
+    complete: bool = eqx.field(static=True, default=True)
 
     words: ClassVar[str] = "pointwise leakage of the population"
 
@@ -80,7 +83,7 @@ class SampledLift(AbstractPointwiseLeakage):
         if seen.sum() == 1 < len(seen):
             raise InputError("the samples show a single symbol: nothing can be designed on them")
         given = None if self.given is None else self.given[:, seen]
-        return SampledLift(self.source[seen], self.source_radius, given, self.given_radius, self.ends)
+        return SampledLift(self.source[seen], self.source_radius, given, self.given_radius, self.ends, bool(seen.all()))
 
     @property
     def _ratios(self) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +115,8 @@ class SampledLift(AbstractPointwiseLeakage):
         return np.exp(-limit) * a - b
 
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
+        if not self.complete and max((given > 0).sum(axis=axis).max() for axis in (0, 1)) > 1:
+            raise InputError("the joint gives a symbol no mass that no sample showed: its P(x|s) is not known")
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
         numerator, denominator = (
             part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]

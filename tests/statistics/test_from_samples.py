@@ -116,6 +116,9 @@ def test_a_mechanism_is_bounded_at_a_symbol_that_was_not_seen(base):
         jp.solve(jp.DistortionProblem(frequencies(counts), 1 - np.eye(2), leakage=measure, leakage_budget=1.0))
     several = np.array([400, 300, 0])
     measure = from_samples(base, several)
+    joint = frequencies(several)[:, None] * [[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]]
+    with refused("is not known"):
+        jp.solve(jp.DistortionProblem(joint, 1 - np.eye(2), leakage=measure, leakage_budget=0.5))
     free = jp.solve(jp.DistortionProblem(frequencies(several), 1 - np.eye(3), leakage=measure, leakage_budget=8.0))
     assert value_of(measure, frequencies(several), free.mechanism) <= 8.0 + 1e-7
 
