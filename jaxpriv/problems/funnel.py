@@ -144,8 +144,11 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
     """`target`, or the largest value where it is that but for rounding."""
     if target > largest * (1 + _ROUNDED) + _ROUNDED_NATS:
         proof = {form: target, "largest": largest}
+        shown, most = (f"{target:.6g}", f"{largest:.6g}")
+        if shown == most:
+            shown, most = (f"{target:.16g}", f"{largest:.16g}")
         raise InfeasibleError(
-            f"{form} {target:.16g} is above {name} = {largest:.16g} nats, the most that any mechanism reaches", proof
+            f"{form} {shown} is above {name} = {most} nats, the most that any mechanism reaches", proof
         )
     return min(target, largest)
 
