@@ -1,4 +1,4 @@
-"""Proximal augmented Lagrangian method: optima of linear programs in few passes, to many digits, in jit, vmap and grad too."""
+"""Proximal augmented Lagrangian method: optima of linear programs in few passes, to many digits, in traces too."""
 
 import jax
 import numpy as np
