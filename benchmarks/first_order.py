@@ -1,7 +1,7 @@
 """How many passes do first-order methods take to a certified gap, for every kind of measure?
 
-    python -m benchmarks.first_order [--sizes 16 64] [--private 4] [--seed 3] [--passes 6000] [--measures NAME ...]
-        [--figure PATH]
+    python -m benchmarks.first_order [--sizes 16 64] [--private 4] [--seed 3] [--passes 6000] [--joint mixed]
+        [--measures NAME ...] [--figure PATH]
 
 A pass is one product with the rows of the measures, one with their transpose and one softmax of every entry; a look at
 the gap counts as two, and a step of the interior-point method as the passes that have as many multiplications as its
@@ -9,7 +9,8 @@ systems. For each measure and method a row says after how many passes the certif
 1e-3, ..., 1e-6 of the optimum (-: not within so many passes), and whether a bound was ever above the optimum, which the
 interior-point method knows to 1e-9. Passes do not depend on the machine; times do, and none is printed.
 
-The joint is Dirichlet(1) with 5 % of smooth bumps over ordered symbols, costs are |x - y|/n; budgets are 12 % of what
+The joint is Dirichlet(1) with 5 % of smooth bumps over ordered symbols (`mixed`), without them (`random`), or the bumps
+with 1e-4 of a uniform joint (`bumps`); costs are |x - y|/n; budgets are 12 % of what
 an independent release costs, limits are in nats.
 """
 
@@ -92,13 +93,18 @@ METHODS: dict[str, Any] = {
 }
 
 
-def problem_of(name: str, symbols: int, private: int, seed: int) -> jp.DistortionProblem:
+# The parts of the random joint, of the bumps and of the uniform joint.
+JOINTS = {"mixed": (1.0, 0.05, 0.0), "random": (1.0, 0.0, 0.0), "bumps": (0.0, 1.0, 1e-4)}
+
+
+def problem_of(name: str, symbols: int, private: int, seed: int, kind: str = "mixed") -> jp.DistortionProblem:
     """The instance of a measure."""
     rng = np.random.default_rng(seed)
     place = (np.arange(symbols) + 0.5) / symbols
     centre, width = rng.uniform(size=(private, 1)), rng.uniform(0.05, 0.2, size=(private, 1))
     bumps = rng.dirichlet(np.ones(private))[:, None] * np.exp(-0.5 * ((place - centre) / width) ** 2)
-    joint = rng.dirichlet(np.ones(private * symbols)).reshape(private, symbols) + 0.05 * bumps / bumps.sum()
+    drawn = rng.dirichlet(np.ones(private * symbols)).reshape(private, symbols)
+    joint = np.tensordot(JOINTS[kind], [drawn, bumps / bumps.sum(), np.full(drawn.shape, 1.0 / drawn.size)], 1)
     joint /= joint.sum()
     costs = abs(place[:, None] - place)
     measure, limit = MEASURES[name]
@@ -177,6 +183,7 @@ def main() -> None:
     parser.add_argument("--private", type=int, default=4)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--passes", type=int, default=6000)
+    parser.add_argument("--joint", default="mixed", choices=list(JOINTS))
     parser.add_argument("--measures", nargs="+", default=list(MEASURES), choices=list(MEASURES))
     parser.add_argument("--figure", help="a file for a picture of the certified gaps against passes")
     asked = parser.parse_args()
@@ -185,7 +192,7 @@ def main() -> None:
     courses: dict[tuple[str, int, str], Course] = {}
     for symbols in asked.sizes:
         for name in asked.measures:
-            problem = problem_of(name, symbols, asked.private, asked.seed)
+            problem = problem_of(name, symbols, asked.private, asked.seed, asked.joint)
             optimum = jp.solve(problem, tol=1e-9).value
             for method in METHODS:
                 course = course_of(problem, method, asked.passes, optimum)

@@ -159,14 +159,14 @@ class AugmentedLagrangian(AbstractSolver):
         theta, phi = s.scales
         moved = jax.tree.map(jnp.subtract, point, state.centre)
         slack = scaled_size(moved.lack, phi, inverse=False) ** 2 + (moved.over**2 * phi.k).sum()
-        ways = scaled_size(moved.u, theta) ** 2 + slack
-        dual_ways = scaled_size(jax.tree.map(jnp.subtract, state.dual, state.dual_centre), phi) ** 2
-        way = jnp.sqrt(state.omega**2 * ways + dual_ways)
-        reached = scaled_size(slope, phi, inverse=False) * state.rho * state.omega <= _NEAR * way
+        way = scaled_size(moved.u, theta)
+        dual_way = scaled_size(jax.tree.map(jnp.subtract, state.dual, state.dual_centre), phi)
+        both = jnp.sqrt(state.omega**2 * (way**2 + slack) + dual_way**2)
+        reached = scaled_size(slope, phi, inverse=False) * state.rho * state.omega <= _NEAR * both
         state = eqx.tree_at(lambda at: (at.level, at.passes), state, (level, state.passes + 0.5))
         return lax.cond(
             reached | (state.newtons >= self.newtons),
-            lambda: _recentred(s, state, point, reached),
+            lambda: _recentred(s, state, point, reached, way, dual_way),
             lambda: _newton_step(s, state, point, slope),
         )
 
@@ -196,24 +196,29 @@ def _minimisers(s: Saddle, state: AugmentedState, dual: Dual, slope: Primal, lev
     """What minimises about the centre at a dual point, whose `slope` is the gradient of the Lagrangian; levels."""
     tau, centre, phi = _tau(state), state.centre, s.scales.phi
     u, level = primal_step(s, centre.u, slope, tau, level)
-    lack = jax.tree.map(lambda old, p, f: jnp.maximum(old - tau / f * p, 0.0), centre.lack, dual, Dual(*phi))
+    lack = jax.tree.map(lambda old, p, f: jnp.maximum(old - tau / f * p, 0.0), centre.lack, dual, phi)
     over = jnp.maximum(centre.over - tau / phi.k * (s.top - dual.k), 0.0)
     return SlackedPoint(u, lack, over), level
 
 
+def _pull(s: Saddle, state: AugmentedState, dual: Dual) -> Dual:
+    """The gradient of |dual - p0|^2 / (2 sigma)."""
+    sigma = _sigma(state)
+    return jax.tree.map(lambda p, old, f: (p - old) / (sigma * f), dual, state.dual_centre, s.scales.phi)
+
+
 def _slope(s: Saddle, state: AugmentedState, point: SlackedPoint) -> Dual:
     """Of the function that the Newton steps minimise, at `state.dual`, whose minimisers are `point`."""
-    rows, phi, sigma = s.map.forward(point.u), s.scales.phi, _sigma(state)
-    away = jax.tree.map(lambda p, old, f: (p - old) / (sigma * f), state.dual, state.dual_centre, Dual(*phi))
+    rows, away = s.map.forward(point.u), _pull(s, state, state.dual)
     return Dual(away.k - (rows.k + point.lack.k - point.over), away.price - (rows.price + point.lack.price - s.bounds))
 
 
-def _recentred(s: Saddle, state: AugmentedState, point: SlackedPoint, reached: Arr) -> AugmentedState:
-    """The point and its dual as the centre, certified, with new lengths."""
+def _recentred(
+    s: Saddle, state: AugmentedState, point: SlackedPoint, reached: Arr, way: Arr, dual_way: Arr
+) -> AugmentedState:
+    """The point and its dual as the centre, certified, with new lengths; the ways of both to it."""
     price = jnp.maximum(state.dual.price, 0.0)
     best = improved_linear(s.data, point.u.w, jnp.clip(state.dual.k, 0.0, s.top), price, state.best)
-    way = scaled_size(jax.tree.map(jnp.subtract, point.u, state.centre.u), s.scales.theta)
-    dual_way = scaled_size(jax.tree.map(jnp.subtract, state.dual, state.dual_centre), s.scales.phi)
     balanced = reached & (way > 0) & (dual_way > 0)
     error = jnp.log(jnp.where(balanced, dual_way / jnp.where(balanced, way * state.omega, 1.0), 1.0))
     improved = best.gap < 0.9 * state.mark
@@ -248,7 +253,7 @@ class _Face(NamedTuple):
         ones = lambda part: (part > 0).astype(tau.dtype)  # noqa: E731
         active = point.u.w > 0
         slack = Dual(ones(point.lack.k) + ones(point.over), ones(point.lack.price))
-        diagonal = jax.tree.map(lambda part, f: (tau * part + 1.0 / sigma) / f, slack, Dual(*phi))
+        diagonal = jax.tree.map(lambda part, f: (tau * part + 1.0 / sigma) / f, slack, phi)
         return _Face(active, jnp.maximum(active.sum(axis=0), 1).astype(tau.dtype), ones(point.u.v), diagonal)
 
     def projected(self, w: Arr) -> Arr:
@@ -309,8 +314,8 @@ def _solved(
 
 
 def _newton_step(s: Saddle, state: AugmentedState, point: SlackedPoint, slope: Dual) -> AugmentedState:
-    """A step along the Newton direction, as long as the slope along it is half of the first one."""
-    tau, sigma, phi = _tau(state), _sigma(state), s.scales.phi
+    """A step along the Newton direction, so long that the slope at its end is at most half of the first one."""
+    tau, phi = _tau(state), s.scales.phi
     face = _Face.of(s, state, point)
     inverse, passes = face.preconditioner(s, tau)
     down = jax.tree.map(jnp.negative, slope)
@@ -322,9 +327,8 @@ def _newton_step(s: Saddle, state: AugmentedState, point: SlackedPoint, slope: D
     def along(length: Arr, level: Arr) -> tuple[Arr, Arr]:
         dual = _along(state.dual, length, d)
         at, level = _minimisers(s, state, dual, _along(state.gradient, length, change), level)
-        away = jax.tree.map(lambda p, old, f: (p - old) / (sigma * f), dual, state.dual_centre, Dual(*phi))
         rows = _dot(at.u, change) + _dot(at.lack, d) - (at.over * d.k).sum() - d.price @ s.bounds
-        return _dot(away, d) - rows, level
+        return _dot(_pull(s, state, dual), d) - rows, level
 
     def halve(carry: tuple[Arr, Arr, Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr, Arr, Arr]:
         low, high, length, rise, level, halvings = carry

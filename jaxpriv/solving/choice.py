@@ -147,7 +147,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         raise InputError(
             f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
         )
-    if isinstance(chosen, BY_PRODUCTS) and (reason := not_by_hybrid(problem)) is not None:
+    if isinstance(chosen, BY_PRODUCTS) and (reason := not_by_products(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem, newton)
     return name, chosen, notes
@@ -173,8 +173,8 @@ def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
     return None
 
 
-def not_by_hybrid(problem: DistortionProblem) -> str | None:
-    """Why the iterations of `PrimalDualHybridGradient` are not defined, or do not converge, if that is so."""
+def not_by_products(problem: DistortionProblem) -> str | None:
+    """Why the iterations of `BY_PRODUCTS` are not defined, or do not converge, if that is so."""
     for form, measure in problem.measures:
         if measure.traits.own_rules:
             return f"takes no loss of one's own ({form})"
@@ -244,7 +244,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
         need = newton / 8.0
         by_blocks = problem.streams and problem.leakage.smooth
         smaller = "accelerated" if by_blocks else "mirror-descent" if problem.of_information else "hybrid-gradient"
-        other = MERGE if smaller == "hybrid-gradient" and not_by_hybrid(problem) else f"use solver='{smaller}'"
+        other = MERGE if smaller == "hybrid-gradient" and not_by_products(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, BY_PRODUCTS):
         need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
     else:
@@ -310,7 +310,7 @@ def _choose(problem: DistortionProblem, goal: Goal, newton: float) -> tuple[str,
     fits = _fits(newton, _AUTO_SHARE)
     if not problem.of_information:
         wanted = not fits or _compiles_sooner(problem, goal)
-        return ("hybrid-gradient" if wanted and not_by_hybrid(problem) is None else "interior-point"), ()
+        return ("hybrid-gradient" if wanted and not_by_products(problem) is None else "interior-point"), ()
     quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and _operations(problem) >= _LARGE_STEP
     if (quick or not fits) and problem.streams and not is_traced(problem):
         try:

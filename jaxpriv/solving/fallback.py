@@ -24,7 +24,7 @@ from jaxpriv.solvers import (
 )
 from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
-from jaxpriv.solving.choice import Request, not_by_hybrid, step_limit
+from jaxpriv.solving.choice import Request, not_by_products, step_limit
 from jaxpriv.solving.least_worst import least_worst_leakage
 from jaxpriv.solving.stages import Stages, off_face, solve_dense
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
@@ -172,7 +172,7 @@ _FEW_STEPS, _FEW_LOOKS = 2000, 400
 
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
-    return problem.of_information or problem.linear or _cuttable(problem) or not_by_hybrid(problem) is None
+    return problem.of_information or problem.linear or _cuttable(problem) or not_by_products(problem) is None
 
 
 def first_share(problem: DistortionProblem, clock: Clock) -> float:
@@ -217,7 +217,7 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
             return first
         if problem.linear:
             first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
-            if first.code != Status.NOT_CERTIFIED or clock.expired() or not_by_hybrid(problem) is not None:
+            if first.code != Status.NOT_CERTIFIED or clock.expired() or not_by_products(problem) is not None:
                 return first
     if clock.left < _seconds(problem):
         return first

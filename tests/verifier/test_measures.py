@@ -9,7 +9,7 @@ import pytest
 
 from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
-from jaxpriv.verifier.claims import MEASURES, Measure
+from jaxpriv.verifier.claims import DIVERGENCES, MEASURES, Measure
 from tests.cases import raised
 from tests.verifier.conftest import ONE, counted, integers
 
@@ -23,7 +23,7 @@ def every_measure():
             ends = (1.0, math.inf)
             yield from ({"name": name, "order": one} for one in (ends if name == "maximal-alpha-leakage" else ORDERS))
         elif needed == "divergence":
-            yield from ({"name": name, "divergence": one} for one in leakage.DIVERGENCES if one != "e-gamma")
+            yield from ({"name": name, "divergence": one} for one in DIVERGENCES if one != "e-gamma")
             yield from ({"name": name, "divergence": "e-gamma", "gamma": one} for one in (1.0, 1.3))
         else:
             yield from ({"name": name, "form": form} for form in forms)
@@ -42,6 +42,7 @@ def drawn(seed: int, *, zeros: bool) -> tuple[np.ndarray, np.ndarray]:
 def test_the_measures_are_those_of_the_library():
     """A measure that is entered in the library and not here would be one whose target no verifier checks."""
     assert set(MEASURES) == set(leakage.NAMES)
+    assert leakage.DIVERGENCES == DIVERGENCES
     for name, (forms, needed) in MEASURES.items():
         assert forms == leakage.forms_of(name)
         assert Measure(name).fault is None or needed is not None
