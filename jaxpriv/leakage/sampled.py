@@ -50,8 +50,8 @@ class SampledLift(AbstractPointwiseLeakage):
 
     Infinite where a population in the set may have P(y) or P(y|s) of 0. A symbol s that no sample showed may have mass:
     if S = X its row of the mechanism counts too; the value of other joints, where P(x|s) is not known, is infinite.
-    Raises `InputError` for a joint of another prior than `source`, and in a design where its value would be infinite or
-    the samples show a single symbol.
+    Raises `InputError` for a joint of another prior than `source`, and in a problem with distortion where its value
+    would be infinite or the samples show a single symbol.
     """
 
     source: Float[Arr, " x"]
@@ -80,8 +80,6 @@ class SampledLift(AbstractPointwiseLeakage):
             raise InputError("the prior of the joint, the frequencies of the samples, is traced; pass NumPy arrays")
         if np.max(abs(np.asarray(prior) - self.source)) > _ROUNDING:
             raise InputError("the prior of the joint must be the frequencies of the samples: pass P(X), shape (X,)")
-        if seen.sum() == 1 < len(seen):
-            raise InputError("the samples show a single symbol: nothing can be designed on them")
         given = None if self.given is None else self.given[:, seen]
         return SampledLift(self.source[seen], self.source_radius, given, self.given_radius, self.ends, bool(seen.all()))
 
@@ -117,6 +115,8 @@ class SampledLift(AbstractPointwiseLeakage):
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
         if not self.complete and max((given > 0).sum(axis=axis).max() for axis in (0, 1)) > 1:
             raise InputError("the joint gives a symbol no mass that no sample showed: its P(x|s) is not known")
+        if not self.complete and len(given) == 1:
+            raise InputError("the samples show a single symbol: no distortion can be limited on them")
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
         numerator, denominator = (
             part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]

@@ -114,6 +114,9 @@ def test_a_mechanism_is_bounded_at_a_symbol_that_was_not_seen(base):
     assert value_of(measure, [[0.5, 0.5], [0.0, 0.0]], np.eye(2)) == np.inf  # its P(x|s) is not known
     with refused("a single symbol"):
         jp.solve(jp.DistortionProblem(frequencies(counts), 1 - np.eye(2), leakage=measure, leakage_budget=1.0))
+    best = jp.maximum_utility(counts, (base, 1.0), confidence=0.95)
+    assert best.value == 0
+    assert best.mechanism[0] == pytest.approx(best.mechanism[1])
     several = np.array([400, 300, 0])
     measure = from_samples(base, several)
     joint = frequencies(several)[:, None] * [[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]]
