@@ -100,9 +100,12 @@ def test_the_measures_named_share_the_confidence(found):
         assert named.rows[0].upper < upper if held_out else named.rows[0].upper <= upper * (1 + 1e-9)
     pairs = [audit_pairs(COUNTS, permutations=9, measures=names, bootstrap=0) for names in (None, ["max-lift"])]
     assert pairs[1].rows[0].upper < row(pairs[0], "max-lift").upper
-    for bad in ("mutual-information", [], ["nothing"], ["sibson"], ["sibson:x"], ["sibson:2:3"]):
+    for bad in ("mutual-information", [], ["nothing"], ["sibson"], ["sibson:x"], ["sibson:2:3"], [1], np.ones(2)):
         with pytest.raises(InputError):
             audit_pairs(COUNTS, measures=bad)
+    for name, bad in (("orders", [[1], [1, 2]]), ("orders", 2.0), ("again", None), ("again", 3)):
+        with refused(f"^{name} "):
+            audit(**{name: bad})
 
 
 def test_the_bootstrap_is_an_estimate_apart(found):
@@ -128,6 +131,7 @@ def test_a_solution_of_something_else_is_refused(found):
         ({"value": value, "leakage": value, "gap": np.nan}, "gap"),
         ({"value": value, "leakage": value, "gap": -1.0}, "gap"),
         ({"value": "a", "leakage": value, "gap": 0.0}, "solution.value"),
+        ({"value": value, "gap": 0.0}, "solution.leakage"),
     ):
         with refused(words):
             audit(solution=SimpleNamespace(**parts))

@@ -33,6 +33,7 @@ from jaxpriv._runtime.validation import (
     flag,
     host_only,
     joint_array,
+    listed,
     mechanism_array,
     nonnegative,
     real_array,
@@ -316,7 +317,8 @@ def audit_mechanism(
         table, allowed, fitted = None, None, joint_array(joint)
         cells = fitted.size
     single = mechanism_array(mechanism, inputs=fitted.shape[1])
-    channel, together = _drawn_together(np.asarray(mechanism), again) if len(again) else (single, ())
+    again = listed(again, "again")
+    channel, together = _drawn_together(np.asarray(mechanism), again) if again else (single, ())
     if together and not (solution is None and gap is None):
         raise InputError("again: the gap of a solution is of one draw: give `again` without solution and gap")
     _need(*channel.shape)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.counts import count_array
-from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
+from jaxpriv._runtime.validation import listed, nonnegative, real_array, scalar, texts, whole
 from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, parameters_of
 from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
@@ -40,13 +40,14 @@ def measured(
     joint: np.ndarray, channel: np.ndarray, orders: Sequence[float], measures: Sequence[str] | None
 ) -> tuple[list[Row], list[AbstractLeakage]]:
     """The measures of a report or those that are named, further orders, and their values on the records."""
-    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
+    orders = listed(orders, "orders")
+    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if orders else []
     if measures is None:
         named = [*reported_rows()]
-    elif isinstance(measures, str) or not measures:
-        raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
     else:
-        named = [parameters_of(text) for text in measures]
+        named = [parameters_of(text) for text in texts(measures, "measures")]
+        if not named:
+            raise InputError("measures must name one, such as 'mutual-information' or 'sibson:2'")
     named += of_orders(further)
     return list(rows_of(named, joint, channel)), [by_name(**parameters) for parameters in named]
 
@@ -157,7 +158,8 @@ def certified_gap(
             raise InputError("problem: a solution that only states its gap is not verified by its problem")
         return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
-        float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
+        float(real_array(getattr(solution, part, None), f"solution.{part}", ndim=0))
+        for part in ("value", "leakage", "gap")
     )
     near = lambda number, reference: abs(number - reference) <= _SAME * (1 + abs(reference))  # noqa: E731
     if not near(value, leakage):
