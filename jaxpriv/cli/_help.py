@@ -203,8 +203,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "read": (
             "SETTING",
             "How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with"
-            " no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and "
-            "blank lines at the end), nfc (compose accents); repeat the option for several.",
+            " no header), decimal=, and thousands=. (marks of numbers), empty=NA (texts that mean an empty cell), "
+            "blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); repeat the "
+            "option for several.",
         ),
         "verify:read": REPEATED["read"],
     },

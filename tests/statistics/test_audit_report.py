@@ -8,7 +8,8 @@ import pytest
 
 from jaxpriv import DistortionProblem, leakage, solve
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
+from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, least_utility
+from jaxpriv.statistics.confidence import population
 from tests.cases import raised, refused
 from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
@@ -43,6 +44,13 @@ def test_the_four_numbers(found):
     assert found.confidence == 0.95
     assert found.holds_for == "all mechanisms"
     assert found.utility.lower < found.utility.fitted
+
+
+def test_the_utility_holds_together_with_the_upper_bounds(found):
+    """The divergence ball has a third of the failure, the confidence sets, which give the utility, the rest."""
+    sets = population(COUNTS, 0.05 * 2 / 3)
+    assert found.utility.lower == pytest.approx(least_utility(sets, MECHANISM)[0, 0], rel=1e-12)
+    assert found.utility.lower < least_utility(population(COUNTS, 0.05), MECHANISM)[0, 0]
 
 
 def test_the_gap_belongs_to_one_measure(found):

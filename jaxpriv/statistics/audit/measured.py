@@ -245,7 +245,7 @@ def excess(
     table = count_array(counts, "counts", ndim=3)
     if not table.any():
         raise InputError("counts has no record")
-    if at not in (None, "distortion", "disclosure"):
+    if not (at is None or (isinstance(at, str) and at in ("distortion", "disclosure"))):
         raise InputError("at must be 'distortion' or 'disclosure'")
     if at == "distortion" and distortion is None:
         raise InputError("at='distortion' needs a distortion")

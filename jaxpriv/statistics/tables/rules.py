@@ -384,8 +384,8 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
         raise InputError(
-            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (for numbers "
-            "with a comma, on the command line: --read decimal=,)"
+            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (on the "
+            "command line, for numbers with a comma: --read decimal=,; for texts of missing values: --read empty=TEXT)"
         )
     rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
     return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
