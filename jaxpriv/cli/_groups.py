@@ -54,7 +54,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
         "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
         "  mean distortion": fit.distortion.end(),
     }
-    joint_leakage = "not computed: more than 256 combinations"
+    joint_leakage = "not computed: more than 256^2 pairs of combinations"
     if cost.optimum is not None:
         joint_leakage = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
     lines["  one mechanism for all columns leaks"] = joint_leakage
