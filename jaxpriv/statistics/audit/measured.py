@@ -4,9 +4,10 @@ mechanism, and how much more somebody else's release leaks than the certified op
 The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
 the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
 disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
-any mapping of X with at most that distortion, or with at least that disclosure. The excess lies between I(S;Y) less the
-value of the best mapping that was found and I(S;Y) less the certified lower bound. A mapping that was fitted on few
-records looks more informative than it is, to the release and the optimum alike; `audit_pairs` bounds the population.
+any mapping of X to the same Y with at most that distortion, or to any outputs with at least that disclosure. The excess
+lies between I(S;Y) less the value of the best mapping that was found and I(S;Y) less the certified lower bound. A
+mapping that was fitted on few records looks more informative than it is, to the release and the optimum alike;
+`audit_pairs` bounds the population.
 """
 
 import os
@@ -205,7 +206,8 @@ class ReleaseExcess:
         disclosure: I(X;Y).
         at: what the optimum has in common with the release.
         optimum: I(S;Y) of the best mapping that was found.
-        lower_bound: certified: no mapping of X has less.
+        lower_bound: certified: no mapping of X has less; at the same distortion that is about mappings to the Y of the
+            counts.
         status: of the optimum: `optimal` if both are within the tolerance.
         least, most: the excess lies between `leakage - optimum` and `leakage - lower_bound`; a negative one is possible
             only where the release used S itself.
