@@ -86,7 +86,7 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
     """
     instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
     outputs = released_symbols(mechanism, released)
-    counts = np.bincount(outputs, minlength=len(mechanism.released)).astype(np.float64)
+    counts = np.bincount(outputs, minlength=len(mechanism.released))
     weights = _Weights(mechanism.matrix(), counts)
     book = mechanism.codebook
     estimates = {}
@@ -102,7 +102,7 @@ def _likeliest(matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:
     shares = np.full(len(matrix), counts.sum() / len(matrix))
     for _ in range(_STEPS):
         expected = shares @ matrix
-        shares = shares * (matrix @ np.divide(counts, expected, out=np.zeros_like(counts), where=expected > 0))
+        shares = shares * (matrix @ np.divide(counts, expected, out=np.zeros(len(counts)), where=expected > 0))
     return shares
 
 
