@@ -47,12 +47,14 @@ class Advised:
         budget: the mean distortion that it may spend: the argument of `fit`.
         distortion: what it spends.
         changed: for each useful column the share of the records in which it is changed.
-        leakage, lower_bound: of the optimal mapping: attained, and the least that is possible (units of the measure).
+        leakage, lower_bound: of the optimal mapping to the combinations that the records of the design have: attained,
+            and the least that is possible (units of the measure).
         gap: leakage - lower_bound.
         correct_guess: the chance that the best guess of the private class from the release is right.
         population: bound on the leakage in the population, from the held-out records; None where there are none, and
             for a measure without one. All bounds of an `Advice` hold together with its confidence, so a design may be
-            chosen by them.
+            chosen by them. The audit of `fit` on the same records does not know of the choice: its bounds have their
+            confidence for a design that was chosen without `population`.
         status: of the solution.
     """
 
