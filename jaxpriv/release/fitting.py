@@ -595,7 +595,7 @@ def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
         )
     held_out, level = work.held_out()
     target, nearest = work.asked.target, work.records.nearest()
-    best, upper = None, math.inf
+    best, most = None, math.inf
     for rung in range(1, _RUNGS + 1):
         if best is not None and work.clock.expired():
             break
@@ -605,15 +605,15 @@ def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
         (bound,) = sample_bounds(held_out, mapping, (work.measure,), 1 - level, kind=SampleKind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
-        upper = float(bound.upper[0, 0])
-        if not upper <= target:
+        most = float(bound.upper[0, 0])
+        if not most <= target:
             break
-        best = PopulationLimit(level, target, upper, rung, _RUNGS), trial
+        best = PopulationLimit(level, target, most, rung, _RUNGS), trial
     if best is None:
         raise NotCertifiedError(
             f"{int(held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
-            f"of the sequence leaks {target / _RUNGS:.3g} on the records of the design, is bounded by {upper:.3g} in "
-            f"the population, and {target:.3g} is asked for: take more records, fewer classes or a larger budget"
+            f"of the sequence leaks {target / _RUNGS:.3g} on the records of the design, is bounded by {upper(most, 3)} "
+            f"in the population, and {target:.3g} is asked for: take more records, fewer classes or a larger budget"
         )
     return best
 
