@@ -283,7 +283,12 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
             "changed",
         ),
-        "weight": ("COL=W", "A factor of the distortion of this column.", "1"),
+        "weight": (
+            "COL=W",
+            "A factor of the distortion of this column. Records have no weights in designs: jaxpriv joint "
+            "--survey-weight.",
+            "1",
+        ),
         "merge": (
             "HOW",
             "What symbols that are not released become: a draw from P(x), rounded so that no count follows from the "

@@ -56,7 +56,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
         if given is None and _real(column):
             given = Quantiles(4)
             without[name] = "holds real numbers"
-        elif given is None and _identifies(column):
+        elif given is None and identifies(column):
             single.add(name)
         rule = given or default_rule(column)
         empty = int(missing_rows(column, rule).sum())
@@ -140,7 +140,7 @@ def _real(column: Column) -> bool:
     return False
 
 
-def _identifies(column: Column) -> bool:
+def identifies(column: Column) -> bool:
     """Whether nearly every record has its own of these whole numbers; `InputError` for such texts."""
     values = column.values[~column.missing].tolist()
     distinct = set(values) - {""}

@@ -1,5 +1,6 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import re
 import signal
 
 import numpy as np
@@ -31,6 +32,25 @@ def test_designs_go_from_little_change_to_no_leakage(advice):
         assert one.gap <= 1e-6
         assert one.distortion <= one.budget * (1 + 1e-9)
         assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
+
+
+def test_advice_prints_as_a_line_for_each_design_rounded_against_it(advice):
+    lines = str(advice).splitlines()
+    assert lines[0] == "Advice"
+    designs = [line for line in lines if line.startswith("  budget ")]
+    assert len(designs) == len(advice.designs)
+    numbers = re.fullmatch(
+        r"  budget \S+ +(\S+) to (\S+) nats, guess right at most (\S+) %, population at most (\S+) nats", designs[2]
+    )
+    low, high, right, population = map(float, numbers.groups())
+    one = advice.designs[2]
+    assert low <= one.lower_bound <= one.leakage <= high
+    assert right >= 100 * one.correct_guess
+    assert population >= one.population
+    assert "<caption" in advice._repr_html_()
+    assert "mutual-information" in lines[1]
+    assert "1200" not in str(advice) + advice._repr_html_()  # no count of records
+    assert "600" not in " ".join(line for line in lines if "budget" not in line)
 
 
 def test_the_picture_names_the_least_distortion_at_which_nothing_leaks(advice):

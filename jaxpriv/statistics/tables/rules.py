@@ -554,7 +554,10 @@ def _middle(low: float, high: float) -> Fraction:
 
 def _fraction(text: str, what: str) -> Fraction:
     if not NUMBER.fullmatch(text):
-        raise InputError(f"{what}: a category is no number, so only `changed` can be asked for")
+        raise InputError(
+            f"{what}: a category is no number, so it is `changed` or a table of prices (answers on a scale are numbers "
+            "where the table has 1, 2, 3, ... for them)"
+        )
     nearest = float(text)
     zero = not text.lower().partition("e")[0].strip().strip("+-0.")
     if math.isinf(nearest) or (nearest == 0) != zero:
