@@ -378,8 +378,8 @@ def _curve(figures_of_part: Numbers, number: int) -> str:
         "is changed in a record (one for each changed column, unless the design has other costs). Up: the leakage, in "
         f"nats: 0 where the release reveals nothing of the private class, and {_up(curve.whole)} where it reveals all. "
         "The line is what the best possible mapping to the same combinations leaks, the band (often as thin as the "
-        "line) what is proved about it; the dot is this design. Each stop of the slider is a mapping that was computed, "
-        "on the records of the design.</p>"
+        "line) what is proved about it; the dot is this design. Each stop of the slider is a mapping that was "
+        "computed, on the records of the design.</p>"
         f"{curve_picture(curve, number)}"
         f'<label for="slider-{number}">Move along the line (arrow keys work):</label>'
         f'<input type="range" id="slider-{number}" min="0" max="{len(data) - 1}" value="{start}" step="1">'
