@@ -161,7 +161,7 @@ def measured(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interv
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
-    error = measuring_error(*mechanism.shape, value) if math.isfinite(value) else 0.0
+    error = measuring_error(len(mechanism), mechanism.shape[1], value) if math.isfinite(value) else 0.0
     return disclosure, (max(0.0, value - error), value, value + error)
 
 
