@@ -113,11 +113,13 @@ def coalition_release(
         InfeasibleError: a coalition has more than its limit already, or the budget is below the least distortion.
     """
     measure = MutualInformation() if leakage is None else leakage
-    if not isinstance(measure, AbstractMeanLeakage) or not measure.designable or not limits:
-        raise InputError("limits must name a coalition, and leakage be a mean over the outputs that has decision rules")
+    if not isinstance(measure, AbstractMeanLeakage) or not measure.designable:
+        raise InputError("leakage must be a mean over the outputs that has decision rules")
+    if not isinstance(limits, Mapping) or not limits:
+        raise InputError("limits must name a coalition: a mapping from coalitions to numbers")
     joint, table = joint_array(joint), finite(real_array(distortion, "distortion", ndim=2), "distortion")
-    given = nonnegative(np.asarray(earlier, dtype=np.float64), "earlier")
-    if given.ndim < 2 or len(given) != joint.shape[1] or len(table) != joint.shape[1]:
+    given = nonnegative(real_array(earlier, "earlier", ndim=tuple(range(2, 65))), "earlier")
+    if len(given) != joint.shape[1] or len(table) != joint.shape[1]:
         raise InputError(
             f"earlier (X, Z, ...) and distortion (X, Y) need the {joint.shape[1]} useful symbols of the joint"
         )
