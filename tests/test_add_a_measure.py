@@ -15,7 +15,7 @@ from jaxpriv import leakage as lk
 from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint, random_mechanisms
-from tests.cases import distances, thorough, value_of
+from tests.cases import distances, refused, thorough, value_of
 from tests.cli.conftest import printed
 from tests.pages import code_of, names_of_measures
 
@@ -92,6 +92,17 @@ def test_it_compiles(name):
         found = jax.jit(least)(0.4)
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.4, leakage=NEW[name])
     assert float(found) == pytest.approx(jp.solve(problem, tol=1e-9).value, abs=2e-6)
+
+
+def test_without_rules_it_is_refused_with_what_is_missing():
+    class Bare(lk.AbstractMeanLeakage):
+        traits = lk.Traits("dimensionless")
+
+        def outcome(self, w, prior):
+            return (lk.posterior_of(w) ** 2).sum()
+
+    with refused(r"Bare, or .* has no decision rules: .*`rules\(view\)` and `Traits\(UNIT, designable=True\)`"):
+        jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=0.4, leakage=Bare()))
 
 
 def test_it_is_audited():

@@ -80,6 +80,7 @@ def test_a_search_over_budgets_in_a_pipeline(frame):
     ("parameters", "words"),
     [
         ({"private": "absent"}, "not a column"),
+        ({"private": "incom"}, "not a column of X; did you mean 'income'"),
         ({"private": 7}, "not a column"),
         ({"private": ["income", "income"]}, "different"),
         ({"private": ["age", "town", "income"]}, "no useful column"),
@@ -94,6 +95,13 @@ def test_a_search_over_budgets_in_a_pipeline(frame):
 def test_bad_parameters_are_refused_by_fit(frame, parameters, words):
     with refused(words):
         PrivacyMapping(**parameters).fit(frame)
+
+
+def test_names_of_persons_are_not_released(frame):
+    """As classes of their own they would be released nearly as they are."""
+    named = frame.assign(who=[f"n{row}" for row in range(len(frame))])
+    with refused(rf"column 'who' has {len(frame)} different texts in .* identifiers have: leave it out"):
+        PrivacyMapping("income", budget=0.2).fit(named)
 
 
 def test_positions_arrays_and_a_private_target():

@@ -275,6 +275,13 @@ def scalar(
     return number
 
 
+def flag(value: object, name: str) -> bool:
+    """True or False; other values, such as the text "False", are refused."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False")
+    return bool(value)
+
+
 def instance(value: object, name: str, *kinds: type, hint: str = "") -> None:
     """`InputError` unless `value` is of one of the kinds; `hint` says how one is made."""
     if not isinstance(value, kinds):
@@ -288,6 +295,14 @@ def listed(value: object, name: str) -> list[Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable) or scalar_array:
         raise InputError(f"{name} must be a sequence, not {type(value).__name__}")
     return list(value)
+
+
+def texts(value: object, name: str) -> list[str]:
+    """The entries of a sequence of texts."""
+    entries = listed(value, name)
+    if not all(isinstance(entry, str) for entry in entries):
+        raise InputError(f"{name} must be a sequence of texts")
+    return entries
 
 
 def whole(value: object, name: str, *, low: float) -> int:

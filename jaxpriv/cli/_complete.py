@@ -41,7 +41,7 @@ def prices(ctx: typer.Context) -> list[str]:
 
 def settings() -> list[str]:
     """What --read takes."""
-    marks = ["delimiter=", "encoding=", "names=", "decimal=,", "thousands=.", "thousands=,"]
+    marks = ["delimiter=", "encoding=", "names=", "decimal=,", "thousands=.", "thousands=,", "empty="]
     return [*marks, "blanks", "nfc"]
 
 

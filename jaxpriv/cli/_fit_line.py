@@ -29,7 +29,7 @@ def fit_command(table: Path, given: Mapping[str, object]) -> str:
 
 
 def command_line(command: str, table: Path, given: Mapping[str, object]) -> str:
-    """The same of any command that takes a table."""
+    """The same of any command that takes a file."""
     words = ["jaxpriv", command, str(table)]
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"

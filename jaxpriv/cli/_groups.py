@@ -54,7 +54,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
         "  sum of the groups' leakages": f"{most(cost.apart)} (no bound on all)",
         "  mean distortion": fit.distortion.end(),
     }
-    joint_leakage = "not computed: more than 256 combinations"
+    joint_leakage = "not computed: more than 256^2 pairs of combinations"
     if cost.optimum is not None:
         joint_leakage = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
     lines["  one mechanism for all columns leaks"] = joint_leakage
@@ -73,7 +73,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     statements = dict.fromkeys(sentence for group in fit.fitted for sentence in group.statements)
     return (
         _output.aligned(lines)
-        + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget leaks less)\n"
+        + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget to its combinations leaks less)\n"
         + _output.rendered(table)
         + "".join(f"{sentence}\n" for sentence in statements)
     )

@@ -203,8 +203,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "read": (
             "SETTING",
             "How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with"
-            " no header), decimal=, and thousands=. (marks of numbers), blanks (remove blanks around values, and "
-            "blank lines at the end), nfc (compose accents); repeat the option for several.",
+            " no header), decimal=, and thousands=. (marks of numbers), empty=NA (texts that mean an empty cell), "
+            "blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); repeat the "
+            "option for several.",
         ),
         "verify:read": REPEATED["read"],
     },
@@ -282,7 +283,12 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are added.",
             "changed",
         ),
-        "weight": ("COL=W", "A factor of the distortion of this column.", "1"),
+        "weight": (
+            "COL=W",
+            "A factor of the distortion of this column. Records have no weights in designs: jaxpriv joint "
+            "--survey-weight.",
+            "1",
+        ),
         "merge": (
             "HOW",
             "What symbols that are not released become: a draw from P(x), rounded so that no count follows from the "

@@ -114,10 +114,18 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     headings = ["distortion", f"leakage\n({unit})", "guess\nright", "optimum\nthere"]
     hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())
     designs.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
+    legend = [
+        "leakage: on the records of the designs; no mapping of this budget leaks less than the optimum is at least",
+        "guess right: the best guess of the private class from the release is right in at most this share of them",
+        f"population: at most this leaks of people outside of the table, with confidence {advice.confidence:g} for all "
+        "designs",
+    ]
+    legend = legend if bounded else legend[:-1]
     return (
         "".join(f"{line}\n" for line in lines)
         + _output.rendered(designs)
         + "Whole columns hidden, and what the best design leaks that changes as much\n"
         + _output.rendered(hidden)
+        + "".join(f"{line}\n" for line in legend)
         + f"To fit one of them (here the design with budget {advice.designs[_SHOWN].budget:.4g}):\n  {command}\n"
     )

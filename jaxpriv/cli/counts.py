@@ -16,8 +16,8 @@ def counts(
     """Estimate how many records of the original table each class had, from what was released.
 
     For users of a release: a count of the released table is biased, because the release moves records between classes.
-    Each estimate has the standard error of the random draws, and the largest systematic error that is possible where
-    the design does not determine the count.
+    Each estimate has a range, the standard error of the random draws, and the largest systematic error that is possible
+    where the design does not determine the count.
     """
     from jaxpriv.release.grouped import load_mechanism
 
@@ -33,10 +33,16 @@ def counts(
             (
                 (label, *(f"{number:.0f}" for number in numbers))
                 for label, *numbers in zip(
-                    estimate.labels, estimate.count, estimate.standard_error, estimate.bias, strict=True
+                    estimate.labels,
+                    estimate.count,
+                    estimate.low,
+                    estimate.high,
+                    estimate.standard_error,
+                    estimate.bias,
+                    strict=True,
                 )
             ),
-            ["records", "standard error", "largest bias"],
+            ["records", "from", "to", "standard error", "largest bias"],
             before=[name],
             after=(),
         )
@@ -44,6 +50,7 @@ def counts(
     )
     text = (
         "Records of each class in the original table, estimated: a count may be negative, and counts need not add up.\n"
+        "In about 95 of 100 releases the count of the original table is in the range `from` to `to`.\n"
         "Where the largest bias is large, the design does not determine the count.\n"
     )
     text += _output.rendered(*tables)

@@ -82,13 +82,14 @@ def _comparison(result: "jp.statistics.audit.ReleaseExcess", units: Units) -> st
         return f"{value * per:.6g} {units}"
 
     same = f"{result.distortion:.6g} changed columns" if result.at == "distortion" else shown(result.disclosure)
+    to = " to these combinations" if result.at == "distortion" else ""
     lines = {
         f"on {result.records} records": "",
         "leakage I(S;Y) of the release": shown(result.leakage),
         "disclosure I(X;Y)": shown(result.disclosure),
         **({} if result.distortion is None else {"mean changed columns": f"{result.distortion:.6g}"}),
         f"best mapping at the same {result.at}": shown(result.optimum),
-        f"no mapping with {same} leaks less than": f"{_output.lower(result.lower_bound * per)} {units}",
+        f"no mapping{to} with {same} leaks less than": f"{_output.lower(result.lower_bound * per)} {units}",
         "excess over the optimum": f"{shown(result.least)} to {shown(result.most)}",
         "of Y on S beyond X, I(S;Y|X)": shown(result.direct),
     }

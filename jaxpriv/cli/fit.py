@@ -89,6 +89,8 @@ def fit(
     else:
         parts, text = (fitted,), _output.aligned(fitted.lines(units))
         text += "".join(f"{sentence}\n" for sentence in fitted.statements)
+    owned = " and ".join([*map(str, secret), "the numbers above"])
+    text += f"To publish: {out}. For the owner alone: {owned}.\n"
     following = {"design": out, "private": private_out, "read": columns.read, "out": "released.csv"}
     text += f"To release the records:\n  {command_line('release', table, {**following, 'receipt': 'receipt.json'})}\n"
     _output.deliver(fitted.record, json, text, files, private=True, private_files=secret)

@@ -7,6 +7,7 @@ from pathlib import Path
 import jaxpriv as jp
 from jaxpriv.cli import _output
 from jaxpriv.cli._app import in_options
+from jaxpriv.cli._fit_line import command_line
 from jaxpriv.cli._options import Unseen, given_of
 from jaxpriv.cli._tables import table_file
 from jaxpriv.cli._work import working
@@ -45,7 +46,8 @@ def release(
     records would reveal more about them: the ledger, private-ledger-... in the folder of AUDIT.zip or else of
     DESIGN.zip, records every draw and repeats it, under other names of files too. It does not see releases from
     another folder (a copy of the design), with --no-ledger, or by other tools, nor without --id a table with other
-    rows. Rows are released in a random order. Ledger and order are for the owner: do not publish them.
+    rows. Records that another design released are counted, where its ledger is in the same folder. Rows are released
+    in a random order. Ledger and order are for the owner: do not publish them.
     """
     from jaxpriv.release.grouped import load_evidence, load_mechanism
     from jaxpriv.statistics.tables.readers import read_columns
@@ -75,13 +77,16 @@ def release(
     record = {
         "receipt": released.receipt,
         "rows": len(released.outputs),
-        **_output.record_of(released, "unseen", "served", "escaped", "singled_out", "ledgers"),
+        **_output.record_of(released, "unseen", "served", "elsewhere", "escaped", "singled_out", "ledgers"),
         "order": released.order_file,
         "disclosed": None if released.disclosed is None else released.disclosed.leakage,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,
     }
     lines = [f"{len(released.outputs)} records released; receipt in {receipt}"]
-    lines += [in_options(sentence, {"identity": "--id"}) for sentence in released.sentences]
+    names = {"identity": "--id", "after": "--after", "limit": "--limit"}
+    lines += [in_options(sentence, names) for sentence in released.sentences]
+    checked = command_line("verify", receipt, {"design": design, "after": after, "released": out})
+    lines += [f"For receivers: {out}, {receipt} and {design}. They check these by", f"  {checked}"]
     for place, drift in enumerate(drifts, 1):
         lines += [f"group {place}:"] if len(drifts) > 1 else []
         lines += drift.sentences

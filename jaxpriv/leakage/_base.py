@@ -350,7 +350,10 @@ class AbstractLeakage(AbstractRuled):
     @property
     def instead(self) -> str:
         """Why it is neither an objective nor a limit where it has no `rules`, and what is."""
-        return f"{type(self).__name__} with a measure, divergence or cost class of your own is " + _EVALUATED
+        return (
+            f"{type(self).__name__}, or a divergence or cost in it, has no decision rules: it is {_EVALUATED}. A class "
+            "of your own has them with `rules(view)` and `Traits(UNIT, designable=True)`: docs/how-to/own-measure.md"
+        )
 
     @property
     def entropic(self) -> bool:

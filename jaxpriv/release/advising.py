@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.counts import failure
-from jaxpriv._runtime.module import summary
+from jaxpriv._runtime.module import Shown, summary
+from jaxpriv._runtime.module.shown import sizes
 from jaxpriv._runtime.validation import whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, by_name, evaluate
@@ -26,6 +27,7 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
 from jaxpriv.statistics.tables.rules import column_distortion
+from jaxpriv.verifier.claims import lower, upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +47,14 @@ class Advised:
         budget: the mean distortion that it may spend: the argument of `fit`.
         distortion: what it spends.
         changed: for each useful column the share of the records in which it is changed.
-        leakage, lower_bound: of the optimal mapping: attained, and the least that is possible (units of the measure).
+        leakage, lower_bound: of the optimal mapping to the combinations that the records of the design have: attained,
+            and the least that is possible (units of the measure).
         gap: leakage - lower_bound.
         correct_guess: the chance that the best guess of the private class from the release is right.
         population: bound on the leakage in the population, from the held-out records; None where there are none, and
             for a measure without one. All bounds of an `Advice` hold together with its confidence, so a design may be
-            chosen by them.
+            chosen by them. The audit of `fit` on the same records does not know of the choice: its bounds have their
+            confidence for a design that was chosen without `population`.
         status: of the solution.
     """
 
@@ -88,8 +92,8 @@ class Hidden:
 
 
 @dataclass(frozen=True, eq=False)
-class Advice:
-    """What `advise` found.
+class Advice(Shown):
+    """What `advise` found; it prints as a line for each design.
 
     Attributes:
         designs: from the least change to the release that reveals nothing.
@@ -116,6 +120,22 @@ class Advice:
     confidence: float
 
     __repr__ = summary
+
+    def _shown(self) -> dict[str, str]:
+        unit = self.frontier.problem.leakage.unit
+        rows = {"measure": str(self.arguments["leakage"]), "alphabets": sizes(S=self.private, X=self.useful)}
+        if self.obstacles:
+            rows["other classes than given"] = ", ".join(obstacle.column for obstacle in self.obstacles)
+        rows["guess right without a release"] = f"{lower(100 * self.correct_guess, digits=4)} %"
+        for design in self.designs:
+            text = f"{lower(max(design.lower_bound, 0.0))} to {upper(design.leakage)} {unit}, guess right at most "
+            text += f"{upper(100 * design.correct_guess, digits=4)} %"
+            if design.population is not None:
+                text += f", population at most {upper(design.population, digits=4)} {unit}"
+            rows[f"budget {design.budget:.4g}"] = text
+        if any(design.population is not None for design in self.designs):
+            rows["confidence"] = f"{self.confidence:g}, for the population, all designs together"
+        return rows
 
     @property
     def record(self) -> dict[str, Any]:

@@ -39,7 +39,11 @@ def count_pairs(
         raise InputError(f"column {min(both)!r} is in `private` and in `released`: its values would be disclosed fully")
     data = count_table(source, private=private, useful=released, rules=rules, sparse=True).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
-    fitted = ", ".join(repr(name) for name, rule in (rules or {}).items() if isinstance(rule, Quantiles))
+    fitted = ", ".join(
+        repr(name)
+        for name, rule in (rules or {}).items()
+        if isinstance(rule, Quantiles) or getattr(rule, "least", None) is not None
+    )
     if fitted:
         chosen += (f"NOT so here: the classes of {fitted} were chosen on these records; bounds are as if given.",)
     return data, chosen
@@ -61,7 +65,8 @@ def audit_design(
     Args:
         source: records with the private and useful columns of the design.
         design: the mechanism; of one that looks at earlier draws what receivers of all of them have is audited.
-        releases: what it released of these records: the table, or counts (X, Y). Adds `conformity`.
+        releases: what it released of these records: the table, or counts (X, Y). Adds `conformity`, of a table without
+            the records that the design suppresses.
         order: the record of each row of that table, int64 (n,): `Released.order`, or the file of it that `jaxpriv
             release` wrote, where releases are a file too; by default row for row.
         again: further designs with the same useful symbols, whose draws for the same records are independent of it
@@ -121,7 +126,7 @@ def audit_mapping(
         attributes: (X, b) whole numbers, the classes of each useful symbol: `useful_attributes` of the dataset, or
             `attributes` in the file of `jaxpriv solve`.
         counts: the table (`count_table`), with the columns and classes that the attributes belong to; or
-        joint: the same, whose frequencies are taken as they are: no bounds for a population.
+        joint: the same, whose joint, of weighted records too, is taken as it is: no bounds for a population.
         releases: what the mapping released of these records: counts (X, Y), or the table, if the outputs of the mapping
             are its useful symbols. Adds `conformity`.
         released: the columns of that table, by default those that are useful.
@@ -129,8 +134,8 @@ def audit_mapping(
         options: those of `audit_mechanism`.
 
     Raises:
-        InputError: as `audit_mechanism`; both or neither of counts and joint; records that are no symbol of the
-            mapping; released values of no class; columns or an order of releases that are no table.
+        InputError: as `audit_mechanism`; both or neither of counts and joint; counts of weighted records; records that
+            are no symbol of the mapping; released values of no class; columns or an order of releases without a table.
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")
@@ -144,8 +149,7 @@ def audit_mapping(
         releases = releases_by_symbols(releases, released, ordered, table.codebook, attributes)
     elif released is not None:
         raise InputError("released: it is about a table in releases")
-    arguments: dict[str, Any] = {name: records.counts if joint is None else records.counts / records.counts.sum()}
-    arguments |= {"releases": releases, "statements": (_PRIVATE_ALPHABET,)}
+    arguments: dict[str, Any] = {name: records.counts, "releases": releases, "statements": (_PRIVATE_ALPHABET,)}
     return audit_mechanism(mechanism, **arguments, **cast("dict[str, Any]", options))
 
 

@@ -2,9 +2,17 @@
 
 Of n records, n_x with the useful symbol x, the release has m_y with the output y. E m = n W for the counts n (X,), so
 for every g (Y,) the sum of g(y) over the released records is an estimate of sum_x n_x (W g)(x). For the records of a
-class, h(x) = 1 or 0, it is off by at most n max_x |(W g)(x) - h(x)| on average, whatever the table was, and its
-variance over the draws is sum_x n_x ((W g^2)(x) - (W g)(x)^2). The weights g are those of ridge regressions of h on
-the rows of W, with the penalty at which largest bias and standard error together are smallest.
+class, h(x) = 1 or 0, it is off by sum_x n_x d(x) on average, d = h - W g, and its variance over the draws is
+sum_x n_x ((W g^2)(x) - (W g)(x)^2). The weights g are those of ridge regressions of h on the rows of W, with the
+penalty at which n max |d| and the standard error together are smallest.
+
+n max |d| bounds the systematic error of all tables. Most of them would not have been released as this one: each mean
+(n W)_y is in an interval about m_y, of Clopper and Pearson, which also holds where the draws have different
+probabilities (Hoeffding 1956, Theorem 5). So for every l (Y,)
+
+    sum_x n_x d(x)  <=  n max_x (d - W l)(x)  +  sum_y max( l_y low_y, l_y high_y ) ,
+
+and the duals of the linear program over such tables are the best l.
 """
 
 from collections.abc import Mapping
@@ -16,6 +24,7 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
 from jaxpriv.release.matching import released_symbols
 from jaxpriv.release.mechanism import MADE_BY_FIT, Mechanism
+from jaxpriv.statistics.confidence.sets import clopper_pearson_together
 from jaxpriv.statistics.tables.readers import Source
 
 # Ridge penalties, as shares of the largest squared singular value: at the least one a fit is exact where one exists.
@@ -24,6 +33,11 @@ _PENALTIES = np.logspace(-14, 1, 61)
 _STEPS = 500
 # Singular values below this share of the largest one are rounding.
 _RANK = 1e-13
+# The probability that the means of the outputs are not all in their intervals: little beside the 5 in 100 of what is
+# stated. Entries of W up to which a linear program takes less than a second: of one with more, l = 0.
+_OUTSIDE, _ENTRIES = 1e-3, 250_000
+# Standard errors on either side of 95 of 100 estimates.
+_SIDE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +48,18 @@ class CountEstimate:
         labels: of the classes, (k,).
         count: (k,) float64, the estimates; they may be negative, and are not rounded.
         standard_error: (k,), of the draws: the table is held fixed.
-        bias: (k,), the largest possible systematic error; 0 (rounding apart) where the design determines the count.
+        bias: (k,), the largest systematic error that a table which agrees with the release may have; 0 (rounding
+            apart) where the design determines the count.
+        low, high: (k,), the range in which the count of the original table lies in about 95 of 100 releases: the
+            systematic errors on each side, and two standard errors.
     """
 
     labels: tuple[str, ...]
     count: np.ndarray
     standard_error: np.ndarray
     bias: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
     __repr__ = summary
 
@@ -58,7 +77,7 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
 
     For the users of a release: it takes the public design and the released table, and no other file. A count of the
     released table itself is biased, as the draws move records between classes. The count of the original table lies
-    within `bias` + 2 `standard_error` of `count` in about 95 of 100 releases.
+    between `low` and `high` in about 95 of 100 releases.
 
     Every record is an independent draw. With `unseen` a later table may have records that no class of the design
     holds; they were released as those of another symbol, and are counted there.
@@ -67,7 +86,7 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
     """
     instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
     outputs = released_symbols(mechanism, released)
-    counts = np.bincount(outputs, minlength=len(mechanism.released)).astype(np.float64)
+    counts = np.bincount(outputs, minlength=len(mechanism.released))
     weights = _Weights(mechanism.matrix(), counts)
     book = mechanism.codebook
     estimates = {}
@@ -83,7 +102,7 @@ def _likeliest(matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:
     shares = np.full(len(matrix), counts.sum() / len(matrix))
     for _ in range(_STEPS):
         expected = shares @ matrix
-        shares = shares * (matrix @ np.divide(counts, expected, out=np.zeros_like(counts), where=expected > 0))
+        shares = shares * (matrix @ np.divide(counts, expected, out=np.zeros(len(counts)), where=expected > 0))
     return shares
 
 
@@ -99,9 +118,10 @@ class _Weights:
         determined = values > _RANK * values.max()
         self.left, self.values, self.right = self.left[:, determined], values[determined], self.right[determined]
 
-    def estimates(self, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(counts, standard errors, largest biases), each (k,), of classes (X, k)."""
-        best = np.full((3, classes.shape[1]), np.inf)
+    def estimates(self, classes: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The numbers of `CountEstimate`, each (k,), of classes (X, k)."""
+        records = self.counts.sum()
+        best, gaps = np.full((3, classes.shape[1]), np.inf), np.zeros_like(classes)
         for penalty in _PENALTIES * self.values[0] ** 2:
             weights, mean, spread = self._regressed(classes, penalty)
             variance = self.records @ spread
@@ -109,11 +129,31 @@ class _Weights:
             # estimated from the release: twice its own standard error is added.
             _, _, added = self._regressed(spread, penalty)
             error = np.sqrt(variance + 2 * np.sqrt(self.records @ added))
-            bias = self.counts.sum() * abs(mean - classes).max(axis=0)
-            trial = np.array([self.counts @ weights, error, bias])
-            better = error + bias < best[1] + best[2]
-            best[:, better] = trial[:, better]
-        return best[0], best[1], best[2]
+            trial = np.array([self.counts @ weights, error, records * abs(classes - mean).max(axis=0)])
+            better = trial[1:].sum(axis=0) < best[1:].sum(axis=0)
+            best[:, better], gaps[:, better] = trial[:, better], (classes - mean)[:, better]
+        count, error, _ = best
+        above, below = ([self._largest(sign * gap) for gap in gaps.T] for sign in (1.0, -1.0))
+        low, high = count - below - _SIDE * error, count + above + _SIDE * error
+        return count, error, np.maximum(np.maximum(above, below), 0.0), np.maximum(low, 0.0), np.minimum(high, records)
+
+    def _largest(self, gap: np.ndarray) -> float:
+        """At least the largest sum_x n_x gap(x) over the tables n (X,) that agree with the release."""
+        from scipy.optimize import linprog  # costs a third of a second: imported where needed
+
+        records = self.counts.sum()
+        whole = records * gap.max()
+        if whole <= 0.5 or self.matrix.size > _ENTRIES:  # half a record is none
+            return whole
+        low, high = records * np.stack(clopper_pearson_together(self.counts, records, _OUTSIDE))
+        sides, total = np.vstack([self.matrix.T, -self.matrix.T]), np.ones((1, len(gap)))
+        result = linprog(-gap, sides, np.append(high, -low), total, [records], method="highs")
+        if result.status != 0:  # no such table: it is none that the design released
+            return whole
+        below, above = result.ineqlin.marginals.reshape(2, -1)
+        slopes = above - below
+        proved = records * (gap - self.matrix @ slopes).max() + np.maximum(slopes * low, slopes * high).sum()
+        return min(whole, proved)
 
     def _regressed(self, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g (Y, k), W g (X, k), and what a record of each symbol adds to the variance, W g^2 - (W g)^2."""

@@ -137,10 +137,11 @@ class Fitted(Shown):
             f"on the {int(self.evidence.counts.sum())} records of the design": "",
         }
         objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
+        outputs = "" if release.distortion is None else " to these Y"
         names = {
             **_NAMES,
             **(_AFTER if release.earlier else {}),
-            "lower_bound": f"no mapping has less {objective} than",
+            "lower_bound": f"no mapping{outputs} has less {objective} than",
         }
         for name, claim in self.claims.items():
             # Of a funnel with more than two private symbols what the solver proved; the statements say so.
@@ -309,7 +310,8 @@ def fit(source: Source, request: FitRequest) -> Fitted:
 
     The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
     of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, and
-    only those are released that a record of the design has: the mapping is a function of the records of the design.
+    only those are released that a record of the design has: the mapping is a function of the records of the design. Its
+    bound is about mappings to these; one that released other combinations could leak less.
 
     Raises `InputError` for bad columns, numbers and options, `InfeasibleError` if no mechanism meets the target,
     `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a

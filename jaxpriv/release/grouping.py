@@ -43,7 +43,7 @@ from jaxpriv.verifier import archive
 from jaxpriv.verifier.claims import Claim, down, lower, up, upper
 from jaxpriv.verifier.releases import column_names
 
-# Combinations of one design for comparison.
+# Pairs of combinations x and y of one design for comparison: the square of this.
 _COMPARED = 256
 # Budgets of the curves by which a total is split, as shares of the least distortion that reveals nothing: denser where
 # the curves are steeper. Chords of 17 points are a few percent above a curve.
@@ -72,8 +72,9 @@ class GroupingCost:
         apart: the sum of the groups' own leakages, at most.
         joint: of all groups together, at most. It is larger than `apart` where columns of several groups reveal
             together what none of them does, smaller where groups reveal the same.
-        optimum: (lower, upper): the least leakage of one mechanism for all columns with the same mean distortion; None
-            for more than 256 combinations. The grouping costs `joint` - `optimum` at the most.
+        optimum: (lower, upper): the least leakage of one mechanism for all columns, to whatever the groups can release,
+            with the same mean distortion; None for more than 256^2 pairs of combinations. The grouping costs `joint` -
+            `optimum` at the most.
     """
 
     apart: float
@@ -263,10 +264,11 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
     low = sum((Fraction(claim.lower or 0) for claim in spent), Fraction(0))
     high = sum((Fraction(claim.upper or 0) for claim in spent), Fraction(0))
     optimum = None
-    if records.seen.sum() <= _COMPARED:
+    seen = records.seen
+    if int(seen.sum()) * math.prod(len(side.costs) for side in sides) <= _COMPARED**2:
         clock.begin("one mechanism for all columns")
-        side = _Side.of(records, names, distortion, weights)
-        problem = DistortionProblem(side.joint, side.costs, budget=float(high))
+        joint, costs = records.design[:, seen] / records.design.sum(), _together(sides, seen)
+        problem = DistortionProblem(joint, costs, budget=float(high))
         best = solve_within(problem, Request(clock, Goal(request.tol, 0.0)))
         optimum = float(best.lower_bound), float(best.value)
     apart = tuple(group.claims["leakage"] for group in designs.fitted)
@@ -299,6 +301,8 @@ def of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: 
     are at least and at most the products of those of the W_g.
     """
     private, held_out = evidence.records[:, 0], evidence.records[:, -1]
+    by_private = np.zeros(len(evidence.parts[0].counts), dtype=np.int64)
+    np.add.at(by_private, private, held_out)
     common = ratio = released = 1.0
     for part in mechanism.parts:
         matrix = part.matrix()
@@ -308,7 +312,7 @@ def of_population(mechanism: GroupedMechanism, evidence: GroupedEvidence, beta: 
         released *= int(used.sum())
     return from_fitted_information(
         evidence.leakage(mechanism, held_out=True)[0].most,
-        np.bincount(private, held_out, minlength=len(evidence.parts[0].counts)),
+        by_private,
         released,
         beta,
         common=common,
@@ -339,6 +343,15 @@ class _Side:
         kinds, factors = _within(names, distortion), _within(names, weights)
         costs = column_distortion(book, different[seen], kinds=kinds, weights=factors)
         return cls(tuple(names), symbols, counts[:, seen] / counts.sum(), costs)
+
+
+def _together(sides: Sequence[_Side], seen: np.ndarray) -> np.ndarray:
+    """d (X, Y) between the combinations of all columns that are seen and what the groups can release: more of them."""
+    total = np.zeros((int(seen.sum()), 1))
+    for side in sides:
+        place = np.unique(side.symbols[seen], return_inverse=True)[1]
+        total = (total[:, :, None] + side.costs[place][:, None, :]).reshape(len(total), -1)
+    return total
 
 
 def _combinations(records: CountedParts, names: Sequence[str]) -> tuple[Codebook, np.ndarray, np.ndarray]:

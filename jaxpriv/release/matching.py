@@ -23,8 +23,8 @@ class CountedRecords:
     """Records by the alphabet of a mapping.
 
     Attributes:
-        counts: (S, X) whole numbers of records; S are the private combinations that occur in these records.
-        useful: (n,) the useful symbol x of each record.
+        counts: (S, X) whole numbers of records, or a joint; S are the private combinations that occur in these records.
+        useful: (n,) the useful symbol x of each record; -1 for one that is released independently of what it is.
     """
 
     counts: np.ndarray
@@ -48,11 +48,11 @@ class CountedRecords:
         return replace(self, useful=self.useful[order])
 
     def released_as(self, symbols: np.ndarray, outputs: int) -> np.ndarray:
-        """Counts (X, Y) of the pairs of these records and of symbols y (n,) that were released of them."""
+        """Counts (X, Y) of the pairs of these records with a symbol and of y (n,), what was released of all of them."""
         if len(symbols) != len(self.useful):
             raise InputError(f"releases has {len(symbols)} rows, the records {len(self.useful)}; they go row by row")
-        counts = np.zeros((self.counts.shape[1], outputs), dtype=np.int64)
-        np.add.at(counts, (self.useful, symbols), 1)
+        counts, located = np.zeros((self.counts.shape[1], outputs), dtype=np.int64), self.useful >= 0
+        np.add.at(counts, (self.useful[located], symbols[located]), 1)
         return counts
 
 
@@ -89,15 +89,22 @@ def counts_by_design(source: Source, design: Mechanism) -> CountedRecords:
     x = design.locate_codes(records.useful)
     counts = np.zeros((int(s.max()) + 1, len(design.useful)), dtype=np.int64)
     np.add.at(counts, (s.ravel(), x), 1)
-    return CountedRecords(counts, x)
+    # What a suppressed record was released by is not known: x is another draw for it.
+    suppressed = design.unknown(records.useful) & (design.unseen == "suppress")
+    return CountedRecords(counts, np.where(suppressed, -1, x))
 
 
 def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "counts") -> CountedRecords:
-    """The same where the useful symbols are the rows of `attributes` (X, b); `name`: what an error calls the table."""
-    useful = table.codebook.useful
+    """The same where the useful symbols are the rows of `attributes` (X, b): the "counts" or, as `name`, the "joint".
+
+    `InputError` for counts where the joint is that of weighted records.
+    """
+    useful, data = table.codebook.useful, table.dataset
+    if name == "counts" and not np.allclose(data.joint, data.counts / data.counts.sum(), rtol=1e-12, atol=0):
+        raise InputError("counts: the records are weighted; counts bound nothing for a weighted population: give joint")
     if attributes.ndim != 2 or attributes.shape[1] != len(useful) or attributes.dtype.kind not in "iu":
         raise InputError(f"attributes must be whole numbers, one column for each of the {len(useful)} useful ones")
-    places = places_of(table.dataset.useful_attributes, attributes)
+    places = places_of(data.useful_attributes, attributes)
     symbols = places[table.useful_symbols]
     unknown = np.flatnonzero(symbols < 0)
     if unknown.size:
@@ -105,8 +112,9 @@ def counts_by_symbols(table: CountedTable, attributes: np.ndarray, name: str = "
             f"{name}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
             f"(such rows: {unknown.size})"
         )
-    counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
-    counts[:, places] = table.dataset.counts
+    of_table = getattr(data, name)
+    counts = np.zeros((len(of_table), len(attributes)), dtype=of_table.dtype)
+    counts[:, places] = of_table
     return CountedRecords(counts, symbols)
 
 

@@ -2,7 +2,8 @@
 
 A column of real numbers has no classes of its own, an empty cell has none, and where useful or private columns make
 more combinations than there are records for, or more than a design may have, the column with the most classes gets
-about half of them, as often as necessary.
+about half of them, as often as necessary: quantiles of numbers, and of texts the frequent ones, while most records keep
+a class that says something. What looks like an identifier, and numbers that are written as texts, are named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +15,17 @@ from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError
 from jaxpriv.release.counting import CrowdedError, Parts
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
-from jaxpriv.statistics.tables.readers import Column
+from jaxpriv.statistics.tables.readers import Column, row_text
 from jaxpriv.statistics.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.verifier.releases import NUMBER, column_names
+from jaxpriv.verifier.releases import NUMBER, column_names, number_form
 
 _MISSING = "missing"
+# Up to so many different real numbers are classes; so many different numbers among texts are no answers 1, 2, 3.
+_FEW, _MANY = 8, 16
+# The share of the records that may be of the class `other`.
+_MOST_OTHER = 2 / 3
+# The ways to write numbers that a file may have, and how it is then read.
+_MARKS = {(",", ""): ["decimal=,"], (",", "."): ["decimal=,", "thousands=."], (".", ","): ["thousands=,"]}
 
 
 @dataclass(frozen=True)
@@ -35,18 +42,22 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
 
     `symbols`: most combinations of useful classes, and of private ones. With `sparse` fewer than five records for a
     symbol are no obstacle.
-    Raises `InputError` where columns of two classes each are still too many.
+    Raises `InputError` where the fewest classes are still too many, for texts that identify records, and for numbers
+    that are written as texts.
     """
     asked = parts.request
     private, useful, rules = column_names(asked.private), column_names(asked.useful), asked.rules or {}
     without: dict[str, str] = {}
     crowded: dict[str, str] = {}
     chosen: dict[str, Rule] = {}
+    single: set[str] = set()
     for name in dict.fromkeys((*private, *useful)):
         column, given = parts.columns[name], rules.get(name)
         if given is None and _real(column):
             given = Quantiles(4)
             without[name] = "holds real numbers"
+        elif given is None and identifies(column):
+            single.add(name)
         rule = given or default_rule(column)
         empty = int(missing_rows(column, rule).sum())
         if empty and rule.missing is None:
@@ -66,14 +77,18 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                 if coarser is not None:
                     break
             else:
-                message = (
-                    f"{side}: columns of two classes each make {size} combinations, too many for {rows} records of the "
-                    f"design: name fewer {side} columns"
-                )
+                message = f"{side}: with the fewest classes found for them the columns make {size} combinations, "
+                message += f"too many for {rows} records of the design: name fewer {side} columns"
                 if len(names) == 1 and size > most:
                     message = (
                         f"{side}: {rows} records of the design are too few for {size} classes of column {names[0]!r}, "
                         f"with {ROWS_PER_SYMBOL} each"
+                    )
+                if left := [name for name in names if len(fitted[name].labels) > _FEW]:
+                    message += (
+                        f"; merging rare texts would leave most records of {', '.join(map(repr, left))} in one class: "
+                        "make a coarser column in the table (of dates the month or the year, of codes their first "
+                        "characters)"
                     )
                 if side == "private":
                     raise InputError(message)
@@ -81,7 +96,9 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                 raise CrowdedError(message, classes, most, needed)
             crowded.setdefault(
                 name,
-                f"has {len(fitted[name].labels)} classes, with which the {side} columns make {size} combinations, "
+                f"has {len(fitted[name].labels)} classes, "
+                + "as many as an identifier has (leave it out if it is one), " * (name in single)
+                + f"with which the {side} columns make {size} combinations, "
                 + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
             )
             chosen[name], fitted[name] = coarser, parts.fitted(name, coarser)
@@ -94,18 +111,47 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
 
 
 def _real(column: Column) -> bool:
-    """Whether a column holds numbers that are not all whole; a CSV file has them as texts."""
+    """Whether a column holds numbers that are not all whole, more than a few; a CSV file has them as texts.
+
+    `InputError` for numbers with other marks, and for numbers among which there are a few other texts.
+    """
     if column.kind != "text":
         return column.kind == "number"
     texts = set(column.values[~column.missing].tolist()) - {""}
-    if not all(map(NUMBER.fullmatch, texts)):
-        if all(NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
-            raise InputError(
-                f"column {column.name!r} holds numbers with a comma: read the table with decimal=, (on the command "
-                "line --read decimal=,), or give the column a rule (--bins COL=categories)"
-            )
+    words = {text for text in texts if not NUMBER.fullmatch(text)}
+    if not words:
+        return len(texts) > _FEW and not all(float(text).is_integer() for text in texts)
+    ways = [read for marks, read in _MARKS.items() if all(map(number_form(*marks).fullmatch, texts))]
+    if ways:
+        line = " or ".join(
+            f"with {' and '.join(way)} (on the command line --read {' --read '.join(way)})" for way in ways
+        )
+        raise InputError(
+            f"column {column.name!r} holds numbers with a comma: read the table {line}, or give the column a rule "
+            "(--bins COL=categories)"
+        )
+    if len(words) <= 3 and len(texts) > _MANY:
+        rows = np.flatnonzero(column.mapped(words.__contains__, bool) & ~column.missing)
+        raise InputError(
+            f"column {column.name!r} holds numbers and {len(words)} other text{'s' * (len(words) > 1)} ({len(rows)} "
+            f"rows, the first is {row_text(rows[0])}): if that means a missing value, read the table with empty=TEXT "
+            "(on the command line --read empty=TEXT); otherwise give the column a rule (--bins COL=categories)"
+        )
+    return False
+
+
+def identifies(column: Column) -> bool:
+    """Whether nearly every record has its own of these whole numbers; `InputError` for such texts."""
+    values = column.values[~column.missing].tolist()
+    distinct = set(values) - {""}
+    if len(distinct) <= _MANY or len(distinct) < 0.9 * len(values):
         return False
-    return not all(float(text).is_integer() for text in texts)
+    if column.kind == "text" and not all(map(NUMBER.fullmatch, distinct)):
+        raise InputError(
+            f"column {column.name!r} has {len(distinct)} different texts in {len(values)} records, as names and "
+            "identifiers have: leave it out, or give it a rule (on the command line --bins)"
+        )
+    return True
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
@@ -114,7 +160,7 @@ def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes:
 
 
 def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | None:
-    """A rule with at most half the classes (about), two at least; None where there is none."""
+    """A rule with about half the classes, two at least; None where there is none, or only one with most in `other`."""
     column, size = parts.columns[name], len(fitted.labels) - (rule.missing is not None)
     if size <= 2:
         return None
@@ -127,13 +173,16 @@ def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | 
         plain = replace(rule, values=None, least=None).fit(column)
         records = np.sort(np.bincount(plain.encode(column), minlength=len(plain.labels)))[::-1]
         # All but the most frequent ones, so many that with "other" half are left.
-        least = [int(records[max(size // 2 - 1, 1)]) + 1, int(records[1]) + 1]
+        least = [int(records[max((size + 1) // 2 - 1, 1)]) + 1, int(records[1]) + 1]
         candidates = [replace(rule, values=None, least=number) for number in least]
     for candidate in candidates:
         try:
             refitted = parts.fitted(name, candidate)
         except InputError:  # all quantiles are the smallest value
             continue
-        if 2 <= len(set(refitted.encode(column).tolist())) < size + (rule.missing is not None):
+        codes = refitted.encode(column)
+        if isinstance(refitted, Categories) and np.mean(codes == len(refitted.values or ())) > _MOST_OTHER:
+            continue
+        if 2 <= len(set(codes.tolist())) < size + (rule.missing is not None):
             return candidate
     return None

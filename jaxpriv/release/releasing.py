@@ -223,6 +223,7 @@ RECEIVERS = {
     "alone": "receivers of this release alone",
     "together": "receivers of both",
 }
+_LEDGER = "private-ledger-"
 _FORMATS: Mapping[str, str] = {".csv": "csv", ".parquet": "parquet"}
 
 
@@ -235,6 +236,7 @@ class Released:
         order: the record that each released row is of, int64 (n,); None if rows are in the order of the table.
         unseen: records whose combination of classes has no symbol.
         served: records that were in a ledger: they keep their earlier draw.
+        elsewhere: records that the ledger of a design that is not stated holds, in one of the private folders.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
         singled_out: rows whose kept columns no other row has: who knows those of a record finds its row in any order.
         receipt: what the receipt states.
@@ -250,6 +252,7 @@ class Released:
     order: np.ndarray | None
     unseen: int
     served: int
+    elsewhere: int
     escaped: int
     singled_out: int
     receipt: Mapping[str, Json]
@@ -292,6 +295,12 @@ class Released:
             lines.append(
                 "the ledger has other records and none of these; if they were released before, `identity` was written "
                 "otherwise then (blanks, leading zeros, capital letters), and this is a second draw"
+            )
+        if self.elsewhere:
+            lines.append(
+                f"{self.elsewhere} records were released by another design before: receivers of both releases can put "
+                "them together, and no number here is about that; before publishing, state that design and a limit: "
+                "`after`, `limit`"
             )
         if self.fresh:
             lines.append(
@@ -460,6 +469,8 @@ def release(
             fresh = max(fresh, len(codes) - drawn_before)
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
+        stated = [path for design in chain for path in ledger_names(design, folders)]
+        elsewhere = looked_up.elsewhere(folders, [*stated, *paths])
         if no_ledger and served:
             raise InputError(
                 f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
@@ -502,6 +513,7 @@ def release(
         order,
         int(unknown.sum()),
         served,
+        elsewhere,
         marked,
         sum(count == 1 for count in rows.values()),
         record,
@@ -568,7 +580,7 @@ def _evenly_given(earlier: Mechanism, before: np.ndarray) -> np.ndarray:
 
 def ledger_names(mechanism: Mechanism | GroupedMechanism, folders: Sequence[Path]) -> list[Path]:
     """The names of the ledger of a design in these folders."""
-    return [folder / f"private-ledger-{_digest(mechanism)[:16]}" for folder in folders]
+    return [folder / f"{_LEDGER}{_digest(mechanism)[:16]}" for folder in folders]
 
 
 def _disclosed(
@@ -732,6 +744,23 @@ class _Looked:
         for book, asked, group in keys:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
+
+    def elsewhere(self, folders: Sequence[Path], stated: Sequence[Path]) -> int:
+        """How many of the records the ledgers in these folders hold, but for those that are `stated`."""
+        own_paths = set(map(os.path.realpath, stated))
+        recorded = np.zeros(len(self.codes), dtype=bool)
+        for path in (path for folder in folders for path in folder.glob(f"{_LEDGER}*[0-9a-f]")):
+            if os.path.realpath(path) in own_paths:
+                continue
+            try:
+                book = Ledger.load(path)
+            except (InputError, IntegrityError, ResourceError):  # no ledger of this version, or of another owner
+                continue
+            names = [book.keyed_rows(self.table.encode(), b"", len(self.codes))]
+            names += [book.keyed(who, [b""] * len(who)) for who in (_who(self.identity) if self.identity else ())]
+            for asked in names:
+                recorded |= np.isin(asked["who"], book.entries["who"])
+        return int(recorded.sum())
 
 
 def _who(identity: Sequence[Column]) -> list[list[bytes]]:

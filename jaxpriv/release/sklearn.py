@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxpriv._runtime.importing import names_of
+from jaxpriv._runtime.near import near
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import fit
+from jaxpriv.release.obstacles import identifies
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.statistics.tables.readers import Column, column_of, is_frame, is_series, parts_of_frame
 from jaxpriv.verifier.releases import EXACT
@@ -47,7 +49,8 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         leakage: the measure, a name of `jaxpriv.leakage.by_name`.
         rules: classes of columns by name or position, as for `jaxpriv.statistics.tables.count_table`.
         bins: quantile classes of numbers without a rule; text, booleans, dates (UTC, in the shortest form of ISO 8601)
-            and up to ten different whole numbers are classes as they are.
+            and up to ten different whole numbers are classes as they are. Texts of which nearly every row has its own
+            are refused without a rule: they are names or identifiers.
         unseen: what a combination of classes comes to that `fit` had not: `nearest`, `suppress` or `refuse`.
         encode: `ordinal`, the number of each class, int64; `labels`, its text.
 
@@ -171,7 +174,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             elif isinstance(column, int) and not isinstance(column, bool) and 0 <= column < len(names):
                 places.append(column)
             else:
-                raise InputError(f"private: {column!r} is not a column of X")
+                raise InputError(f"private: {column!r} is not a column of X{near(str(column), names)}")
         if len(set(places)) < len(places) or not places:
             raise InputError("private must name different columns of X")
         return sorted(places)
@@ -194,6 +197,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
                     f"column {column.name!r} is private and has {different} different texts in {len(values)} rows, too "
                     "many for classes: give it a rule in `rules`, Categories(least=10) for one"
                 )
+            identifies(column)  # refused: the release would name persons
             return Categories()
         whole = column.kind == "integer" or ((values == np.rint(values)) & (abs(values) < EXACT)).all()
         return Categories() if whole and different <= _CATEGORIES else Quantiles(self.bins)

@@ -111,7 +111,8 @@ def solve_prior_ball(
     Args:
         problem: budget form, one stored joint, mutual information, any number of distortions.
         radius: r, a number in [0, 2]; with n people, `sqrt(2 ln((2^|S| - 2)/beta)/n)` holds the population's prior
-            with probability 1 - beta (Weissman et al. 2003).
+            with probability 1 - beta (Weissman et al. 2003). That needs every private symbol that can occur in the
+            support of p: the ball gives none to a symbol without mass, of which P(x|s) is not known either.
         tol: the largest value - lower_bound that counts as `optimal`, nats.
         max_rounds: most finite programs to solve; the result is valid whenever it stops.
         time_limit, progress: as for `solve`; a step of the record is a finite program.

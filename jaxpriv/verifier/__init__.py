@@ -195,7 +195,7 @@ def verify(
         records: the CSV table that it was released from: then pairs are tested against the design. Rows in a random
             order are paired by `order` or by kept columns of `identity`; without both only totals are compared.
         read: how `records` is read, as --read of the commands has it: "delimiter=;", "encoding=latin-1", "names=A,B",
-            "decimal=,", "thousands=.", "blanks", "nfc".
+            "decimal=,", "thousands=.", "empty=NA", "blanks", "nfc".
         order: the order of the rows, a file that `release` wrote for the owner.
         identity: the columns that identify a record, as `release` has it. Without `order` they pair rows and records.
             Records with one identity in a ledger share a draw, so one of them is tested.

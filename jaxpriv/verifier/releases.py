@@ -304,14 +304,14 @@ def reading(settings: Sequence[str]) -> dict[str, Any]:
             given[name] = True
         elif name in ("delimiter", "encoding", "decimal", "thousands") and value:
             given[name] = "\t" if value in ("tab", "\\t") else value
-        elif name == "names" and value:
+        elif name in ("names", "empty") and value:
             given[name] = tuple(value.split(","))
         else:
             raise InputError(f"--read {text!r} is none of {READ}")
     return given
 
 
-READ = "delimiter=C, encoding=NAME, names=A,B, decimal=C, thousands=C, blanks and nfc"
+READ = "delimiter=C, encoding=NAME, names=A,B, decimal=C, thousands=C, empty=A,B, blanks and nfc"
 
 
 @functools.cache
@@ -355,9 +355,11 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
             rows.pop()
         for place, fields in enumerate(rows):
             texts = [field.strip() for field in fields] if "blanks" in given else fields
+            texts = [unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts
             if place or "names" in given:
-                texts = [plain_number(text, *marks) for text in texts]
-            writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
+                empty = given.get("empty", ())
+                texts = ["" if text in empty else plain_number(text, *marks) for text in texts]
+            writer.writerow(texts)
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
         raise InputError(f"{name} cannot be read as --read states") from None
     return stream.getvalue().encode()

@@ -62,7 +62,8 @@ def test_counts_of_the_original(files):
     lines = (files / "people.csv").read_text().splitlines()[1:]
     for place, name in ((1, "age"), (2, "town")):
         one = record[name]
-        for label, count, error, bias in zip(*one.values(), strict=True):
+        for label, count, error, bias, low, high in zip(*one.values(), strict=True):
             true = sum(row.split(",")[place] == label for row in lines)
             assert abs(count - true) <= bias + 5 * error + 1e-6
-    assert "standard error" in printed(line)
+            assert max(0, count - bias - 2.01 * error - 1) <= low <= high <= min(600, count + bias + 2.01 * error + 1)
+    assert "from" in printed(line)

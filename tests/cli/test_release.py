@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import stat
 from pathlib import Path
@@ -60,6 +61,20 @@ def test_released_and_verified(tmp_path):
     mistaken("verify design.zip --records people.csv", "--records goes with --released:")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")
+
+
+@pytest.mark.usefixtures("surely", "tmp_path")
+def test_what_is_for_whom_and_the_line_of_the_receivers():
+    fitted = printed(f"fit people.csv {COLUMNS} --budget 0.1 --out d.zip --private-out private/a.zip")
+    assert "To publish: d.zip. For the owner alone: private/a.zip and the numbers above.\n" in fitted
+    shown = printed("release people.csv --design d.zip --private private/a.zip --receipt r.json --out", ["my out.csv"])
+    line = shown.partition("For receivers: my out.csv, r.json and d.zip. They check these by\n")[2].splitlines()[0]
+    assert "released file: the one that the receipt is about" in printed(shlex.split(line)[1:])
+    other = "--design design.zip --out other.csv --receipt other.json"
+    assert "600 records were released by another design before" not in printed(f"release people.csv {other}")
+    again = "--design d.zip --out again.csv --receipt again.json"
+    assert "600 records were released by another design before" in printed(f"release people.csv {again}")
+    assert "state that design and a limit: --after, --limit" in printed(f"release people.csv {again} --force")
 
 
 def test_a_release_compares_the_table_with_the_records_of_the_design(tmp_path):

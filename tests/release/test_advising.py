@@ -1,5 +1,6 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import re
 import signal
 
 import numpy as np
@@ -31,6 +32,25 @@ def test_designs_go_from_little_change_to_no_leakage(advice):
         assert one.gap <= 1e-6
         assert one.distortion <= one.budget * (1 + 1e-9)
         assert one.mean_changes == pytest.approx(one.distortion, abs=1e-12)  # every changed column costs one
+
+
+def test_advice_prints_as_a_line_for_each_design_rounded_against_it(advice):
+    lines = str(advice).splitlines()
+    assert lines[0] == "Advice"
+    designs = [line for line in lines if line.startswith("  budget ")]
+    assert len(designs) == len(advice.designs)
+    numbers = re.fullmatch(
+        r"  budget \S+ +(\S+) to (\S+) nats, guess right at most (\S+) %, population at most (\S+) nats", designs[2]
+    )
+    low, high, right, population = map(float, numbers.groups())
+    one = advice.designs[2]
+    assert low <= one.lower_bound <= one.leakage <= high
+    assert right >= 100 * one.correct_guess
+    assert population >= one.population
+    assert "<caption" in advice._repr_html_()
+    assert "mutual-information" in lines[1]
+    assert "1200" not in str(advice) + advice._repr_html_()  # no count of records
+    assert "600" not in " ".join(line for line in lines if "budget" not in line)
 
 
 def test_the_picture_names_the_least_distortion_at_which_nothing_leaks(advice):
@@ -141,11 +161,62 @@ def test_a_private_column_of_real_numbers_gets_classes(texts):
     assert found.private == 4
 
 
-def test_numbers_with_a_comma_are_no_words():
+@pytest.mark.parametrize(
+    ("form", "ways"),
+    [
+        (lambda cents: f"{cents / 100:.2f}".replace(".", ","), "--read decimal=,"),
+        (lambda cents: f"{cents // 100 % 1000},{cents % 100:02d}" if cents < 10**5 else f"{cents // 10**5}.500,25",
+         "--read decimal=, --read thousands=."),
+        (lambda cents: f"{cents:,d}.5", "--read thousands=,"),
+        (lambda cents: f"{cents:07,d}", "--read decimal=,.* or with thousands=, .*--read thousands=,"),
+    ],
+)  # fmt: skip
+def test_numbers_with_a_comma_are_no_words(form, ways):
     given = crowded()
-    given["wage"] = np.array([str(one).replace(".", ",") for one in given["wage"]], dtype=object)
-    with refused(r"column 'wage' holds numbers with a comma: .*--read decimal=,"):
+    given["wage"] = np.array([form(100_000 + 37 * row) for row in range(1500)], dtype=object)
+    with refused(rf"column 'wage' holds numbers with a comma: .*{ways}"):
         advise(given, private="wage", useful=["age", "town"], rules={"age": Quantiles(4)})
+
+
+def test_numbers_with_a_few_other_texts_are_no_words():
+    given = crowded()
+    given["wage"] = given["wage"].astype(str).astype(object)
+    given["wage"][7::9] = "NA"
+    with refused(r"column 'wage' holds numbers and 1 other text \(166 rows, the first is row 7 .*--read empty=TEXT"):
+        advise(given, private="income", useful=["wage", "town"])
+    answers = np.array(["1", "2", "3", "none"], dtype=object)[np.arange(1500) % 4]  # few numbers are answers
+    assert not advise(given | {"wage": answers}, private="income", useful=["wage", "town"]).obstacles
+
+
+def test_a_few_real_numbers_are_classes():
+    given = crowded()
+    given["hours"] = np.array(["40.0", "38.5", "20.0"], dtype=object)[np.arange(1500) % 3]
+    assert not advise(given, private="income", useful=["hours", "town"]).obstacles
+
+
+def test_what_looks_like_an_identifier_is_named():
+    given = crowded() | {"id": np.arange(1500)}
+    (obstacle,) = advise(given, private="income", useful=["id", "town"]).obstacles
+    assert "column 'id' has 1500 classes, as many as an identifier has (leave it out if it is one)" in obstacle.sentence
+    given["id"] = np.array([f"n{row}" for row in range(1500)], dtype=object)
+    for sides in ({"private": "income", "useful": ["id", "town"]}, {"private": "id", "useful": "town"}):
+        with refused("column 'id' has 1500 different texts in 1500 records, as names and identifiers have"):
+            advise(given, **sides)
+
+
+@pytest.mark.parametrize("side", ["private", "useful"])
+def test_most_records_are_of_no_class_of_rare_texts(side):
+    """Such a class says nothing, and a design of it shows no leakage: what to do instead is said."""
+    given = crowded() | {"day": np.array([f"2024-{row % 400}" for row in range(1500)], dtype=object)}
+    sides = {"private": "income", "useful": "town"} | {side: "day"}
+    with refused("merging rare texts would leave most records of 'day' in one class: make a coarser column"):
+        advise(given, **sides)
+
+
+def test_five_answers_become_three_classes():
+    given = crowded() | {"answer": np.array(list("aaabbbccde") * 150, dtype=object)}
+    (obstacle,) = advise(given, private="income", useful="answer", symbols=4).obstacles
+    assert obstacle.rule == Categories(least=301)
 
 
 def test_private_combinations_are_limited_too():

@@ -97,7 +97,7 @@ def test_a_second_release_has_numbers_in_place_of_a_refusal(tmp_path, releasing,
         assert float(stated["after"]["leakage"][name]) <= float(stated["after"]["limit"])
     # Again: both keep their draws, whichever release states the other.
     again = releasing("again", other, **after, limit=0.7)
-    assert again.served == 1200
+    assert (again.served, again.elsewhere) == (1200, 0)
     assert (again.outputs == done.outputs).all()
     assert releasing("third", fitted).served == 1200
     assert releasing("fourth", other).served == 1200
@@ -263,7 +263,7 @@ def test_the_new_draw_is_from_the_row_of_a_record_and_its_earlier_draw(tmp_path,
     )
     assert wrong.p_value < 0.01  # the test sees the earlier draws
     again = releasing("again", following)
-    assert again.served == 1200
+    assert (again.served, again.elsewhere) == (1200, 0)
     assert (again.outputs == done.outputs).all()
     assert releasing("repeated", fitted).served == 1200
     design, audit = saved(following, tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 from jaxpriv.release import audit_design, audit_mapping, count_pairs, fit
 from jaxpriv.statistics import audit
-from jaxpriv.statistics.tables import Quantiles, count_table
+from jaxpriv.statistics.tables import Categories, Quantiles, count_table
 from tests.cases import raised, refused
 from tests.release.conftest import COLUMNS, Released, people
 
@@ -112,6 +112,30 @@ def test_a_mapping_is_audited_on_the_records_of_a_table(tmp_path, fitted, table)
             audit_mapping(mechanism.matrix(), mechanism.useful, **given, **QUICK)
 
 
+def test_the_joint_of_weighted_records_is_what_is_audited(table):
+    weighted = {**table, "weight": np.where(table["income"] == "low", 9.0, 1.0)}
+    counts = count_table(weighted, private="income", useful="town", weights="weight")
+    mapping, attributes = 0.1 + 0.7 * np.eye(3), counts.dataset.useful_attributes
+    found = audit_mapping(mapping, attributes, joint=counts, **QUICK).rows[0].fitted
+    assert found == audit.audit_mechanism(mapping, joint=counts.dataset.joint, **QUICK).rows[0].fitted
+    with refused("^counts: the records are weighted"):
+        audit_mapping(mapping, attributes, counts=counts, **QUICK)
+
+
+@pytest.mark.usefixtures("same_draws")
+def test_suppressed_records_do_not_make_a_release_suspect(tmp_path, table):
+    """Their symbols were drawn for the release alone: those of an audit are other ones."""
+    old = (table["age"] > 50) & (table["town"] == "north")
+    younger = {name: values[~old] for name, values in table.items()}
+    fitted = fit(younger, **COLUMNS, budget=0.15, unseen="suppress")
+    released = Released(tmp_path, table, fitted, keep_order=True)
+    assert released.done.unseen > 100
+    found = audit_design(table, fitted.mechanism, releases=released.out, **QUICK)
+    assert found.assumptions.records == len(old)
+    assert found.conformity.p_value > 0.01
+    assert found.conformity.tail > 0.01
+
+
 def test_the_records_of_a_black_box(table):
     rules = {"age": Quantiles(3)}
     data, chosen = count_pairs(table, ["income"], ["town"])
@@ -123,5 +147,7 @@ def test_the_records_of_a_black_box(table):
     assert "'age' were chosen on these records" in count_pairs(table, ["income"], ["age", "town"], rules)[1][1]
     found = audit.audit_pairs(data.counts, permutations=9, statements=chosen, **QUICK)
     assert found.assumptions.statements[-1] == chosen[0]
+    merged = count_pairs(table, "income", "town", {"town": Categories(least=390)})[1]
+    assert "'town' were chosen on these records" in merged[1]
     with refused("'town' is in `private` and in `released`"):
         count_pairs(table, ["income", "town"], ["town"])

@@ -56,6 +56,28 @@ def test_an_optimal_design_states_what_it_cannot_determine(table, place):
     assert inside >= 0.98 * total
 
 
+def test_ranges_hold_and_are_those_of_tables_that_agree(table, fitted):
+    """Symbols are merged in pairs, and one in ten records says nothing; and a release that says nothing at all."""
+    size, records = len(fitted.mechanism.table), len(table["age"])
+    matrix = np.zeros((size, size))
+    matrix[np.arange(size), np.arange(size) // 2] = 0.9
+    matrix[:, -1] += 0.1
+    mechanism = with_matrix(fitted.mechanism, matrix)
+    truth, inside, total = true_counts(mechanism, table), 0, 0
+    for _ in range(40):
+        for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
+            held = (one.low <= truth[name]) & (truth[name] <= one.high)
+            inside, total = inside + int(held.sum()), total + len(held)
+            assert (one.low >= 0).all()
+            assert (one.high <= records).all()
+            assert (one.high - one.low < 0.75 * records).all()
+            assert (abs(one.count - truth[name]) <= one.bias + 5 * one.standard_error).all()
+    assert inside >= 0.95 * total
+    hidden = with_matrix(fitted.mechanism, np.eye(size)[np.zeros(size, dtype=int)])
+    for one in estimate_counts(hidden, hidden.apply(table)).values():
+        np.testing.assert_allclose([one.low, one.high], [[0.0] * len(one.low), [records] * len(one.low)], atol=1e-6)
+
+
 def test_the_estimate_is_nearer_than_the_released_count(table):
     """Four of ten records are released as one symbol: its class is counted far too often."""
     mechanism = fit(table, **COLUMNS, budget=0.15).mechanism

@@ -102,6 +102,15 @@ def test_no_grouping_beats_one_mechanism_for_all(apart, chosen):
     assert apart.cost.joint > chosen.cost.joint + 1e-3
 
 
+def test_groups_release_combinations_that_no_record_has():
+    """Constant groups make 111, one column away from each record: a bound for all columns is not above that."""
+    rows = np.repeat([[1, 1, 0], [1, 0, 1], [0, 1, 1]], 40, axis=0)
+    table = {"s": np.repeat([0, 1, 2], 40), **dict(zip("abc", rows.T, strict=True))}
+    found = fit_groups(table, private="s", groups=[["a"], ["b"], ["c"]], budget=1.0, split=1.0)
+    assert found.cost.optimum[0] <= found.cost.joint < 1e-6
+    assert found.cost.optimum[1] < 1e-6
+
+
 def test_the_budget_is_split_at_one_price(table, apart):
     assert 0.4 - 1e-4 <= float(apart.distortion.upper) <= 0.4
     assert sum(one.mechanism.asked.target for one in apart.fitted) <= 0.4

@@ -363,6 +363,23 @@ def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     assert not (tmp_path / "b.csv").exists()
 
 
+def test_records_of_another_designs_ledger_are_counted(tmp_path, table, releasing, every):
+    """They are released all the same; with the classes of the whole table, or with a column that says who they are."""
+    other = every["watchdog"].mechanism
+    assert releasing("a", identity="id").elsewhere == 0
+    found = releasing("b", by=other)
+    assert found.elsewhere == 1200
+    assert any("1200 records were released by another design before" in sentence for sentence in found.sentences)
+    part = {name: values[::3] for name, values in {**table, "id": np.arange(1200)}.items()}
+    part["id"] = np.append(part["id"][:-100], np.arange(5000, 5100))
+    assert releasing("c", part, other, identity="id").elsewhere == 300
+    assert releasing("d", part, other).elsewhere == 0  # another table, without a column
+    (tmp_path / "elsewhere").mkdir()
+    assert releasing("e", by=other, private_folder=tmp_path / "elsewhere").elsewhere == 0
+    (tmp_path / f"private-ledger-{16 * '0'}").write_text("no ledger")
+    assert releasing("f").elsewhere == 1200
+
+
 def test_a_ledger_under_the_name_of_another_ones_is_refused(tmp_path, releasing, every):
     """It has none of the draws: a release with it would be a second draw for the same records."""
     releasing("a")

@@ -8,7 +8,8 @@ import pytest
 
 from jaxpriv import DistortionProblem, leakage, solve
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.audit import audit_mechanism, audit_pairs
+from jaxpriv.statistics.audit import audit_mechanism, audit_pairs, least_utility
+from jaxpriv.statistics.confidence import population
 from tests.cases import raised, refused
 from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM
@@ -43,6 +44,13 @@ def test_the_four_numbers(found):
     assert found.confidence == 0.95
     assert found.holds_for == "all mechanisms"
     assert found.utility.lower < found.utility.fitted
+
+
+def test_the_utility_holds_together_with_the_upper_bounds(found):
+    """The divergence ball has a third of the failure, the confidence sets, which give the utility, the rest."""
+    sets = population(COUNTS, 0.05 * 2 / 3)
+    assert found.utility.lower == pytest.approx(least_utility(sets, MECHANISM)[0, 0], rel=1e-12)
+    assert found.utility.lower < least_utility(population(COUNTS, 0.05), MECHANISM)[0, 0]
 
 
 def test_the_gap_belongs_to_one_measure(found):
@@ -92,9 +100,12 @@ def test_the_measures_named_share_the_confidence(found):
         assert named.rows[0].upper < upper if held_out else named.rows[0].upper <= upper * (1 + 1e-9)
     pairs = [audit_pairs(COUNTS, permutations=9, measures=names, bootstrap=0) for names in (None, ["max-lift"])]
     assert pairs[1].rows[0].upper < row(pairs[0], "max-lift").upper
-    for bad in ("mutual-information", [], ["nothing"], ["sibson"], ["sibson:x"], ["sibson:2:3"]):
+    for bad in ("mutual-information", [], ["nothing"], ["sibson"], ["sibson:x"], ["sibson:2:3"], [1], np.ones(2)):
         with pytest.raises(InputError):
             audit_pairs(COUNTS, measures=bad)
+    for name, bad in (("orders", [[1], [1, 2]]), ("orders", 2.0), ("again", None), ("again", 3)):
+        with refused(f"^{name} "):
+            audit(**{name: bad})
 
 
 def test_the_bootstrap_is_an_estimate_apart(found):
@@ -120,6 +131,7 @@ def test_a_solution_of_something_else_is_refused(found):
         ({"value": value, "leakage": value, "gap": np.nan}, "gap"),
         ({"value": value, "leakage": value, "gap": -1.0}, "gap"),
         ({"value": "a", "leakage": value, "gap": 0.0}, "solution.value"),
+        ({"value": value, "gap": 0.0}, "solution.leakage"),
     ):
         with refused(words):
             audit(solution=SimpleNamespace(**parts))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.statistics import audit
-from jaxpriv.statistics.confidence import l1_radius, population
+from jaxpriv.statistics.confidence import clopper_pearson, l1_radius, population
 from tests.cases import refused
 
 GOOD = np.array([[5, 3], [2, 10]])
@@ -100,3 +100,54 @@ def test_bad_audits():
         audit.audit_pairs([[1, 0], [0, 0]])
     with refused("3 outputs"):
         audit.conformity(np.ones((2, 3), int), channel)
+
+
+@pytest.mark.parametrize(
+    "value", [0.3, -7654321, np.nan, True, "3", None, 3j, [[1], [1, 2]], np.ma.masked_equal([3], 3)]
+)
+def test_an_interval_takes_whole_counts_alone(value):
+    for arguments, name in (((value, 10), "hits"), ((3, value), "draws")):
+        with refused(name) as caught:
+            clopper_pearson(*arguments, 0.05)
+        assert "7654321" not in str(caught.value)
+    for arguments, words in (
+        ((11, 10, 0.05), "hits is above draws"),
+        (([1, 2], [3, 4, 5], 0.05), "hits, draws and beta have shapes that do not match"),
+        ((3, 10, 0.0), "beta must be > 0 and < 1"),
+        ((3, 10, [0.05, np.nan]), "beta must be > 0 and < 1"),
+    ):
+        with refused(words):
+            clopper_pearson(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([0.1, 1.5], r"p_values\[1\] is above 1"),
+        ([0.1, -0.5], r"p_values\[1\] is negative"),
+        ([np.nan], r"p_values\[0\] is NaN"),
+        ([[0.1]], "p_values has 2 dimension"),
+        ("0.1", "p_values has dtype"),
+        (None, "p_values has dtype"),
+    ],
+)
+def test_p_values_are_numbers_from_0_to_1(value, words):
+    with refused(words):
+        audit.holm(value)
+
+
+def test_sentences_names_and_declarations_are_what_they_are_called():
+    half = np.full((2, 2), 0.5)
+    for value in ("one text", None, 3, [1], np.array("text")):
+        with refused("^statements must be a sequence"):
+            audit.audit_mechanism(half, counts=GOOD, statements=value, bootstrap=0)
+        with refused("^statements must be a sequence"):
+            audit.audit_pairs(GOOD, statements=value, permutations=9, bootstrap=0)
+    for value in ("ab", 3, [1, 2], np.array([1, 2])):
+        with refused("^names must be a sequence"):
+            audit.audit_attributes(GOOD, [[0, 0], [0, 1]], names=value)
+    for value in ("False", 1, None):
+        with refused("^held_out must be True or False"):
+            audit.audit_mechanism(half, counts=GOOD, held_out=value)
+        with refused("^held_out must be True or False"):
+            population(GOOD, held_out=value)

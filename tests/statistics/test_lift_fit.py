@@ -353,3 +353,27 @@ class _Broken(AbstractLiftEstimator):
 def test_scores_that_are_not_numbers_are_refused():
     with refused(r"useful\[0\] has a score that is not finite"):
         estimate(_Broken(), KEY, CHANNEL.samples(0, 1000), splits=1)
+
+
+def test_what_an_estimate_is_given_is_refused_by_name():
+    samples = from_symbols([0, 1] * 30, [0, 1, 2] * 20)
+    key = KEY
+    for arguments, name in (
+        (("plug-in", key, samples), "estimator"),
+        ((PlugIn(), 0, samples), "key"),
+        ((PlugIn(), jax.random.split(key), samples), "key"),
+        ((PlugIn(), key, [0, 1]), "samples"),
+    ):
+        with refused(f"^{name} must be"):
+            estimate(*arguments)
+    for call, name in (
+        (lambda: e_gamma(None, samples, 1.2), "report"),
+        (lambda: average(3), "lifts"),
+        (lambda: average([3]), r"lifts\[0\]"),
+        (lambda: named(["plug-in"]), "estimator"),
+        (lambda: encode(categories=[[0], [1]], sizes=2), "sizes"),
+        (lambda: PlugIn(0.5), "concentrations"),
+        (lambda: PlugIn().fit(key, "rows"), "samples"),
+    ):
+        with refused(f"^{name} must be"):
+            call()

@@ -60,18 +60,26 @@ def test_a_dialect_is_read_as_the_same_table(case, tmp_path):
         ),
         ({"thousands": "\u00a0"}, ["1\u00a0234", "12\u00a034", "1234"], ["1234", "12\u00a034", "1234"]),
         ({"thousands": ","}, ["1,234.5", "1,2", "123"], ["1234.5", "1,2", "123"]),
+        ({"empty": "NA,-999"}, ["1", "NA", "-999", "NAN", " NA"], ["1", "", "", "NAN", " NA"]),
+        ({"empty": "e\u0301", "nfc": True}, ["\u00e9", "e\u0301", "1"], ["\u00e9", "\u00e9", "1"]),
     ],
 )
 def test_numbers_are_read_in_the_marks_that_are_stated(tmp_path, marks, written, plain):
     """Those of the library and of the verifier, which has a reader of its own; names are no values."""
     path = tmp_path / "t.csv"
     path.write_text("1.234;n\n" + "".join(f"{value};1\n" for value in written))
-    found = read(TableFile(path, delimiter=";", **marks), "1.234")["1.234"]
+    stated = {name: tuple(mark.split(",")) if name == "empty" else mark for name, mark in marks.items()}
+    found = read(TableFile(path, delimiter=";", **stated), "1.234")["1.234"]
     assert found.values.tolist() == plain
-    settings = ["delimiter=;", *(f"{name}={mark}" for name, mark in marks.items())]
+    settings = ["delimiter=;", *(name if mark is True else f"{name}={mark}" for name, mark in marks.items())]
     again = tmp_path / "again.csv"
     again.write_bytes(plain_csv(path.read_bytes(), "t.csv", settings))
     assert read(again, "1.234")["1.234"].values.tolist() == plain
+
+
+def test_texts_of_an_empty_cell_are_a_sequence(tmp_path):
+    with refused("empty must be the texts that stand for an empty cell"):
+        TableFile(tmp_path / "t.csv", empty="NA")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_number_in_other_marks_is_an_error(tmp_path):

@@ -29,7 +29,18 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.counts import count_array, failure
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import host_only, joint_array, mechanism_array, nonnegative, real_array, scalar, whole
+from jaxpriv._runtime.validation import (
+    flag,
+    host_only,
+    joint_array,
+    listed,
+    mechanism_array,
+    nonnegative,
+    real_array,
+    scalar,
+    texts,
+    whole,
+)
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, Row
 from jaxpriv.problems.distortion import DistortionProblem
@@ -66,11 +77,13 @@ from jaxpriv.statistics.audit.populations import (
     NO_BOUND,
     Bound,
     SampleKind,
+    bounds_on_sets,
     leakage_bounds,
     least_utility,
     sample_bounds,
 )
 from jaxpriv.statistics.confidence import population
+from jaxpriv.statistics.confidence.sets import possible_array
 
 __all__ = [
     "Assumptions",
@@ -290,42 +303,43 @@ def audit_mechanism(
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")
-    level = failure(confidence, "confidence")
+    level, held_out = failure(confidence, "confidence"), flag(held_out, "held_out")
     failure_probability = failure(1 - level, "1 - confidence")
     if counts is not None:
         table = count_array(counts)
         if not table.any():
             raise InputError("counts has no record")
-        confidence_sets = population(table, failure_probability, possible=possible, held_out=held_out)
-        fitted, cells = confidence_sets.joint[0], int(confidence_sets.possible.sum())
+        fitted, allowed = table / table.sum(), possible_array(possible, table)
+        cells = int(allowed.sum())
     else:
         if possible is not None or held_out:
             raise InputError("possible and held_out are about counts; a joint was given")
-        table, confidence_sets = None, None
-        fitted = joint_array(joint)
+        table, allowed, fitted = None, None, joint_array(joint)
         cells = fitted.size
     single = mechanism_array(mechanism, inputs=fitted.shape[1])
-    channel, together = _drawn_together(np.asarray(mechanism), again) if len(again) else (single, ())
+    again = listed(again, "again")
+    channel, together = _drawn_together(np.asarray(mechanism), again) if again else (single, ())
     if together and not (solution is None and gap is None):
         raise InputError("again: the gap of a solution is of one draw: give `again` without solution and gap")
     _need(*channel.shape)
     rows, asked = measured(fitted, channel, orders, measures)
     certified = certified_gap(solution, problem, gap, objective, channel, rows, asked, held_out=held_out)
     estimates: Sequence[float | None] = [None] * len(rows)
-    if table is None or confidence_sets is None:
+    least = None
+    if table is None:
         # The caps are those of an empty table: whatever the population is.
         bounds = leakage_bounds(population(np.zeros(fitted.shape, np.int64), failure_probability), channel, asked)
     else:
         kind = SampleKind.HELD_OUT if held_out else SampleKind.ALL
-        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=confidence_sets.possible)
+        bounds, sets = bounds_on_sets(table, channel, asked, failure_probability, kind=kind, possible=allowed)
+        least = float(least_utility(sets, channel)[0, 0])
         estimates = resampled(table, channel, rows, asked, failure_probability, bootstrap, seed)
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
-    least = None if confidence_sets is None else float(least_utility(confidence_sets, channel)[0, 0])
     return MechanismAudit(
-        confidence=None if confidence_sets is None else level,
-        holds_for="no sample" if confidence_sets is None else "this mechanism" if held_out else "all mechanisms",
+        confidence=None if table is None else level,
+        holds_for="no sample" if table is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
-            _known_row(row, bound, estimate, certified, sampled=confidence_sets is not None, bootstrap=bool(bootstrap))
+            _known_row(row, bound, estimate, certified, sampled=table is not None, bootstrap=bool(bootstrap))
             for row, bound, estimate in zip(rows, bounds, estimates, strict=True)
         ),
         utility=Utility(utility, least),
@@ -334,8 +348,8 @@ def audit_mechanism(
             fitted.shape,
             channel.shape[1],
             cells,
-            (*_KNOWN, *(() if confidence_sets is None else (_HELD_OUT if held_out else _UNIFORM,))),
-            (*statements, *together),
+            (*_KNOWN, *(() if table is None else (_HELD_OUT if held_out else _UNIFORM,))),
+            [*texts(statements, "statements"), *together],
             black_box=False,
         ),
         conformity=None if releases is None else conformity(releases, single, seed=seed),
@@ -442,6 +456,7 @@ def audit_attributes(
     if len(codes) != table.shape[1] or not (codes == np.round(codes)).all():
         raise InputError(f"attributes must hold whole numbers, a row for each of the {table.shape[1]} symbols x")
     columns = codes.shape[1]
+    names = None if names is None else texts(names, "names")
     if names is not None and len(names) != columns:
         raise InputError(f"names has {len(names)} entries; attributes has {columns} columns")
     size = columns if most is None else min(whole(most, "most", low=0.0), columns)
@@ -539,5 +554,5 @@ def _assumptions(
         unseen_private=() if by_private is None else tuple(int(s) for s in np.flatnonzero(by_private == 0)),
         empty_cells=None if table is None else cells - int(np.count_nonzero(table)),
         cells=cells,
-        statements=(*(() if table is None else _COMMON), *statements, *_COMPOSITION, *further),
+        statements=(*(() if table is None else _COMMON), *statements, *_COMPOSITION, *texts(further, "statements")),
     )

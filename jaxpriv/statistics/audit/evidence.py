@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri, rel_entr, xlogy
 
 from jaxpriv._runtime.counts import count_array, failure
-from jaxpriv._runtime.validation import mechanism_array, whole
+from jaxpriv._runtime.validation import mechanism_array, nonnegative, real_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.statistics.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
 from jaxpriv.statistics.confidence.sets import chord_sum, clopper_pearson_together, coins
@@ -276,9 +276,14 @@ def g_test(counts: ArrayLike) -> float | None:
     return float(result.pvalue)
 
 
-def holm(p_values: np.ndarray) -> np.ndarray:
-    """Adjusted p-values: rejecting those below alpha errs anywhere with probability at most alpha (Holm 1979)."""
-    p = np.asarray(p_values, float)
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Adjusted p-values: rejecting those below alpha errs anywhere with probability at most alpha (Holm 1979).
+
+    Raises `InputError` for what is no sequence of numbers from 0 to 1.
+    """
+    p = nonnegative(real_array(p_values, "p_values", ndim=1), "p_values")
+    if not (p <= 1).all():
+        raise InputError(f"p_values[{int(np.argmax(p > 1))}] is above 1")
     order = np.argsort(p)
     return np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))[np.argsort(order)]
 

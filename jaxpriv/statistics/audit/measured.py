@@ -4,9 +4,10 @@ mechanism, and how much more somebody else's release leaks than the certified op
 The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
 the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
 disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
-any mapping of X with at most that distortion, or with at least that disclosure. The excess lies between I(S;Y) less the
-value of the best mapping that was found and I(S;Y) less the certified lower bound. A mapping that was fitted on few
-records looks more informative than it is, to the release and the optimum alike; `audit_pairs` bounds the population.
+any mapping of X to the same Y with at most that distortion, or to any outputs with at least that disclosure. The excess
+lies between I(S;Y) less the value of the best mapping that was found and I(S;Y) less the certified lower bound. A
+mapping that was fitted on few records looks more informative than it is, to the release and the optimum alike;
+`audit_pairs` bounds the population.
 """
 
 import os
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.counts import count_array
-from jaxpriv._runtime.validation import nonnegative, real_array, scalar, whole
+from jaxpriv._runtime.validation import listed, nonnegative, real_array, scalar, texts, whole
 from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, Row, by_name, parameters_of
 from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
@@ -40,13 +41,14 @@ def measured(
     joint: np.ndarray, channel: np.ndarray, orders: Sequence[float], measures: Sequence[str] | None
 ) -> tuple[list[Row], list[AbstractLeakage]]:
     """The measures of a report or those that are named, further orders, and their values on the records."""
-    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
+    orders = listed(orders, "orders")
+    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if orders else []
     if measures is None:
         named = [*reported_rows()]
-    elif isinstance(measures, str) or not measures:
-        raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")
     else:
-        named = [parameters_of(text) for text in measures]
+        named = [parameters_of(text) for text in texts(measures, "measures")]
+        if not named:
+            raise InputError("measures must name one, such as 'mutual-information' or 'sibson:2'")
     named += of_orders(further)
     return list(rows_of(named, joint, channel)), [by_name(**parameters) for parameters in named]
 
@@ -157,7 +159,8 @@ def certified_gap(
             raise InputError("problem: a solution that only states its gap is not verified by its problem")
         return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
-        float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
+        float(real_array(getattr(solution, part, None), f"solution.{part}", ndim=0))
+        for part in ("value", "leakage", "gap")
     )
     near = lambda number, reference: abs(number - reference) <= _SAME * (1 + abs(reference))  # noqa: E731
     if not near(value, leakage):
@@ -203,7 +206,8 @@ class ReleaseExcess:
         disclosure: I(X;Y).
         at: what the optimum has in common with the release.
         optimum: I(S;Y) of the best mapping that was found.
-        lower_bound: certified: no mapping of X has less.
+        lower_bound: certified: no mapping of X has less; at the same distortion that is about mappings to the Y of the
+            counts.
         status: of the optimum: `optimal` if both are within the tolerance.
         least, most: the excess lies between `leakage - optimum` and `leakage - lower_bound`; a negative one is possible
             only where the release used S itself.
@@ -245,7 +249,7 @@ def excess(
     table = count_array(counts, "counts", ndim=3)
     if not table.any():
         raise InputError("counts has no record")
-    if at not in (None, "distortion", "disclosure"):
+    if not (at is None or (isinstance(at, str) and at in ("distortion", "disclosure"))):
         raise InputError("at must be 'distortion' or 'disclosure'")
     if at == "distortion" and distortion is None:
         raise InputError("at='distortion' needs a distortion")

@@ -139,6 +139,22 @@ def sample_bounds(
 ) -> tuple[Bound | None, ...]:
     """Upper bounds on `measures` that hold together with probability 1 - beta; None where no sound one is known.
 
+    The arguments are those of `bounds_on_sets`.
+    """
+    return bounds_on_sets(counts, mechanism, measures, beta, kind=kind, possible=possible)[0]
+
+
+def bounds_on_sets(
+    counts: np.ndarray,
+    mechanism: np.ndarray,
+    measures: Sequence[AbstractLeakage],
+    beta: float,
+    *,
+    kind: SampleKind,
+    possible: np.ndarray | None = None,
+) -> tuple[tuple[Bound | None, ...], Population]:
+    """`sample_bounds`, and the confidence sets with their part of beta: what these imply holds together with the rest.
+
     Args:
         counts: (S, X) whole numbers; for pairs X = Y and the mechanism is the identity.
         mechanism: (X, Y).
@@ -165,7 +181,8 @@ def sample_bounds(
     values = {name: float(arguments[name](sample, share)) for name in used} if counts.any() else {}
     confidence_sets = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
     bounds: Any = SampleBounds(SampleUpperBounds(confidence_sets, stack), values)
-    return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
+    upper = tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
+    return upper, confidence_sets
 
 
 # For pairs the special arguments are nearly always the tightest ones; for all mechanisms both are one event.

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.counts import count_array, failure, l1_radius, mcdiarmid_radius, weissman_radius
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import mechanism_array
+from jaxpriv._runtime.validation import flag, mechanism_array
 from jaxpriv.statistics.confidence.sets import (
     AbstractConfidenceSet,
     Box,
@@ -186,7 +186,7 @@ def population(
             between `possible` and the counts.
     """
     array = count_array(counts, "counts", ndim=(2, 3))
-    beta = failure(beta)
+    beta, held_out = failure(beta), flag(held_out, "held_out")
     allowed = possible_array(possible, array)
     tables = array if array.ndim == 3 else array[None]
     batch, private, useful = tables.shape

@@ -27,10 +27,10 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, rel_entr, xlogy
+from scipy.special import betainccinv, betaincinv, rel_entr, xlogy
 
-from jaxpriv._runtime.counts import UP, failure
-from jaxpriv._runtime.validation import truth_array, whole
+from jaxpriv._runtime.counts import UP, count_array, failure
+from jaxpriv._runtime.validation import real_array, truth_array, whole
 from jaxpriv.errors import InputError
 
 
@@ -65,6 +65,8 @@ Interval: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 # Halvings of an interval of at most 1: 2^-60 is below a rounding of its end. The outer end is returned.
 _HALVINGS = 60
+# Numbers of axes of counts.
+_ANY = tuple(range(5))
 # The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
 _SLACK = 1e-12
 
@@ -75,12 +77,23 @@ def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> Inter
     lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
     `hits` or fewer have. 0 hits give lower 0, all hits give upper 1, no draws (0, 1). `beta` may be an array.
     Whole counts go in: a count that is recovered from a proportion can be off by one, in the wrong direction.
+
+    Raises `InputError` for other counts, more hits than draws, shapes that do not match, and a beta outside (0, 1).
     """
-    hits, draws = np.broadcast_arrays(hits, draws)
+    counts = [count_array(value, name, ndim=_ANY) for name, value in (("hits", hits), ("draws", draws))]
+    levels = real_array(beta, "beta", ndim=_ANY)
+    if not ((levels > 0) & (levels < 1)).all():
+        raise InputError("beta must be > 0 and < 1")
+    try:
+        hits, draws, levels = np.broadcast_arrays(*counts, levels)
+    except ValueError:
+        raise InputError("hits, draws and beta have shapes that do not match") from None
     misses = draws - hits
+    if not (misses >= 0).all():
+        raise InputError("hits is above draws")
     some, not_all = hits > 0, misses > 0
-    low = betaincinv(np.where(some, hits, 1), misses + 1, beta)
-    high = betaincinv(hits + 1, np.where(not_all, misses, 1), 1 - np.asarray(beta))
+    low = betaincinv(np.where(some, hits, 1), misses + 1, levels)
+    high = betainccinv(hits + 1, np.where(not_all, misses, 1), levels)
     lower = np.where(some, low * (1 - _SLACK), 0.0)
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
 

@@ -22,14 +22,16 @@ from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 
 from jaxpriv._runtime.counts import failure
 from jaxpriv._runtime.importing import names_of
-from jaxpriv._runtime.validation import scalar, whole
+from jaxpriv._runtime.validation import instance, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.statistics.lift._base import (
+    MADE_FROM,
     AbstractLiftEstimator,
     Estimate,
     LogLift,
     Samples,
     average,
+    checked_key,
     checked_prior,
     encode,
     from_features,
@@ -158,7 +160,9 @@ def estimate(
     Raises `InputError` for samples that do not suit the estimator, `DivergedError` if the training of any split did
     not stay finite: then there is no number. Warns (`EstimateWarning`) of the `doubts` of the report.
     """
-    count = whole(splits, "splits", low=1.0)
+    instance(estimator, "estimator", AbstractLiftEstimator, hint="; `named` makes one")
+    instance(samples, "samples", Samples, hint=MADE_FROM)
+    count, key = whole(splits, "splits", low=1.0), checked_key(key)
     test, validation = failure(test, "test"), failure(validation, "validation")
     everything = np.arange(samples.size)
     keys = jax.random.split(key, count)
@@ -252,6 +256,8 @@ def e_gamma(report: LiftReport, samples: Samples, gamma: float) -> Estimate:
     E_gamma. Only whether i exceeds ln gamma matters: scores trimmed at or beyond it serve as well as any.
     Raises `InputError` for a gamma beyond e^limit of trimmed scores: nothing exceeds it.
     """
+    instance(report, "report", LiftReport, hint="; `estimate` makes one")
+    instance(samples, "samples", Samples, hint=MADE_FROM)
     level = np.log(scalar(gamma, "gamma", low=1.0))
     limit = report.lifts[0].limit
     if not level < limit:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from scipy.special import logsumexp
 from jaxpriv._runtime.counts import failure
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.types import Arr
-from jaxpriv._runtime.validation import finite, real_array, whole
+from jaxpriv._runtime.validation import finite, instance, listed, real_array, whole
 from jaxpriv.errors import InputError
 
 
@@ -121,6 +122,7 @@ def encode(
             _same_rows(array, "categories", blocks[0], "numeric")
         if sizes is None:
             sizes = [int(top) + 1 for top in np.clip(array.max(axis=0), 0, len(array))]
+        sizes = listed(sizes, "sizes")
         if len(sizes) != array.shape[1]:
             raise InputError(f"sizes has {len(sizes)} entries; categories has {array.shape[1]} columns")
         sizes = [whole(value, f"sizes[{k}]", low=1.0) for k, value in enumerate(sizes)]
@@ -273,8 +275,11 @@ def average(lifts: Sequence[LogLift]) -> LogLift:
 
     Raises `InputError` if there is none.
     """
-    if not len(lifts):
+    lifts = listed(lifts, "lifts")
+    if not lifts:
         raise InputError("lifts is empty")
+    for place, lift in enumerate(lifts):
+        instance(lift, f"lifts[{place}]", LogLift)
     first = lifts[0]
     return LogLift(
         _Mean(tuple(lifts)), first.rows, first.prior, first.limit, f"mean of {len(lifts)} fits: {first.method}"
@@ -282,6 +287,19 @@ def average(lifts: Sequence[LogLift]) -> LogLift:
 
 
 # Training, validation and test rows, in the same proportions of every private value.
+
+
+# How samples are made, where something else was given.
+MADE_FROM = "; `from_features` and `from_symbols` make them"
+
+
+def checked_key(key: jax.Array) -> jax.Array:
+    """A JAX key, new-style or raw; `InputError` for anything else."""
+    array = isinstance(key, (jax.Array, np.ndarray))
+    new = array and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not (array and (key.ndim == 0 if new else key.dtype == np.uint32 and key.ndim == 1)):
+        raise InputError("key must be a JAX key: jax.random.key(0) is one")
+    return key
 
 
 def generator(key: jax.Array) -> np.random.Generator:
@@ -387,8 +405,8 @@ class AbstractLiftEstimator(eqx.Module):
         `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here states how
         good the fit is: `estimate` does, on rows kept apart.
         """
-        rng = generator(key)
-        part = failure(validation, "validation")
+        instance(samples, "samples", Samples, hint=MADE_FROM)
+        rng, part = generator(checked_key(key)), failure(validation, "validation")
         train, held = split(rng, samples.private, np.arange(samples.size), part)
         keys = jax.random.split(key, 1)
         return self.fit_rows(keys, samples, train[None], held[None], checked_prior(prior, samples))[0]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.validation import listed, scalar
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, Samples, generator, project
 from jaxpriv.statistics.lift.objectives import (
@@ -42,7 +42,7 @@ class PlugIn(AbstractLiftEstimator):
     concentrations: Sequence[float] = eqx.field(static=True, default=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))
 
     def __check_init__(self) -> None:
-        if not len(self.concentrations):
+        if not listed(self.concentrations, "concentrations"):
             raise InputError("concentrations is empty")
         for k, value in enumerate(self.concentrations):
             scalar(value, f"concentrations[{k}]", low=0.0, open_low=True)
@@ -283,6 +283,6 @@ NAMES = tuple(_NAMED)
 
 def named(name: str) -> AbstractLiftEstimator:
     """The estimator of that name with its default hyper-parameters; `InputError` lists the names."""
-    if name not in _NAMED:
+    if not isinstance(name, str) or name not in _NAMED:
         raise InputError(f"estimator must be one of {', '.join(NAMES)}")
     return _NAMED[name]()

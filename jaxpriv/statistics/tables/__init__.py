@@ -307,10 +307,11 @@ def enough_rows(rows: int, what: str, codebook: Codebook, symbols: Mapping[str, 
         rule = codebook.rules[widest]
         words = isinstance(rule, Categories) and not all(map(NUMBER.fullmatch, rule.values or ()))
         repair = "categories:10" if words else "quantiles:4"
+        single = " (leave it out if it identifies the records)" if len(rule.labels) > 0.9 * rows else ""
         raise InputError(
             f"{rows} {what} make {size} {side} symbols, fewer than {ROWS_PER_SYMBOL} rows each; column {widest!r} has "
-            f"{len(rule.labels)} classes: use fewer classes (on the command line --bins {widest}={repair}) or columns, "
-            "or declare with `sparse` that this is meant"
+            f"{len(rule.labels)} classes: use fewer classes (on the command line --bins {widest}={repair}) or columns"
+            f"{single}, or declare with `sparse` that this is meant"
         )
     return True
 

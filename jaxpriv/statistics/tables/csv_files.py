@@ -53,6 +53,7 @@ class TableFile:
         names: the names of all columns of a file without a header; None: the first record has them.
         decimal, thousands: the marks of numbers, "," and "." in 1.234,5. Values that are numbers so written are read
             with a point and without groups, as 1234.5; one that has another mark is an error.
+        empty: texts that stand for an empty cell, as NA does in files of R. Names of columns are not changed.
         blanks: leave out blanks around names and values, and blank lines at the end of the file.
         nfc: compose letters and their accents (Unicode NFC), in names and values.
 
@@ -65,6 +66,7 @@ class TableFile:
     names: tuple[str, ...] | None = None
     decimal: str = "."
     thousands: str = ""
+    empty: tuple[str, ...] = ()
     blanks: bool = False
     nfc: bool = False
 
@@ -80,6 +82,10 @@ class TableFile:
                 raise InputError("names must be the different names of all columns, none of them empty")
             object.__setattr__(self, "names", names)
         number_form(self.decimal, self.thousands)
+        texts = () if isinstance(self.empty, str) else tuple(self.empty)
+        if self.empty and not (texts and all(isinstance(text, str) for text in texts)):
+            raise InputError("empty must be the texts that stand for an empty cell")
+        object.__setattr__(self, "empty", texts)
 
     @property
     def kind(self) -> str | None:
@@ -103,6 +109,8 @@ class TableFile:
     def value(self, text: str) -> str:
         """A value as it is taken; `ValueError` for a number in other marks."""
         text, marks = self.tidy(text), (self.decimal, self.thousands)
+        if text in self.empty:
+            return ""
         if NUMBER.fullmatch(text) and not number_form(*marks).fullmatch(text):
             raise ValueError
         return plain_number(text, *marks)

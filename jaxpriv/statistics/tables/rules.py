@@ -384,8 +384,8 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
         raise InputError(
-            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (for numbers "
-            "with a comma, on the command line: --read decimal=,)"
+            f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (on the "
+            "command line, for numbers with a comma: --read decimal=,; for texts of missing values: --read empty=TEXT)"
         )
     rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
     return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
@@ -554,7 +554,10 @@ def _middle(low: float, high: float) -> Fraction:
 
 def _fraction(text: str, what: str) -> Fraction:
     if not NUMBER.fullmatch(text):
-        raise InputError(f"{what}: a category is no number, so only `changed` can be asked for")
+        raise InputError(
+            f"{what}: a category is no number, so it is `changed` or a table of prices (answers on a scale are numbers "
+            "where the table has 1, 2, 3, ... for them)"
+        )
     nearest = float(text)
     zero = not text.lower().partition("e")[0].strip().strip("+-0.")
     if math.isinf(nearest) or (nearest == 0) != zero:
