@@ -80,7 +80,8 @@ def audit_design(
     Raises:
         InputError: as `audit_mechanism`; records that the design has no class or symbol for; an order without a table,
             or that does not name records, none twice; further designs of other symbols, or that look at earlier draws
-            themselves, or records that one of the designs suppresses; a certificate of another design, of the least distortion, or without a gap.
+            themselves, or records that one of the designs suppresses; a certificate of another design, of the least
+            distortion, or without a gap.
     """
     instance(design, "design", Mechanism, hint=MADE_BY_FIT)
     again = listed(again, "again")
