@@ -35,6 +35,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # With a bound on its size the cache is locked: without one a worker may read what another has half written, which ends
 # the process.
 os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(4 << 30))
+# Nobody reads where in the sources an operation of a program came from.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # The library's own executables are not kept: tests change constants that programs are made from.
 os.environ["JAXPRIV_CACHE"] = "off"
 
@@ -42,6 +44,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from jax._src import lru_cache
 from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import install_import_hook
 
@@ -82,6 +85,8 @@ _LEVEL = compilation._OPTIONS["xla_backend_optimization_level"]
 exec(QUICKLY)
 # Memory that the compiler has freed is left for the next program.
 compilation._trim = lambda: None
+# With a bound every new program would read when each of the others was last used, and the other worker wait for it.
+lru_cache.LRUCache._evict_if_needed = lambda *_, **__: None
 
 # Nothing of what has been imported is ever freed, and programs leave few cycles: looking for them less often, and not
 # among modules, saves some five percent of the time.

@@ -11,10 +11,11 @@ linear program over the mechanisms found so far: the best mixture of them. By co
 the largest excess over the limits is minimised instead, the prices sum to one, and each mechanism meets the budget.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -180,6 +181,14 @@ def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mec
     return [measure.of_outputs((joint @ mechanism).reshape(len(prior), -1), prior) for joint in seen]
 
 
+@eqx.filter_jit
+def _priced(
+    measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], cost: Arr, mechanism: Arr, prices: Arr
+) -> Arr:
+    """The cost and the priced leakages: traced once for all rounds, and for all limits of the same coalitions."""
+    return (cost * mechanism).sum() + prices @ jnp.stack(_leakages(measure, prior, seen, mechanism))
+
+
 @dataclass(frozen=True)
 class _Coalitions:
     """What the mechanisms W (X Z, Y) are measured by."""
@@ -203,7 +212,9 @@ class _Coalitions:
         safe, start = mechanisms[-1], 0.5 * (mechanisms[0] + 1.0 / self.cost.shape[1])
         bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
         costs, rises = [], []
-        objective = self._objective()
+        objective = eqx.Partial(  # of a budget the cost is no part
+            _priced, self.measure, self.prior, self.seen, self.cost if self.budget is None else 0.0 * self.cost
+        )
         while True:
             for vertex in mechanisms[len(costs) :]:
                 costs.append(0.0 if self.budget is not None else float((self.cost * vertex).sum()))
@@ -228,13 +239,6 @@ class _Coalitions:
                 mechanisms.append(np.asarray(minimum.x))
             else:  # no other mechanism within the budget was found: it is next to the least distortion
                 most = rounds
-
-    def _objective(self) -> Callable[[Arr, Arr], Arr]:
-        """The cost, which a budget leaves out, and the priced leakages."""
-        cost = self.cost if self.budget is None else np.zeros_like(self.cost)
-        return lambda mechanism, prices: (
-            (cost * mechanism).sum() + prices @ jnp.stack(_leakages(self.measure, self.prior, self.seen, mechanism))
-        )
 
     def _prices(self, costs: np.ndarray, rises: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(prices (A,), the best mixture (J,)) of the mechanisms found: max t, t <= cost_j + prices . rises_j."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.shown import sizes
-from jaxpriv._runtime.validation import instance, per_nat, scalar
+from jaxpriv._runtime.validation import flag, instance, per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
@@ -240,9 +240,11 @@ class FitRequest(DesignRequest, MeasureRequest):
         ((problem, target),) = given.items()
         target = float(scalar(target, _TARGETS[problem], low=0.0))
         check_resolution(self.resolution)
+        flag(self.population, "population")
         if self.leakage_tolerance is not None and (problem != "budget" or self.population):
             raise InputError("leakage_tolerance goes with `budget`, and without `population`")
-        scalar(self.leakage_tolerance or 0.0, "leakage_tolerance", low=0.0)
+        if self.leakage_tolerance is not None:
+            scalar(self.leakage_tolerance, "leakage_tolerance", low=0.0)
         if self.after is not None:
             instance(self.after, "after", Mechanism, hint=MADE_BY_FIT)
             if (
@@ -256,7 +258,7 @@ class FitRequest(DesignRequest, MeasureRequest):
                     "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
                     "`leakage_tolerance`"
                 )
-        if self.unseen not in UNSEEN:
+        if not (isinstance(self.unseen, str) and self.unseen in UNSEEN):
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
             raise InputError("target_leakage is about lift leakage; leave out `leakage`")
@@ -336,7 +338,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     if request.leakage_tolerance is not None:
         clock.begin("the least leakage")
         least = work.least_leakage()
-        asked = replace(asked, problem="leakage-budget", target=float(least.value) + request.leakage_tolerance)
+        asked = replace(asked, problem="leakage-budget", target=float(least.value) + float(request.leakage_tolerance))
         sources = (
             f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
             f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second "

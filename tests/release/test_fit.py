@@ -63,6 +63,15 @@ def test_without_a_split_there_is_no_audit(table):
         *(({"budget": None, "disclosure": 0.1, "resolution": bad}, "resolution") for bad in (7, "32", 32.0, True)),
         ({"after": 3}, "after must be of type Mechanism"),
         *(({"seed": bad}, "seed") for bad in (-1, 0.5, None, True, "1", float("nan"))),
+        *(
+            ({name: bad}, f"{name} must be a mapping")
+            for name in ("rules", "distortion", "weights")
+            for bad in ("age", ["age"], 3)
+        ),
+        *(({name: bad}, f"{name} must be True or False") for name in ("sparse", "population") for bad in ("no", 1)),
+        *(({"leakage": bad}, "leakage measure") for bad in (["lift"], None, 3)),
+        *(({"unseen": bad}, "unseen must be one of") for bad in (["refuse"], None, 3)),
+        *(({"leakage_tolerance": bad}, "leakage_tolerance") for bad in ({}, "", "0.1", -1.0)),
         *(({"seed": large}, r"seed.*below 2\^53") for large in (2**53, 2**64 + 1, 1e300)),
     ],
 )

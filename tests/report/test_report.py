@@ -473,6 +473,7 @@ def test_sentences_of_each_kind_of_design(every):  # noqa: F811
     assert "becomes more than 1.35 times more or less likely" in texts["watchdog"]
     assert "to reveal at most 0.005 nats (mutual-information)" in texts["leakage-budget"]
     assert "No other mapping does better than this one by more than" in texts["disclosure"]
+    assert "No other mapping to the same combinations does better than" in texts["budget"]
     assert "No other mapping" not in texts["watchdog"]  # nothing is known of better ones
     outputs = (
         every["budget"].evidence.counts @ every["budget"].mechanism.matrix() / every["budget"].evidence.counts.sum()

@@ -200,7 +200,7 @@ def report(
         middle = [text for group in zip(mechanism.parts, shown, strict=True) for text in _of_group(*group)]
     else:
         learned, middle = _guess(every[0]), shown[0]
-        bounds, proved = _population(every[0], counts[0]), _proved(every[0].claims)
+        bounds, proved = _population(every[0], counts[0]), _proved(every[0].claims, mechanism.distortion is not None)
     sections = [
         _head(mechanism, counts[0]),
         _learned(mechanism, learned),
@@ -377,9 +377,9 @@ def _curve(figures_of_part: Numbers, number: int) -> str:
         "<h2>The choice</h2><p>Less change means more leakage. Across: the mean distortion, the average cost of what "
         "is changed in a record (one for each changed column, unless the design has other costs). Up: the leakage, in "
         f"nats: 0 where the release reveals nothing of the private class, and {_up(curve.whole)} where it reveals all. "
-        "The line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about "
-        "it; the dot is this design. Each stop of the slider is a mapping that was computed, on the records of the "
-        "design.</p>"
+        "The line is what the best possible mapping to the same combinations leaks, the band (often as thin as the "
+        "line) what is proved about it; the dot is this design. Each stop of the slider is a mapping that was "
+        "computed, on the records of the design.</p>"
         f"{curve_picture(curve, number)}"
         f'<label for="slider-{number}">Move along the line (arrow keys work):</label>'
         f'<input type="range" id="slider-{number}" min="0" max="{len(data) - 1}" value="{start}" step="1">'
@@ -620,7 +620,7 @@ def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -
             f"Released as they are, covered by no audit: {_list(receipt.record['kept'])}. Who knows these values of a "
             "person may find its row in any order"
         )
-    facts.append(f"A record with a combination that no record of the design had {_UNSEEN[receipt.record['unseen']]}")
+    facts.append(f"A record with a combination that no record of the fit had {_UNSEEN[receipt.record['unseen']]}")
     items = "".join(f"<li>{fact}.</li>" for fact in facts)
     return (
         f"<h2>The released file</h2><p>{receipt.rows} records.</p><ul>{items}</ul>"
@@ -628,10 +628,11 @@ def _release(mechanism: Mechanism | GroupedMechanism, receipt: Receipt | None) -
     )
 
 
-def _proved(claims: Mapping[str, Claim]) -> str:
-    proved = ""
+def _proved(claims: Mapping[str, Claim], same: bool) -> str:
+    """`same`: whether the bound is about mappings to the same combinations, and not to any outputs."""
+    proved, outputs = "", " to the same combinations" if same else ""
     if "gap" in claims and "lower_bound" in claims:
-        proved = f"<p>No other mapping does better than this one by more than {_claim(claims['gap'])}: "
+        proved = f"<p>No other mapping{outputs} does better than this one by more than {_claim(claims['gap'])}: "
         proved += "the bound was computed again with whole numbers.</p>"
         if "solver_gap" in claims:
             proved += (
