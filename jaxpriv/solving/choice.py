@@ -100,7 +100,7 @@ _LOOSE, _LARGE_STEP = 1e-3, 2e10
 # Inside of a trace a problem of a smooth average with at most so many pairs (x, y), at a tolerance not below this one,
 # is for the hybrid gradient: its program compiles in half the time of the interior point's, and a solve takes longer.
 # `python -m benchmarks.traces --solvers` measures both: 3,000 solves of 16 symbols take as long as was saved, and 460
-# solves of 32 symbols.
+# solves of 32 symbols. A measure that is the limit takes about as long with either.
 _TRACED_PAIRS, _TRACED_TOLERANCE = 256, 1e-8
 # A smooth average of one joint, with budgets alone and at most so many pairs (x, y), takes an eighth less time with
 # fewer correctors and mirror steps: nine measures at 8, 16 and 32 symbols. Mutual information has a kernel. Steps that
@@ -334,7 +334,7 @@ def _compiles_sooner(problem: DistortionProblem, goal: Goal) -> bool:
     if not is_traced(problem) or is_traced(goal) or goal.tol < _TRACED_TOLERANCE:
         return False
     measure, (groups, _, inputs, outputs) = problem.leakage, problem.sizes
-    average = measure.smooth and not measure.worst_outcome and not problem.form.limits_leakage and not problem.limits
+    average = measure.smooth and not measure.worst_outcome and not problem.limits
     return average and groups == 1 and inputs * outputs <= _TRACED_PAIRS
 
 
