@@ -24,6 +24,7 @@ from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
 from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
+from jaxpriv.release.obstacles import MOST_OTHER
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
@@ -380,7 +381,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
-    statements = sources + _statements(seen, learned, request.unseen == "suppress" and request.after is None)
+    statements = sources + _statements(records, learned, request.unseen == "suppress" and request.after is None)
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
@@ -647,20 +648,26 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
     return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
 
 
-def _statements(seen: np.ndarray, learned: bool, suppressed: bool) -> tuple[str, ...]:
+def _statements(records: CountedParts, learned: bool, suppressed: bool) -> tuple[str, ...]:
     """`learned`: whether classes were taken from records that were then held out."""
-    statements = []
+    statements, seen, book = [], records.seen, records.codebook
     if learned:
         statements.append(
             "The classes were taken from all records, those held out too; the mapping from those of the design."
         )
-    if not seen.all():
-        statements.append(
-            f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as "
-            + (
-                "one that is drawn evenly."
-                if suppressed
-                else "the combination that differs from it in the fewest columns."
+    sides = ((book.private, records.private, 1), (book.useful, records.useful, 0))
+    for name, codes, axis in ((n, codes[:, k], axis) for names, codes, axis in sides for k, n in enumerate(names)):
+        rule = book.rules[name]
+        merged = rule.other is not None and codes == rule.labels.index(rule.other)
+        share = records.design.sum(axis=axis)[merged].sum() / records.design.sum()
+        if share > MOST_OTHER:
+            statements.append(
+                f"{lower(100 * share, 3)} % of the records of the design are of the class {rule.other!r} of column "
+                f"{name!r}, which merges its other values: the numbers say little about these."
             )
+    if not seen.all():
+        how = "one that is drawn evenly" if suppressed else "the combination that differs from it in the fewest columns"
+        statements.append(
+            f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as {how}."
         )
     return tuple(statements)

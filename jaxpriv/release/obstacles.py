@@ -23,7 +23,7 @@ _MISSING = "missing"
 # Up to so many different real numbers are classes; so many different numbers among texts are no answers 1, 2, 3.
 _FEW, _MANY = 8, 16
 # The share of the records that may be of the class `other`.
-_MOST_OTHER = 2 / 3
+MOST_OTHER = 2 / 3
 # The ways to write numbers that a file may have, and how it is then read.
 _MARKS = {(",", ""): ["decimal=,"], (",", "."): ["decimal=,", "thousands=."], (".", ","): ["thousands=,"]}
 
@@ -181,7 +181,7 @@ def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | 
         except InputError:  # all quantiles are the smallest value
             continue
         codes = refitted.encode(column)
-        if isinstance(refitted, Categories) and np.mean(codes == len(refitted.values or ())) > _MOST_OTHER:
+        if isinstance(refitted, Categories) and np.mean(codes == len(refitted.values or ())) > MOST_OTHER:
             continue
         if 2 <= len(set(codes.tolist())) < size + (rule.missing is not None):
             return candidate
