@@ -6,6 +6,7 @@ about half of them, as often as necessary: quantiles of numbers, and of texts th
 a class that says something. What looks like an identifier, and numbers that are written as texts, are named.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -78,7 +79,11 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                     break
             else:
                 message = f"{side}: with the fewest classes found for them the columns make {size} combinations, "
-                message += f"too many for {rows} records of the design: name fewer {side} columns"
+                message += (
+                    f"too many for {rows} records of the design: name fewer {side} columns"
+                    if size > most
+                    else f"more than {symbols}: name fewer {side} columns, or allow more `symbols`"
+                )
                 if len(names) == 1 and size > most:
                     message = (
                         f"{side}: {rows} records of the design are too few for {size} classes of column {names[0]!r}, "
@@ -98,6 +103,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                 name,
                 f"has {len(fitted[name].labels)} classes, "
                 + "as many as an identifier has (leave it out if it is one), " * (name in single)
+                + "some begin with 0, as those of codes (quantiles order them as numbers), " * _codes(fitted[name])
                 + f"with which the {side} columns make {size} combinations, "
                 + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
             )
@@ -152,6 +158,11 @@ def identifies(column: Column) -> bool:
             "identifiers have: leave it out, or give it a rule (on the command line --bins)"
         )
     return True
+
+
+def _codes(fitted: FittedRule) -> bool:
+    """Whether there are whole numbers with a 0 in front."""
+    return isinstance(fitted, Categories) and any(re.fullmatch("0[0-9]+", value) for value in fitted.values or ())
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
